@@ -1,0 +1,173 @@
+package core
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// ApprovalType is what a person is asked for.
+type ApprovalType string
+
+// The types of approval.
+const (
+	ApproveDependency ApprovalType = "dependency"
+	ApproveKeys       ApprovalType = "api_key_required"
+	ApproveIntegrity  ApprovalType = "integrity"
+	ApproveTool       ApprovalType = "tool_permission"
+	ApproveOAuth      ApprovalType = "oauth_connect"
+	ApproveLayer      ApprovalType = "layer"
+	ApproveInDoubt    ApprovalType = "in_doubt"
+	ApproveHook       ApprovalType = "hook"
+)
+
+// ApprovalState is the state of an approval.
+type ApprovalState string
+
+// The states of an approval. Only an open one can be decided.
+const (
+	ApprovalOpen       ApprovalState = "open"
+	ApprovalApproved   ApprovalState = "approved"
+	ApprovalDenied     ApprovalState = "denied"
+	ApprovalExpired    ApprovalState = "expired"
+	ApprovalSuperseded ApprovalState = "superseded"
+)
+
+// Risk is how much harm an approval can do.
+type Risk string
+
+// The levels of risk.
+const (
+	RiskLow    Risk = "low"
+	RiskMedium Risk = "medium"
+	RiskHigh   Risk = "high"
+)
+
+// Approval is a question to a person and, later, its answer.
+type Approval struct {
+	ID        ID     `json:"checkpoint_id"`
+	RunID     ID     `json:"workflow_id"`
+	Workspace string `json:"workspace"`
+	Side      Side   `json:"side"`
+	Owner     string `json:"owner,omitempty"` // of the run, filled in by the store
+	// CallIDs are the calls that wait for it.
+	CallIDs []string `json:"call_ids,omitempty"`
+	// PlannedFor names the planned call that it was asked for ahead of time.
+	PlannedFor string       `json:"planned_for,omitempty"`
+	Type       ApprovalType `json:"approval_type"`
+	// Subject is what makes two questions the same within a run: the server
+	// of a dependency, the call of a permission.
+	Subject     string          `json:"subject"`
+	Tool        string          `json:"tool,omitempty"`
+	Risk        Risk            `json:"risk"`
+	Description string          `json:"description"`
+	Context     json.RawMessage `json:"context"`
+	// Digest binds the decision to what was shown.
+	Digest      string        `json:"digest"`
+	RequestedBy Actor         `json:"requested_by"`
+	State       ApprovalState `json:"state"`
+	CreatedAt   time.Time     `json:"created_at"`
+	ExpiresAt   *time.Time    `json:"expires_at,omitempty"` // nil: never
+	DecidedBy   *DecidedBy    `json:"decided_by,omitempty"`
+	// Answer carries what a decision says beyond yes or no: for in_doubt the
+	// way on, and the result to assume.
+	Answer *Answer `json:"answer,omitempty"`
+	// RenewedBy is the approval that asks the same again after this one expired.
+	RenewedBy ID `json:"renewed_by,omitempty"`
+	// Used is set once the runner has acted on the decision.
+	Used bool `json:"used,omitempty"`
+}
+
+// StateAt returns the approval's state at a time: an open one past its expiry
+// is expired although no writer has recorded it yet.
+func (a Approval) StateAt(now time.Time) ApprovalState {
+	if a.State == ApprovalOpen && a.ExpiresAt != nil && !now.Before(*a.ExpiresAt) {
+		return ApprovalExpired
+	}
+	return a.State
+}
+
+// BySoonest orders approvals by expiry, those without one last, then by age and id.
+func BySoonest(a, b Approval) int {
+	switch {
+	case a.ExpiresAt == nil && b.ExpiresAt == nil:
+	case a.ExpiresAt == nil:
+		return 1
+	case b.ExpiresAt == nil:
+		return -1
+	default:
+		if n := a.ExpiresAt.Compare(*b.ExpiresAt); n != 0 {
+			return n
+		}
+	}
+	if n := a.CreatedAt.Compare(b.CreatedAt); n != 0 {
+		return n
+	}
+	return strings.Compare(string(a.ID), string(b.ID))
+}
+
+// DecidedBy is who decided, and when.
+type DecidedBy struct {
+	Actor
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Remember is how long a permission is remembered. The empty value is once.
+type Remember string
+
+// The ways to remember.
+const (
+	RememberRun     Remember = "run"
+	RememberSession Remember = "session"
+	RememberRule    Remember = "rule"
+)
+
+// InDoubtAnswer is the way on for a call that may have run.
+type InDoubtAnswer string
+
+// The ways on.
+const (
+	RunAgain   InDoubtAnswer = "run_again"
+	SkipResult InDoubtAnswer = "skip"
+)
+
+// Answer is what a decision says beyond yes or no.
+type Answer struct {
+	Remember Remember        `json:"remember,omitempty"`
+	InDoubt  InDoubtAnswer   `json:"in_doubt,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`  // with SkipResult
+	Scripts  bool            `json:"scripts,omitempty"` // dependency: install scripts may run
+}
+
+// Decision is a person's (or a rule's) answer to one approval.
+type Decision struct {
+	ApprovalID ID        `json:"checkpoint_id"`
+	Approved   bool      `json:"approved"`
+	By         Actor     `json:"by"`
+	At         time.Time `json:"at"`
+	Reason     string    `json:"reason,omitempty"`
+	// ExpectDigest, when set, must equal the approval's digest.
+	ExpectDigest string  `json:"expect_digest,omitempty"`
+	Answer       *Answer `json:"answer,omitempty"`
+	// Abort also aborts the run.
+	Abort bool `json:"abort,omitempty"`
+}
+
+// AuditRow is one line of the append-only audit log. Hash covers the row and
+// the hash of the row before it.
+type AuditRow struct {
+	Seq        int64         `json:"seq"`
+	At         time.Time     `json:"at"`
+	RunID      ID            `json:"workflow_id,omitempty"`
+	ApprovalID ID            `json:"checkpoint_id,omitempty"`
+	Workspace  string        `json:"workspace,omitempty"`
+	Type       ApprovalType  `json:"approval_type,omitempty"`
+	Tool       string        `json:"tool,omitempty"`
+	Digest     string        `json:"digest,omitempty"`
+	Outcome    ApprovalState `json:"outcome"`
+	By         Actor         `json:"by"`
+	Reason     string        `json:"reason,omitempty"`
+	PrevHash   string        `json:"prev_hash"`
+	Hash       string        `json:"hash"`
+}

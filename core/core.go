@@ -1,0 +1,91 @@
+// Package core is the vocabulary of pml: runs, tasks, journal records,
+// approvals, events, plans and errors, as every other package names them.
+//
+// It holds data and pure rules only and imports nothing but the standard
+// library. JSON names follow the published contract; readers tolerate unknown
+// fields and names do not change within a major version.
+package core
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ID names a run or an approval: a UUIDv4 in its canonical text form. The
+// first 8 digits are its short form on screens.
+type ID string
+
+// Short returns the first 8 digits of the id, or the whole of a shorter one.
+func (id ID) Short() string {
+	if len(id) < 8 {
+		return string(id)
+	}
+	return string(id[:8])
+}
+
+// Side says which half of pml owns a run.
+type Side string
+
+// The two halves: runs on this machine, and runs of a server.
+const (
+	SideClient Side = "client"
+	SideServer Side = "server"
+)
+
+// Kind is the kind of program that a run executes.
+type Kind string
+
+// The kinds of program.
+const (
+	KindCode  Kind = "code"
+	KindDAG   Kind = "dag"
+	KindAgent Kind = "agent"
+)
+
+// HIL says before which layers a person is asked.
+type HIL string
+
+// The human-in-the-loop modes. The empty value means HILNever.
+const (
+	HILAlways      HIL = "always"       // before every layer
+	HILSideEffects HIL = "side_effects" // before a layer with a call that is not read-only
+	HILNever       HIL = "never"
+)
+
+// Valid reports whether h is a known mode or empty.
+func (h HIL) Valid() bool {
+	return h == "" || h == HILAlways || h == HILSideEffects || h == HILNever
+}
+
+// Via is the way a decision or a request came in.
+type Via string
+
+// The ways in.
+const (
+	ViaCLI         Via = "cli"
+	ViaTUI         Via = "tui"
+	ViaMCP         Via = "mcp"
+	ViaHTTP        Via = "http"
+	ViaElicitation Via = "elicitation"
+	ViaRule        Via = "rule"
+)
+
+// Actor is who asked for or decided something.
+type Actor struct {
+	Who string `json:"who"`
+	Via Via    `json:"via"`
+}
+
+// Position is a place in a user's source text; both count from 1.
+type Position struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+}
+
+// Clock tells the time. Production code takes one instead of calling time.Now.
+type Clock interface {
+	Now() time.Time
+}
+
+// Null is the JSON null.
+var Null = json.RawMessage("null")

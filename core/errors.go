@@ -1,0 +1,182 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Code is the stable code of an error.
+type Code string
+
+// The codes. Each edge (exit status, HTTP, MCP) maps them in one table.
+const (
+	CodeInvalidArguments  Code = "invalid_arguments"
+	CodeInvalidConfig     Code = "invalid_config"
+	CodeEmptyCode         Code = "empty_code"
+	CodeTooLarge          Code = "code_too_large"
+	CodeSyntax            Code = "syntax_error"
+	CodeScript            Code = "script_error" // an exception that the script did not catch
+	CodeNoSuchTool        Code = "no_such_tool"
+	CodeDAGInvalid        Code = "dag_invalid"
+	CodeNotFound          Code = "workflow_not_found"
+	CodeWorkflowExpired   Code = "workflow_expired"
+	CodeApprovalExpired   Code = "approval_expired"
+	CodeNotTrusted        Code = "not_trusted"
+	CodeAlreadyDecided    Code = "already_decided"
+	CodeDigestMismatch    Code = "digest_mismatch"
+	CodeNotWaiting        Code = "not_waiting"
+	CodeDuplicate         Code = "duplicate" // an idempotency key was used before; RunID names the run
+	CodeAwaitingHuman     Code = "awaiting_human"
+	CodePermissionDenied  Code = "permission_denied"
+	CodeDenied            Code = "denied"
+	CodeHookFailed        Code = "hook_failed"
+	CodeIntegrityFailed   Code = "integrity_failed"
+	CodeInstallFailed     Code = "install_failed"
+	CodeServerUnreachable Code = "server_unreachable"
+	CodeToolFailed        Code = "tool_failed"
+	CodeToolTimeout       Code = "tool_timeout"
+	CodeTimeout           Code = "timeout"
+	CodeSandboxMemory     Code = "sandbox_memory"
+	CodeSandboxTimeout    Code = "sandbox_timeout"
+	CodeSandboxCrashed    Code = "sandbox_crashed"
+	CodeReplay            Code = "nondeterministic_replay"
+	CodeCallLimit         Code = "call_limit"
+	CodeDepthLimit        Code = "depth_limit"
+	CodeResultTooLarge    Code = "result_too_large"
+	CodeBudget            Code = "budget_exhausted"
+	CodeAborted           Code = "aborted"
+	CodeCancelled         Code = "cancelled"
+	CodeStoreBusy         Code = "store_busy"
+	CodeStoreNewer        Code = "store_newer"
+	CodeStoreFailed       Code = "store_failed" // disk full, read-only, damaged
+	CodeFenced            Code = "fenced"       // another process has taken the run over
+	CodeUsage             Code = "usage"
+	CodeAuth              Code = "auth_required"
+	CodeRateLimited       Code = "rate_limited" // ask again later; the HTTP answer says when
+	CodeInternal          Code = "internal"
+)
+
+// Error is the one error type of pml. Message says what happened and to what;
+// Next is a command that can be run. It round-trips through JSON, so that it
+// can be journaled.
+type Error struct {
+	Code    Code   `json:"error_code"`
+	Message string `json:"error"`
+	// Next is the argument vector of a command that helps, e.g. ["pml", "continue", "7f3a…"].
+	Next     []string   `json:"next,omitempty"`
+	Location *Position  `json:"location,omitempty"`
+	RunID    ID         `json:"workflow_id,omitempty"`
+	Faults   []Fault    `json:"faults,omitempty"`
+	Failures []Failure  `json:"failures,omitempty"`
+	Decided  *DecidedBy `json:"decided_by,omitempty"` // with CodeAlreadyDecided
+	// Ambiguous are the ids that a prefix could mean, with CodeNotFound.
+	Ambiguous []ID `json:"ambiguous,omitempty"`
+	// Stack is the script's own stack, in positions of the user's source.
+	Stack string `json:"stack,omitempty"`
+
+	cause error
+}
+
+// Fault is one of several things that are wrong with an input.
+type Fault struct {
+	File    string    `json:"file,omitempty"`
+	Path    string    `json:"path,omitempty"` // JSON pointer
+	At      *Position `json:"location,omitempty"`
+	Message string    `json:"message"`
+}
+
+// String gives the fault on one line: where, then what.
+func (f Fault) String() string {
+	var where []string
+	if f.File != "" {
+		where = append(where, f.File)
+	}
+	if f.At != nil {
+		where = append(where, fmt.Sprintf("%d:%d", f.At.Line, f.At.Column))
+	}
+	if f.Path != "" {
+		where = append(where, f.Path)
+	}
+	if len(where) == 0 {
+		return f.Message
+	}
+	return strings.Join(where, ":") + ": " + f.Message
+}
+
+// Failure is a task that failed in a run.
+type Failure struct {
+	TaskID string `json:"task_id"`
+	Tool   string `json:"tool"`
+	Code   Code   `json:"error_code,omitempty"`
+	Error  string `json:"error"`
+}
+
+// Errorf makes an error with a code; %w keeps the cause.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+}
+
+// Error returns the message, with one line for each fault.
+func (e *Error) Error() string {
+	if len(e.Faults) == 0 {
+		return e.Message
+	}
+	var b strings.Builder
+	b.WriteString(e.Message)
+	for _, f := range e.Faults {
+		b.WriteString("\n  ")
+		b.WriteString(f.String())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Is reports whether target is an Error of the same code, so that
+// errors.Is(err, &core.Error{Code: …}) works.
+func (e *Error) Is(target error) bool {
+	var t *Error
+	return errors.As(target, &t) && t.Code == e.Code && t.Message == ""
+}
+
+// WithNext returns a copy of the error with the command that helps.
+func (e *Error) WithNext(argv ...string) *Error {
+	c := *e
+	c.Next = argv
+	return &c
+}
+
+// WithRun returns a copy of the error that names a run.
+func (e *Error) WithRun(id ID) *Error {
+	c := *e
+	c.RunID = id
+	return &c
+}
+
+// CodeOf returns the code of an error: empty for nil, CodeInternal for one
+// that is not an Error.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// AsError returns err as an Error, wrapping a foreign one as CodeInternal.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: err.Error(), cause: err}
+}

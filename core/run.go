@@ -1,0 +1,170 @@
+package core
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// RunState is the state of a run.
+type RunState string
+
+// The states of a run. Complete, failed, aborted and expired are final.
+const (
+	RunRunning     RunState = "running"
+	RunWaiting     RunState = "waiting"
+	RunInterrupted RunState = "interrupted"
+	RunComplete    RunState = "complete"
+	RunFailed      RunState = "failed"
+	RunAborted     RunState = "aborted"
+	RunExpired     RunState = "expired"
+)
+
+// RunStates lists all states in the order in which screens show them.
+var RunStates = []RunState{RunRunning, RunWaiting, RunInterrupted, RunComplete, RunFailed, RunAborted, RunExpired}
+
+// runMoves is the one table of transitions between the states of a run.
+var runMoves = map[RunState][]RunState{
+	RunRunning:     {RunWaiting, RunInterrupted, RunComplete, RunFailed, RunAborted},
+	RunWaiting:     {RunRunning, RunInterrupted, RunComplete, RunFailed, RunAborted, RunExpired},
+	RunInterrupted: {RunRunning, RunWaiting, RunAborted, RunExpired},
+	// A retry takes up a failed run again.
+	RunFailed: {RunRunning},
+}
+
+// CanMove reports whether a run may go from one state to another. Staying in a
+// state that is not final is always possible.
+func CanMove(from, to RunState) bool {
+	if from == to {
+		return !from.Final()
+	}
+	for _, s := range runMoves[from] {
+		if s == to {
+			return true
+		}
+	}
+	return false
+}
+
+// Final reports whether the run has ended.
+func (s RunState) Final() bool {
+	switch s {
+	case RunComplete, RunFailed, RunAborted, RunExpired:
+		return true
+	case RunRunning, RunWaiting, RunInterrupted:
+		return false
+	}
+	return false
+}
+
+// Run is the header of a run as stores keep it. Its program and its journal
+// are kept beside it.
+type Run struct {
+	ID        ID     `json:"id"`
+	Side      Side   `json:"side"`
+	Workspace string `json:"workspace"` // absolute path
+	// Owner is whose run it is on a server with several users: the name of an
+	// API key's owner. Empty where there is one user.
+	Owner string `json:"owner,omitempty"`
+	// Remote is set on a server for a run that its client runs and reports
+	// (routing): the server never takes it up. Origin is set on such a run at
+	// the client: the URL of the server that gets its trace.
+	Remote         bool            `json:"remote,omitempty"`
+	Origin         string          `json:"origin,omitempty"`
+	Kind           Kind            `json:"kind"`
+	State          RunState        `json:"state"`
+	Intent         string          `json:"intent,omitempty"`
+	CreatedAt      time.Time       `json:"created_at"`
+	UpdatedAt      time.Time       `json:"updated_at"`
+	ExpiresAt      *time.Time      `json:"expires_at,omitempty"` // nil: never
+	EndedAt        *time.Time      `json:"ended_at,omitempty"`
+	Options        RunOptions      `json:"options"`
+	TotalLayers    int             `json:"total_layers"`
+	CurrentLayer   int             `json:"current_layer"` // the lowest layer that is not complete
+	Result         json.RawMessage `json:"result,omitempty"`
+	Error          *Error          `json:"error,omitempty"`
+	ParentID       ID              `json:"parent_id,omitempty"`
+	RequestedBy    Actor           `json:"requested_by"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	// IdempotencyDigest is of what the key was given for: program, input and
+	// options. Runs of an older pml have none.
+	IdempotencyDigest string `json:"idempotency_digest,omitempty"`
+	// Runner names the process that runs it; Epoch grows with each take-over,
+	// and a commit with an older one is refused.
+	Runner string `json:"runner,omitempty"`
+	Epoch  int64  `json:"epoch"`
+	// DAGVersion counts the replans of a DAG; the first version is 1.
+	DAGVersion int `json:"dag_version,omitempty"`
+	// Abort is set by whoever asks for an abort; the runner carries it out.
+	Abort *AbortRequest `json:"abort,omitempty"`
+	// JournalSeq is the sequence number of the newest journal record.
+	JournalSeq int64 `json:"journal_seq"`
+	// ActiveMS is how long the run has run so far, time spent waiting for a
+	// person left out; Options.TimeoutMS limits it.
+	ActiveMS float64 `json:"active_ms,omitempty"`
+}
+
+// RunOptions are the choices a caller made for a run.
+type RunOptions struct {
+	TimeoutMS int64           `json:"timeout_ms,omitempty"` // total, human time not counted; 0: the default
+	PerLayer  bool            `json:"per_layer_validation,omitempty"`
+	HIL       HIL             `json:"hil,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+}
+
+// AbortRequest asks the runner of a run to abort it.
+type AbortRequest struct {
+	By     Actor     `json:"by"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// Program is what a run executes. Code and DAGs are kept apart from the run's
+// header because they are large and change only on a replan.
+type Program struct {
+	Kind Kind `json:"kind"`
+	// Version is the DAG version, 1 for code.
+	Version int `json:"version"`
+	// Source is the code as the user gave it; Script the JavaScript stripped
+	// from it that every replay runs; Sandbox the version that stripped it.
+	Source  string `json:"source,omitempty"`
+	Script  string `json:"script,omitempty"`
+	Sandbox string `json:"sandbox,omitempty"`
+	// File is the name of the source for messages, empty when there is none.
+	File string `json:"file,omitempty"`
+	// Tasks is the DAG, Added what replans put behind its first tasks.
+	Tasks []TaskSpec `json:"tasks,omitempty"`
+	Added []Addition `json:"added,omitempty"`
+	// Plan is what analysis predicted.
+	Plan *Plan `json:"plan,omitempty"`
+}
+
+// Addition is one replan of a DAG: the tasks from an index on were added, none
+// of them in a layer below Floor.
+type Addition struct {
+	From  int `json:"from"`
+	Floor int `json:"floor"`
+}
+
+// Checkpoint marks a complete layer: a position in the journal, never a copy.
+type Checkpoint struct {
+	ID         ID        `json:"id"`
+	RunID      ID        `json:"workflow_id"`
+	Layer      int       `json:"layer_index"`
+	DAGVersion int       `json:"dag_version"`
+	JournalSeq int64     `json:"journal_seq"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+// Workflow is a run as callers see it: its header with layers, tasks and
+// approvals, computed from the journal.
+type Workflow struct {
+	Run
+	Layers    []Layer    `json:"layers"`
+	Approvals []Approval `json:"approvals"`
+}
+
+// Layer is a set of tasks that may run at the same time.
+type Layer struct {
+	Index int    `json:"index"`
+	Tasks []Task `json:"tasks"`
+}
