@@ -1,0 +1,327 @@
+package analyze
+
+import (
+	"math"
+
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/token"
+)
+
+// expr walks an expression and says what is known of its value.
+func (a *analyser) expr(e ast.Expression) *value {
+	defer func() { a.depth-- }()
+	if !a.deeper() {
+		return unknown()
+	}
+	switch e := e.(type) {
+	case nil:
+		return unknown()
+	case *ast.Identifier:
+		return a.identifier(e)
+	case *ast.DotExpression, *ast.BracketExpression:
+		v, _, _ := a.member(e)
+		return v
+	case *ast.OptionalChain:
+		return a.expr(e.Expression)
+	case *ast.Optional:
+		return a.expr(e.Expression)
+	case *ast.CallExpression:
+		return a.call(e)
+	case *ast.AwaitExpression:
+		return a.await(a.expr(e.Argument))
+	case *ast.ArrayLiteral:
+		return a.array(e)
+	case *ast.ObjectLiteral:
+		return a.object(e)
+	case *ast.ArrowFunctionLiteral:
+		return &value{fn: a.function(e.ParameterList, e.Body, e.Async), lit: noLit}
+	case *ast.FunctionLiteral:
+		return &value{fn: a.function(e.ParameterList, e.Body, e.Async), lit: noLit}
+	case *ast.AssignExpression:
+		return a.assign(e)
+	case *ast.SequenceExpression:
+		v := unknown()
+		for _, x := range e.Sequence {
+			v = a.expr(x)
+		}
+		return v
+	case *ast.ClassLiteral:
+		return a.class(e)
+	default:
+		return a.operation(e)
+	}
+}
+
+func (a *analyser) operation(e ast.Expression) *value {
+	switch e := e.(type) {
+	case *ast.NullLiteral:
+		return &value{lit: nil}
+	case *ast.BooleanLiteral:
+		return &value{lit: e.Value}
+	case *ast.NumberLiteral:
+		return &value{lit: numberOf(e.Value)}
+	case *ast.StringLiteral:
+		if s := e.Value.String(); sound(s) {
+			return &value{lit: s}
+		}
+	case *ast.TemplateLiteral:
+		return a.template(e)
+	case *ast.BinaryExpression:
+		return a.binary(e)
+	case *ast.ConditionalExpression:
+		by := a.expr(e.Test).deps
+		var x, y *value
+		a.either(by, func() { x = a.expr(e.Consequent) }, func() { y = a.expr(e.Alternate) })
+		out := merge(x, y)
+		out.deps = union(out.deps, by)
+		return out
+	case *ast.UnaryExpression:
+		return a.unary(e)
+	case *ast.SpreadElement:
+		return part(a.expr(e.Expression))
+	case *ast.YieldExpression:
+		if e.Argument != nil {
+			v := a.expr(e.Argument)
+			if a.ret == nil {
+				a.ret = v
+			} else {
+				a.ret = merge(a.ret, v)
+			}
+		}
+	case *ast.NewExpression:
+		return a.construct(e)
+	case *ast.PrivateDotExpression:
+		return part(a.expr(e.Left))
+	}
+	return unknown()
+}
+
+func numberOf(v any) any {
+	var f float64
+	switch v := v.(type) {
+	case int64:
+		f = float64(v)
+	case float64:
+		f = v
+	default:
+		return noLit
+	}
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return noLit
+	}
+	return f
+}
+
+func (a *analyser) identifier(id *ast.Identifier) *value {
+	name := id.Name.String()
+	v := a.env.find(name)
+	if v == nil {
+		switch name {
+		case "mcp":
+			return &value{ref: ref{kind: refRoot}, lit: noLit}
+		case "undefined":
+			return &value{lit: undefined{}}
+		}
+		return unknown()
+	}
+	if !a.inArgs && !primitive(v.val.lit) {
+		v.facts.escaped = true
+	}
+	return v.known()
+}
+
+// known is the variable's value without what a later change could make wrong.
+func (v *variable) known() *value {
+	out := *v.val
+	if v.facts.assigned || v.facts.escaped && !primitive(out.lit) {
+		out.lit = noLit
+	}
+	if v.facts.assigned {
+		if out.ref.kind != refNone {
+			out.ref = anyRef
+		}
+		out.fn = nil
+	}
+	return &out
+}
+
+func (a *analyser) template(e *ast.TemplateLiteral) *value {
+	out := &value{}
+	s, ok := "", e.Tag == nil
+	if e.Tag != nil {
+		out = a.expr(e.Tag)
+		if out.ref.kind >= refTool {
+			return a.record(out.ref, e.Tag.Idx0(), unknown())
+		}
+	}
+	for i, el := range e.Elements {
+		s += el.Parsed.String()
+		if i < len(e.Expressions) {
+			v := a.expr(e.Expressions[i])
+			out.deps = union(out.deps, v.deps)
+			t, plain := text(v.lit)
+			s, ok = s+t, ok && plain
+		}
+	}
+	if ok && sound(s) {
+		return &value{deps: out.deps, lit: s}
+	}
+	return &value{deps: out.deps, lit: noLit}
+}
+
+func (a *analyser) binary(e *ast.BinaryExpression) *value {
+	x := a.expr(e.Left)
+	switch e.Operator {
+	case token.LOGICAL_AND, token.LOGICAL_OR, token.COALESCE:
+		var y *value
+		a.either(x.deps, func() { y = a.expr(e.Right) }, func() {})
+		return merge(x, y)
+	}
+	y := a.expr(e.Right)
+	out := &value{deps: union(x.deps, y.deps), lit: noLit}
+	if e.Operator == token.PLUS {
+		s, ok1 := text(x.lit)
+		t, ok2 := text(y.lit)
+		_, str1 := x.lit.(string)
+		_, str2 := y.lit.(string)
+		if ok1 && ok2 && (str1 || str2) {
+			out.lit = s + t
+		}
+	}
+	return out
+}
+
+func (a *analyser) unary(e *ast.UnaryExpression) *value {
+	v := a.expr(e.Operand)
+	out := &value{deps: v.deps, lit: noLit}
+	switch e.Operator {
+	case token.MINUS:
+		if f, ok := v.lit.(float64); ok {
+			out.lit = -f
+		}
+	case token.NOT:
+		if b, ok := v.lit.(bool); ok {
+			out.lit = !b
+		} else if f, ok := v.lit.(float64); ok {
+			out.lit = f == 0
+		}
+	case token.VOID:
+		out.lit = undefined{}
+	case token.INCREMENT, token.DECREMENT:
+		a.bind(e.Operand, out, false)
+	case token.DELETE:
+		a.changed(e.Operand, unknown())
+	}
+	return out
+}
+
+func (a *analyser) array(e *ast.ArrayLiteral) *value {
+	out := &value{elems: []*value{}}
+	list, plain := []any{}, true
+	for _, x := range e.Value {
+		if x == nil {
+			list, plain = nil, false
+			out.elems = append(out.elems, unknown())
+			continue
+		}
+		v := a.expr(x)
+		if _, spread := x.(*ast.SpreadElement); spread {
+			plain = false
+			out.inner = union(out.inner, v.all(), inside(&value{elems: out.elems}))
+			out.elems = nil
+		} else if out.elems != nil {
+			out.elems = append(out.elems, v)
+		} else {
+			out.inner = union(out.inner, v.all())
+		}
+		out.deps = union(out.deps, v.deps)
+		out.holds = out.holds || v.holds || v.ref.kind != refNone
+		plain = plain && v.literal()
+		list = append(list, v.lit)
+	}
+	out.lit = noLit
+	if plain {
+		out.lit = list
+	}
+	return out
+}
+
+func (a *analyser) object(e *ast.ObjectLiteral) *value {
+	out := &value{props: map[string]*value{}}
+	obj, plain := &object{vals: map[string]any{}}, true
+	for _, p := range e.Value {
+		var v *value
+		name, known := "", false
+		switch p := p.(type) {
+		case *ast.PropertyShort:
+			name, known = p.Name.Name.String(), true
+			v = a.identifier(&p.Name)
+		case *ast.PropertyKeyed:
+			name, known = a.key(p.Key, p.Computed)
+			v = a.expr(p.Value)
+			if p.Kind == ast.PropertyKindGet || p.Kind == ast.PropertyKindSet {
+				v, plain = unknown(), false
+			}
+		case *ast.SpreadElement:
+			v = a.expr(p.Expression)
+			if from, ok := v.lit.(*object); ok {
+				for _, k := range from.keys {
+					obj.put(k, from.vals[k])
+				}
+			} else {
+				plain = false
+			}
+			out.deps, out.inner = union(out.deps, v.deps), union(out.inner, v.all())
+			out.holds = out.holds || v.holds || v.ref.kind != refNone
+			for k, x := range v.props {
+				out.props[k] = x
+			}
+			continue
+		}
+		out.deps = union(out.deps, v.deps)
+		out.holds = out.holds || v.holds || v.ref.kind != refNone
+		plain = plain && known && v.literal() && name != "__proto__"
+		if known {
+			obj.put(name, v.lit)
+			out.props[name] = v
+		} else {
+			out.inner = union(out.inner, v.all())
+		}
+	}
+	out.lit = noLit
+	if plain {
+		out.lit = obj
+	}
+	return out
+}
+
+// key is the name of a property, when it is known.
+func (a *analyser) key(e ast.Expression, computed bool) (string, bool) {
+	if id, ok := e.(*ast.Identifier); ok && !computed {
+		return id.Name.String(), true
+	}
+	return text(a.expr(e).lit)
+}
+
+// class walks a class: its methods are functions that may be called or not.
+func (a *analyser) class(c *ast.ClassLiteral) *value {
+	if c.SuperClass != nil {
+		a.expr(c.SuperClass)
+	}
+	for _, el := range c.Body {
+		switch el := el.(type) {
+		case *ast.MethodDefinition:
+			if el.Computed {
+				a.expr(el.Key)
+			}
+			a.function(el.Body.ParameterList, el.Body.Body, el.Body.Async)
+		case *ast.FieldDefinition:
+			if el.Initializer != nil {
+				a.branch(nil, func() { a.expr(el.Initializer) })
+			}
+		case *ast.ClassStaticBlock:
+			a.scoped(func() { a.block(el.Block.List) })
+		}
+	}
+	return unknown()
+}

@@ -1,0 +1,161 @@
+package analyze
+
+import (
+	"slices"
+
+	"github.com/dop251/goja/ast"
+)
+
+// refKind says how far a value has come on the way mcp → server → tool.
+type refKind int
+
+const (
+	refNone refKind = iota
+	refRoot
+	refServer
+	refTool
+	refAny // some part of mcp, not known which
+)
+
+// ref is a value that leads to tools; a part that is not known is "*".
+type ref struct {
+	kind         refKind
+	server, tool string
+}
+
+var anyRef = ref{refAny, "*", "*"}
+
+// value is what is known of an expression's value.
+type value struct {
+	deps  set // calls whose results it is made from
+	pend  set // calls that awaiting it waits for
+	inner set // calls whose promises it holds inside
+	ref   ref
+	// holds is set when part of mcp is somewhere inside.
+	holds bool
+	elems []*value // of an array whose elements are known one by one
+	props map[string]*value
+	fn    *function
+	lit   any // noLit: not known
+}
+
+type noLiteral struct{}
+
+var noLit = noLiteral{}
+
+func unknown() *value { return &value{lit: noLit} }
+
+func (v *value) literal() bool { return v.lit != any(noLit) }
+
+// all is every call whose promise could come out of the value.
+func (v *value) all() set {
+	s := union(v.pend, v.inner)
+	for _, e := range v.elems {
+		s = union(s, e.pend, e.inner)
+	}
+	for _, e := range v.props {
+		s = union(s, e.pend, e.inner)
+	}
+	return s
+}
+
+// merge is what is known of a value that is either or made from both.
+func merge(a, b *value) *value {
+	out := &value{deps: union(a.deps, b.deps), pend: union(a.pend, b.pend), inner: union(inside(a), inside(b)), lit: noLit}
+	out.ref = anyRef
+	if a.ref == b.ref {
+		out.ref = a.ref
+	}
+	out.holds = a.holds || b.holds
+	if a.fn == b.fn {
+		out.fn = a.fn
+	}
+	return out
+}
+
+// inside is the promises that a value holds, its own left out.
+func inside(v *value) set {
+	w := *v
+	w.pend = nil
+	return w.all()
+}
+
+// part is an unknown part of a value.
+func part(v *value) *value {
+	out := &value{deps: v.deps, pend: inside(v), inner: inside(v), lit: noLit}
+	if v.holds || v.ref.kind == refAny {
+		out.ref = anyRef
+	}
+	return out
+}
+
+// function is a function whose body may be analysed where it is called.
+type function struct {
+	params  *ast.ParameterList
+	body    ast.Node
+	async   bool
+	env     *scope
+	done    bool // analysed at least once
+	active  bool
+	first   int // calls first..last were found in it
+	last    int
+	returns *value
+}
+
+// variable is what is known of a binding. Facts that only the whole script
+// tells, kept from a first pass: whether it is ever assigned to again, and
+// whether an object in it may be changed elsewhere.
+type variable struct {
+	val   *value
+	facts *facts
+	depth int // of conditions where it was declared
+}
+
+type facts struct{ assigned, escaped bool }
+
+type scope struct {
+	up       *scope
+	vars     map[string]*variable
+	function bool // the scope that `var` declares in
+}
+
+func (s *scope) find(name string) *variable {
+	for ; s != nil; s = s.up {
+		if v := s.vars[name]; v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// set is a sorted set of call numbers.
+type set []int
+
+func union(sets ...set) set {
+	var out set
+	for _, s := range sets {
+		switch {
+		case len(s) == 0:
+		case len(out) == 0:
+			out = s
+		default:
+			out = slices.Concat(out, s)
+			slices.Sort(out)
+			out = slices.Compact(out)
+		}
+	}
+	return out
+}
+
+func (s set) without(t set) set {
+	if len(t) == 0 {
+		return s
+	}
+	var out set
+	for _, n := range s {
+		if _, in := slices.BinarySearch(t, n); !in {
+			out = append(out, n)
+		}
+	}
+	return out
+}
