@@ -1,0 +1,277 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// idleTime is how long a child is kept that nobody uses.
+const idleTime = 2 * time.Minute
+
+// Pool starts children and keeps some ready. It is safe for concurrent use.
+type Pool struct {
+	o    Options
+	warm int
+
+	mu       sync.Mutex
+	closed   bool
+	idle     []*process
+	live     map[*process]bool
+	starting int
+	trim     *time.Timer
+	later    *time.Timer    // starts children after a run has begun
+	group    sync.WaitGroup // of starts in the background
+}
+
+// NewPool makes a pool; no child starts before Warm or the first use.
+func NewPool(o Options) *Pool {
+	o.Limits = o.Limits.withDefaults()
+	p := &Pool{o: o, warm: max(0, o.Warm), live: map[*process]bool{}}
+	if o.Warm == 0 {
+		p.warm = 1
+	}
+	return p
+}
+
+// Warm starts children in the background, up to Options.Warm, and returns at once.
+func (p *Pool) Warm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.warm == 0 {
+		return
+	}
+	for len(p.idle)+p.starting < p.warm {
+		p.starting++
+		p.group.Add(1)
+		go p.startIdle()
+	}
+	p.armTrim()
+}
+
+// warmDelay leaves a short run the processor: to start a child costs more than
+// such a run.
+const warmDelay = 30 * time.Millisecond
+
+// warmLater is Warm after a while.
+func (p *Pool) warmLater() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.warm == 0 {
+		return
+	}
+	if p.later == nil {
+		p.later = time.AfterFunc(warmDelay, p.Warm)
+		return
+	}
+	p.later.Reset(warmDelay)
+}
+
+// startIdle starts one child for the idle list. That it fails is found out,
+// and said, by whoever needs a child next.
+func (p *Pool) startIdle() {
+	defer p.group.Done()
+	c, err := startProcess(p.o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting--
+	switch {
+	case err != nil:
+	case p.closed:
+		c.kill()
+		p.group.Add(1)
+		go func() { defer p.group.Done(); <-c.done }()
+	default:
+		p.live[c] = true
+		p.idle = append(p.idle, c)
+	}
+}
+
+// armTrim ends children that stay idle. p.mu is held.
+func (p *Pool) armTrim() {
+	if p.trim == nil {
+		p.trim = time.AfterFunc(idleTime, p.dropIdle)
+		return
+	}
+	p.trim.Reset(idleTime)
+}
+
+func (p *Pool) dropIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		p.forget(c)
+	}
+	p.idle = nil
+}
+
+// forget kills a child and waits for it in the background. p.mu is held.
+func (p *Pool) forget(c *process) {
+	if !p.live[c] {
+		return
+	}
+	delete(p.live, c)
+	p.group.Add(1)
+	go func() { defer p.group.Done(); c.kill(); <-c.done }()
+}
+
+// take returns a child that serves nobody, and has another one started.
+func (p *Pool) take() (*process, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, core.Errorf(core.CodeCancelled, "the sandbox is closed")
+	}
+	for n := len(p.idle); n > 0; n = len(p.idle) {
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		select {
+		case <-c.done: // died while idle
+			p.forget(c)
+			continue
+		default:
+		}
+		p.mu.Unlock()
+		return c, nil
+	}
+	p.mu.Unlock()
+	c, err := startProcess(p.o)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		c.kill()
+		return nil, core.Errorf(core.CodeCancelled, "the sandbox is closed")
+	}
+	p.live[c] = true
+	return c, nil
+}
+
+// drop ends a child.
+func (p *Pool) drop(c *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(c)
+}
+
+// put gives back a child that is as good as new.
+func (p *Pool) put(c *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= max(1, p.warm) {
+		p.forget(c)
+		return
+	}
+	p.idle = append(p.idle, c)
+	p.armTrim()
+}
+
+// Close kills all children and waits for them. Requests that are under way
+// fail. It may be called again.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for _, t := range []*time.Timer{p.trim, p.later} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	for c := range p.live {
+		p.forget(c)
+	}
+	p.idle = nil
+	p.mu.Unlock()
+	p.group.Wait()
+	return nil
+}
+
+// maxTries is how many children a request is given that needs no session.
+const maxTries = 3
+
+// once serves one request that needs no session: in another child when the
+// first is lost.
+func (p *Pool) once(ctx context.Context, r *request) (*reply, error) {
+	r.Limits = p.o.Limits
+	for try := 1; ; try++ {
+		rep, err := p.try(ctx, r)
+		if try == maxTries || !errors.Is(err, ErrLost) {
+			return rep, err
+		}
+	}
+}
+
+func (p *Pool) try(ctx context.Context, r *request) (*reply, error) {
+	c, err := p.take()
+	if err != nil {
+		return nil, err
+	}
+	rep, err := c.ask(ctx, r)
+	if err != nil && (rep == nil || !rep.Alive) {
+		p.drop(c)
+		return nil, err
+	}
+	p.put(c)
+	return rep, err
+}
+
+// Compile strips types and analyses, in a child. Its errors: CodeEmptyCode,
+// CodeTooLarge, CodeSyntax with the place in the user's source, and the
+// sandbox's own, such as CodeSandboxTimeout.
+func (p *Pool) Compile(ctx context.Context, source, file string) (Compiled, error) {
+	if err := p.checkSource(source); err != nil {
+		return Compiled{}, err
+	}
+	rep, err := p.once(ctx, &request{Op: opCompile, Source: source, File: file})
+	if err != nil {
+		return Compiled{}, err
+	}
+	if rep.Kind != replyCompiled {
+		return Compiled{}, crashed("gave the wrong answer", errWrongReply)
+	}
+	return Compiled{Script: rep.Script, Plan: rep.Plan}, nil
+}
+
+func (p *Pool) checkSource(source string) error {
+	if strings.TrimSpace(source) == "" {
+		return errEmpty()
+	}
+	if len(source) > p.o.Limits.SourceBytes {
+		return core.Errorf(core.CodeTooLarge, "the code is %d bytes, more than the limit of %d: put data into input, and long work into tools", len(source), p.o.Limits.SourceBytes)
+	}
+	return nil
+}
+
+// Eval evaluates code that calls nothing and returns its value as JSON, null
+// for undefined. Errors are those of Compile, and CodeScript for an exception.
+func (p *Pool) Eval(ctx context.Context, r EvalRequest) (json.RawMessage, error) {
+	if err := p.checkSource(r.Source); err != nil {
+		return nil, err
+	}
+	rep, err := p.once(ctx, &request{
+		Op: opEval, Source: r.Source, Expression: r.Expression, Globals: r.Globals, Seed: r.Seed, Now: millis(r.Now),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rep.Kind != replyValue {
+		return nil, crashed("gave the wrong answer", errWrongReply)
+	}
+	if len(rep.Value) == 0 {
+		return core.Null, nil
+	}
+	return rep.Value, nil
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,2 @@
+// expect: ok
+console.log("x".repeat(5e6)); return 1

@@ -1,0 +1,2 @@
+// expect: script_error
+throw { toString() { throw 1 }, get name() { throw 2 } }

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+await null; while (true) {}

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+try { while (true) {} } finally { while (true) {} }

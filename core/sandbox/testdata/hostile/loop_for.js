@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+for (;;) { Math.sqrt(2) }

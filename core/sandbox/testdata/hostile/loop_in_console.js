@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+console.log({ get x() { while (true) {} } })

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+(0, eval)("while (true) {}")

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+new Function("while (true) {}")()

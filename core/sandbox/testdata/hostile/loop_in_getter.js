@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+await mcp.a.b({ get x() { while (true) {} } })

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+const p = new Proxy({}, { ownKeys() { while (true) {} } }); await mcp.a.b(p)

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+"a".replace(/a/, () => { while (true) {} })

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+[3, 2, 1].sort(() => { while (true) {} })

@@ -1,0 +1,2 @@
+// expect: sandbox_memory sandbox_timeout
+while (true) Promise.reject(new Error("x"))

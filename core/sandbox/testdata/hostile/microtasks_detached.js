@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+(function f() { queueMicrotask(f) })(); return 1

@@ -1,0 +1,2 @@
+// expect: sandbox_timeout sandbox_memory
+const f = () => Promise.resolve().then(f); await f()

@@ -1,0 +1,2 @@
+// expect: sandbox_memory sandbox_timeout
+const f = () => { Promise.resolve().then(f); Promise.resolve().then(f) }; f(); await new Promise(() => {})

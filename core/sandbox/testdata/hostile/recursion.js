@@ -1,0 +1,2 @@
+// expect: script_error
+function f() { return f() + 1 } return f()

@@ -1,0 +1,2 @@
+// expect: script_error ok sandbox_memory
+let f = () => 1; for (let i = 0; i < 1e5; i++) f = f.bind(null); return f()

@@ -1,0 +1,2 @@
+// expect: script_error
+const o = { get x() { return this.x } }; return o.x

@@ -1,0 +1,2 @@
+// expect: script_error
+const o = { toJSON() { return JSON.stringify(o) } }; return o

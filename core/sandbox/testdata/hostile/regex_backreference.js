@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+return /(x+x+)+y\1/.test("x".repeat(60))

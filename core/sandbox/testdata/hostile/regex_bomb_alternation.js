@@ -1,0 +1,2 @@
+// expect: sandbox_timeout
+return /^(a|a)*$/.test("a".repeat(40) + "b")

@@ -1,0 +1,2 @@
+// expect: result_too_large sandbox_memory
+return "\u0001".repeat(1e6)

@@ -1,0 +1,2 @@
+// expect: result_too_large
+return "x".repeat(3e6)

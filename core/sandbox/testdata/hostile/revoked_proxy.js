@@ -1,0 +1,2 @@
+// expect: script_error
+const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); throw proxy

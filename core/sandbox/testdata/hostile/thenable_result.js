@@ -1,0 +1,2 @@
+// expect: ok
+return { then(r) { r(1) } }

@@ -1,0 +1,2 @@
+// expect: call_limit sandbox_timeout sandbox_memory
+while (true) setTimeout(() => {}, 1)

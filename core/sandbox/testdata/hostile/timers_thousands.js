@@ -1,0 +1,2 @@
+// expect: ok
+for (let i = 0; i < 5000; i++) setTimeout(() => {}, i); return 1

@@ -1,0 +1,296 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"modernc.org/quickjs"
+
+	"github.com/casys-ai/pml/core"
+)
+
+//go:embed boot.js
+var bootSource string
+
+//go:embed web.js
+var webSource string
+
+// The file names of our own JavaScript, by which stack frames are told apart.
+const (
+	bootFile = "pml:boot"
+	webFile  = "pml:web"
+)
+
+// jsVM is one QuickJS VM with the world of a script in it. It serves one run.
+type jsVM struct {
+	vm     *quickjs.VM
+	engine *engine
+	limits Limits
+	api    map[string]quickjs.Value
+	closed func() bool // the parent is gone
+
+	sm       *sourceMap
+	mappings string
+	body     string // the script that runs
+	turn     wireTurn
+	argBytes int64
+	logBytes int64
+	logFull  bool
+	// fatal ends the VM: a limit was hit.
+	fatal *core.Error
+}
+
+var apiNames = []string{"start", "run", "deliver", "lost", "global", "pure"}
+
+// newVM makes a VM and prepares its world. closed is asked in long turns.
+func newVM(closed func() bool) (*jsVM, error) {
+	q, err := quickjs.NewVM()
+	if err != nil {
+		return nil, err
+	}
+	v := &jsVM{vm: q, closed: closed, api: map[string]quickjs.Value{}}
+	if v.engine, err = newEngine(q); err != nil {
+		return nil, err
+	}
+	hooks := map[string]quickjs.HostFunc{
+		"__pml_call": v.onCall, "__pml_sleep": v.onSleep, "__pml_cancel": v.onCancel, "__pml_log": v.onLog,
+		"__pml_done": v.onDone, "__pml_fail": v.onFail, "__pml_lost": v.onLost,
+		"__pml_web": func([]any) (any, error) { return nil, v.engine.eval("globalThis.__pml_made="+webSource, webFile) },
+	}
+	for name, f := range hooks {
+		if err := q.RegisterHostFunc(name, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := v.engine.eval(bootSource, bootFile); err != nil {
+		return nil, err
+	}
+	if err := v.engine.trackRejections("__pml_api", "track"); err != nil {
+		return nil, err
+	}
+	return v, v.takeAPI()
+}
+
+// takeAPI keeps the entries of the bootstrap and removes them from the script's sight.
+func (v *jsVM) takeAPI() error {
+	for _, name := range apiNames {
+		f, err := v.vm.EvalValue("__pml_api."+name, quickjs.EvalGlobal)
+		if err != nil {
+			return err
+		}
+		v.api[name] = f
+	}
+	_, err := v.vm.Eval("delete globalThis.__pml_api", quickjs.EvalGlobal)
+	return err
+}
+
+// limit sets what the VM may use.
+func (v *jsVM) limit(l Limits) {
+	v.limits = l
+	v.vm.SetMemoryLimit(uintptr(l.MemoryBytes))
+	// Cycles are looked for more rarely than the engine's own 256 KiB would have it.
+	v.vm.SetGCThreshold(uintptr(min(8<<20, l.MemoryBytes/8)))
+	v.vm.SetMaxStackSize(l.stackSlots())
+	// What JSON takes outside the VM is small beside it.
+	debug.SetMemoryLimit(l.MemoryBytes/2 + 64<<20)
+}
+
+// begin sets time, seed and input.
+func (v *jsVM) begin(now int64, seed string, input json.RawMessage) *core.Error {
+	h := sha256.Sum256([]byte("pml sandbox seed\x00" + seed))
+	args := []any{string(input), float64(now)}
+	for i := range 4 {
+		args = append(args, float64(binary.BigEndian.Uint32(h[4*i:])))
+	}
+	return v.enter("start", append(args, float64(v.limits.ResultBytes), float64(v.limits.LogBytes))...)
+}
+
+// load makes the function that runs body, as a value of the VM.
+func (v *jsVM) load(body string) (quickjs.Value, *core.Error) {
+	if e := v.armed(time.Now().Add(v.limits.CPU)); e != nil {
+		return quickjs.Value{}, e
+	}
+	f, err := v.vm.EvalValue(wrapHead+body+wrapTail, quickjs.EvalGlobal)
+	if err != nil {
+		return f, v.syntax(err)
+	}
+	return f, nil
+}
+
+// syntax reports what the engine, rather than esbuild, does not accept.
+func (v *jsVM) syntax(err error) *core.Error {
+	var q *quickjs.Error
+	if !errors.As(err, &q) {
+		return core.AsError(err)
+	}
+	if isOutOfMemory(q.Name, q.Message) {
+		return v.outOfMemory()
+	}
+	e := core.Errorf(core.CodeSyntax, "%s", q.Message)
+	if q.LineNumber > 1 {
+		at := v.source(core.Position{Line: q.LineNumber - 1, Column: max(1, q.ColumnNumber)})
+		e.Location = &at
+	}
+	return e
+}
+
+// start runs a script until it waits.
+func (v *jsVM) start(r *request) *core.Error {
+	v.limit(r.Limits)
+	if e := v.begin(r.Now, r.Seed, r.Input); e != nil {
+		return e
+	}
+	body, mappings := splitMap(r.Script)
+	v.mappings, v.body = mappings, body
+	f, e := v.load(body)
+	if e != nil {
+		return e
+	}
+	defer f.Free()
+	return v.settle(time.Now().Add(v.limits.CPU), "run", f)
+}
+
+// deliver hands one outcome to the script and runs it until it waits.
+func (v *jsVM) deliver(d wireDelivery) *core.Error {
+	code, message := "", ""
+	if d.Err != nil {
+		code, message = string(d.Err.Code), d.Err.Message
+		if code == "" {
+			code = string(core.CodeToolFailed)
+		}
+	}
+	deadline := time.Now().Add(v.limits.CPU)
+	if e := v.armed(deadline); e != nil {
+		return e
+	}
+	r, err := v.api["deliver"].Call(v.api["deliver"], d.ID, float64(d.Seq), float64(d.At), string(d.value), code, message)
+	if e := v.after(err, deadline); e != nil {
+		return e
+	}
+	if s, _ := r.(string); s != "" {
+		return core.Errorf(core.CodeReplay, "the journal has an outcome for call c%d, which the script has %s",
+			d.ID, map[string]string{"unknown": "not made", "twice": "been given already"}[s])
+	}
+	return v.drain(deadline)
+}
+
+// settle calls an entry and runs what follows from it.
+func (v *jsVM) settle(deadline time.Time, name string, args ...any) *core.Error {
+	if e := v.armed(deadline); e != nil {
+		return e
+	}
+	_, err := v.api[name].Call(v.api[name], args...)
+	if e := v.after(err, deadline); e != nil {
+		return e
+	}
+	return v.drain(deadline)
+}
+
+// enter calls an entry of ours that runs nothing of the script.
+func (v *jsVM) enter(name string, args ...any) *core.Error {
+	deadline := time.Now().Add(v.limits.CPU)
+	if e := v.armed(deadline); e != nil {
+		return e
+	}
+	_, err := v.api[name].Call(v.api[name], args...)
+	return v.after(err, deadline)
+}
+
+// drain runs microtasks until there is none.
+func (v *jsVM) drain(deadline time.Time) *core.Error {
+	for {
+		if e := v.armed(deadline); e != nil {
+			return e
+		}
+		n, err := v.vm.ExecutePendingJobs()
+		// A failing job has told its promise; only limits matter here.
+		if e := v.stopped(deadline); e != nil {
+			return e
+		}
+		if err == nil || n == 0 {
+			return nil
+		}
+	}
+}
+
+// armed sets the time that is left until the deadline.
+func (v *jsVM) armed(deadline time.Time) *core.Error {
+	left := time.Until(deadline)
+	if left <= 0 {
+		return v.timedOut()
+	}
+	if err := v.vm.SetEvalTimeout(left); err != nil {
+		return core.AsError(err)
+	}
+	return nil
+}
+
+// stopped says why the VM had to stop, if it had. A promise may have taken the
+// exception of an interrupt, so the clock is asked, not the error.
+func (v *jsVM) stopped(deadline time.Time) *core.Error {
+	switch {
+	case v.fatal != nil:
+		return v.fatal
+	case v.closed():
+		return core.Errorf(core.CodeCancelled, "the parent has closed the connection")
+	case !time.Now().Before(deadline):
+		return v.timedOut()
+	}
+	return nil
+}
+
+// after judges the error of a call into the VM.
+func (v *jsVM) after(err error, deadline time.Time) *core.Error {
+	if e := v.stopped(deadline); e != nil || err == nil {
+		return e
+	}
+	var q *quickjs.Error
+	if errors.As(err, &q) && isOutOfMemory(q.Name, q.Message) {
+		return v.outOfMemory()
+	}
+	return core.Errorf(core.CodeSandboxCrashed, "the sandbox failed: %w", err)
+}
+
+// take returns the turn so far and starts a new one.
+func (v *jsVM) take() (*wireTurn, *core.Error) {
+	v.turn.Unhandled = nil
+	if v.turn.Done {
+		if e := v.enter("lost"); e != nil {
+			return nil, e
+		}
+	}
+	t := v.turn
+	v.turn = wireTurn{Done: t.Done, Result: t.Result, Err: t.Err}
+	v.argBytes = 0
+	return &t, nil
+}
+
+func (v *jsVM) close() {
+	for _, f := range v.api {
+		f.Free()
+	}
+	v.engine.close()
+	_ = v.vm.Close()
+}
+
+func (v *jsVM) timedOut() *core.Error {
+	return core.Errorf(core.CodeSandboxTimeout, "the script ran for %v without waiting for anything: look for a loop that does not end, or do the work in a tool", v.limits.CPU)
+}
+
+func (v *jsVM) outOfMemory() *core.Error {
+	return core.Errorf(core.CodeSandboxMemory, "the script needs more memory than the limit of %d MiB: work on smaller pieces", v.limits.MemoryBytes>>20)
+}
+
+// stop ends the VM from within a host function.
+func (v *jsVM) stop(e *core.Error) error {
+	if v.fatal == nil {
+		v.fatal = e
+	}
+	v.vm.Interrupt()
+	return e
+}
