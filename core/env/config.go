@@ -1,0 +1,169 @@
+package env
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// LoadOptions say what Load reads.
+type LoadOptions struct {
+	Workspace Workspace
+	Home      Home
+	Environ   Environ
+	// Server is the --server flag; empty when it was not given.
+	Server string
+}
+
+// Origin says where a value of the configuration comes from.
+type Origin string
+
+// The origins, weakest first.
+const (
+	FromDefault     Origin = "default"
+	FromHome        Origin = "home"
+	FromWorkspace   Origin = "workspace"
+	FromEnvironment Origin = "environment"
+	FromFlag        Origin = "flag"
+)
+
+// Decider says who may decide approvals.
+type Decider string
+
+// The deciders.
+const (
+	DeciderAny   Decider = "any"   // the agent may, too
+	DeciderHuman Decider = "human" // no MCP path decides
+)
+
+// Config is the configuration that results from all files. It does not
+// change; Effective, Keys and Resolve derive from it what is asked for. A
+// duration of 0 means never or no limit, as its comment says.
+type Config struct {
+	Workspace   Workspace
+	Home        Home
+	Version     int
+	Server      Server
+	Permissions Permissions
+	Approvals   Approvals
+	Routing     Routing
+	Servers     map[string]ServerEntry
+	// Flows is the folder of hook flows, absolute.
+	Flows string
+	// Models is kept as written; nothing in it is expanded.
+	Models    json.RawMessage
+	Limits    Limits
+	Retention time.Duration // of finished runs; 0: for ever
+	// Expose are globs on tools that are offered through under their own names.
+	Expose []string
+
+	environ Environ
+	flag    string
+	home    *file
+	work    *file
+	origins map[string]place
+	lock    []byte
+	flows   []flowFile
+	trusted bool // whether the workspace's grants are in
+}
+
+// Server names the server that runs are sent to.
+type Server struct {
+	URL string // empty: none, runs stay on this machine
+}
+
+// Permissions are the patterns of gate 1: those of the home, then those of
+// the workspace. core/policy compiles them.
+type Permissions struct {
+	Allow, Deny, Ask []string
+	ReadOnly         string // "allow", "ask" or empty
+}
+
+// Approvals say how decisions are made.
+type Approvals struct {
+	TTL       time.Duration // of an open approval; 0: never expires
+	ResumeTTL time.Duration // of a waiting run; 0: never expires
+	Decider   Decider
+	Pin       string // hashed, never the PIN itself; from the home's file only
+	TrustHost bool   // an elicitation counts as a person although Decider is human
+}
+
+// Routing says which half of pml runs a tool.
+type Routing struct {
+	Client, Server []string // globs on tools
+	Default        core.Side
+}
+
+// Limits bound a run.
+type Limits struct {
+	Concurrency int           // calls at once in a run
+	PerServer   int           // calls at once to an upstream server
+	Calls       int           // calls in a run
+	Timeout     time.Duration // of a run, human time not counted; 0: none
+	CallTimeout time.Duration // of a call; 0: none
+	ResultBytes int64         // of one result
+}
+
+// ServerType is how an MCP server is reached.
+type ServerType string
+
+// The types of server.
+const (
+	TypeStdio ServerType = "stdio"
+	TypeHTTP  ServerType = "http"
+)
+
+// ServerEntry is one of mcpServers as it is written: nothing is expanded.
+type ServerEntry struct {
+	Name    string            `json:"-"`
+	Type    ServerType        `json:"type,omitempty"`
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	URL     string            `json:"url,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Cwd     string            `json:"cwd,omitempty"`
+	Origin  Origin            `json:"-"` // FromHome or FromWorkspace
+	File    string            `json:"-"` // the file that defines it
+	At      core.Position     `json:"-"`
+}
+
+// KeyState is what gate 4 sees of a server: what is missing, and the values.
+type KeyState struct {
+	// Missing are the names of variables that are unset, empty or placeholders,
+	// sorted. Names only: values are never shown.
+	Missing []string
+	// Env and Headers are the declared ones, expanded.
+	Env, Headers map[string]string
+	// Digest covers names and values, so that another value is noticed.
+	Digest string
+}
+
+// Resolved is a server's entry with everything expanded: what is started.
+type Resolved struct {
+	Entry   ServerEntry // as written
+	Name    string
+	Type    ServerType
+	Command string
+	Args    []string
+	Env     map[string]string // declared variables; ChildEnv adds the rest
+	URL     string
+	Headers map[string]string
+	Dir     string // absolute; the workspace unless the entry says otherwise
+	Cwd     string // what the entry says, expanded; empty when it says nothing
+	// Loader are those of Env that decide which code a process loads, such as
+	// NODE_OPTIONS and PATH. What one inherits from the environment of pml under
+	// its own name stands in it as ${NAME}.
+	Loader map[string]string
+	// FromDotEnv are the places that .env filled and that decide what runs or
+	// where keys go, as pointers into the entry: /command, /args/0, /url, /cwd,
+	// and variables of Loader such as /env/NODE_OPTIONS. A workspace's entry
+	// only; that of the home takes nothing from .env there.
+	FromDotEnv []string
+	// Missing are the keys that gate 4 asks for; see KeyState.
+	Missing []string
+	// Digest covers the expanded entry and the values of its environment.
+	// Another digest is another process.
+	Digest string
+}

@@ -1,0 +1,19 @@
+package env
+
+import "github.com/casys-ai/pml/core"
+
+// AddRule returns the text of a configuration file with one more pattern in a
+// list of its permissions ("allow", "ask" or "deny"); every other byte stays.
+// Empty text counts as an empty file. It writes nothing: the rule is shown to
+// a person first. A text that is not valid, and any other list, is
+// core.CodeInvalidConfig.
+func AddRule(name string, text []byte, list, pattern string) ([]byte, error) {
+	if list != "allow" && list != "ask" && list != "deny" {
+		return nil, core.Errorf(core.CodeInvalidConfig, "there is no list %q in permissions", core.Visible(list, 20, false))
+	}
+	s, err := openSplice(name, text)
+	if err != nil {
+		return nil, err
+	}
+	return s.push([]string{"permissions", list}, pattern)
+}

@@ -1,0 +1,208 @@
+package env
+
+import (
+	"encoding/json"
+	"math"
+
+	"github.com/tailscale/hujson"
+)
+
+// sch is a fragment of a JSON Schema.
+type sch = map[string]any
+
+func schString(doc string) sch { return sch{"type": "string", "description": doc} }
+
+func schStrings(doc string) sch {
+	return sch{"type": "array", "items": sch{"type": "string"}, "description": doc}
+}
+
+func schPatterns(doc string) sch {
+	return sch{"type": "array", "items": sch{"type": "string", "minLength": 1, "maxLength": 512}, "description": doc}
+}
+
+func schDuration(doc string) sch {
+	return sch{
+		"type": "string", "description": doc + ` A duration such as "5m", "12h" or "30d".`,
+		"pattern": `^(0|[0-9]+d|([0-9]+d)?([0-9.]+(ns|us|µs|ms|s|m|h))+)$`,
+	}
+}
+
+func schInt(least, most int64, doc string) sch {
+	s := sch{"type": "integer", "minimum": least, "description": doc}
+	if most < math.MaxInt64 {
+		s["maximum"] = most
+	}
+	return s
+}
+
+func schEnum(doc string, values ...string) sch {
+	return sch{"type": "string", "enum": values, "description": doc}
+}
+
+func schMap(doc string) sch {
+	return sch{"type": "object", "additionalProperties": sch{"type": "string"}, "description": doc}
+}
+
+func schObject(doc string, fields []field) sch {
+	props := sch{}
+	for _, f := range fields {
+		props[f.name] = f.schema
+	}
+	s := sch{"type": "object", "properties": props, "additionalProperties": false}
+	if doc != "" {
+		s["description"] = doc
+	}
+	return s
+}
+
+// maxCount bounds counts in a configuration; it is far above any use.
+const maxCount = 1_000_000
+
+func (l *layer) fields(origin Origin) []field {
+	server, limits := l.Server.fields(), l.Limits.fields()
+	permissions, approvals, routing := l.Permissions.fields(), l.Approvals.fields(origin), l.Routing.fields()
+	entry := schObject("", new(ServerEntry).fields())
+	entry["oneOf"] = []sch{{"required": []string{"command"}}, {"required": []string{"url"}}}
+	return []field{
+		{"$schema", schString("Where this schema is; for editors."), readString(&l.Schema)},
+		{"version", schInt(1, 1, "The version of this file's format."), readInt(&l.Version, 1, 1)},
+		{"server", schObject("The server that runs are sent to; none by default.", server), readObject(server)},
+		{"permissions", schObject("Which tools may be called. Deny always wins; otherwise the most specific pattern does, a tie asks, no match asks.", permissions), readObject(permissions)},
+		{"approvals", schObject("How decisions are made.", approvals), readObject(approvals)},
+		{"routing", schObject("Which half of pml runs a tool.", routing), readObject(routing)},
+		{"mcpServers", sch{"type": "object", "additionalProperties": entry, "description": "The MCP servers, by name."}, readServers(&l.Servers)},
+		{"flows", schString("The folder of hook flows, within the workspace. Default .pml/flows."), readString(&l.Flows)},
+		{"models", sch{"type": "object", "description": "The models that agents may use."}, readRaw(&l.Models)},
+		{"limits", schObject("What bounds a run.", limits), readObject(limits)},
+		{"retention", schDuration(`How long finished runs are kept. Default 30d; "0" for ever.`), readDuration(&l.Retention)},
+		{"expose", schPatterns("Tools that pml offers through under their own names."), readStrings(&l.Expose)},
+	}
+}
+
+func (p *serverPart) fields() []field {
+	return []field{{"url", schString("Its URL. ${VAR} is expanded."), func(d *decoder, v hujson.Value, at string) {
+		if s, ok := d.str(v, at); ok {
+			d.checkRefs(v, at, s)
+			p.URL = &s
+		}
+	}}}
+}
+
+func (p *permissionsPart) fields() []field {
+	return []field{
+		{"allow", schPatterns("Tools that may be called without asking, e.g. filesystem:read_*."), readStrings(&p.Allow)},
+		{"deny", schPatterns("Tools that are never called."), readStrings(&p.Deny)},
+		{"ask", schPatterns("Tools that ask each time."), readStrings(&p.Ask)},
+		{"readonly", schEnum(`"allow" lets tools that only read through where no pattern matches.`, "allow", "ask"), readEnum(&p.ReadOnly, "allow", "ask")},
+	}
+}
+
+func (p *approvalsPart) fields(origin Origin) []field {
+	return []field{
+		{"ttl", schDuration(`How long an approval stays open. Default 5m; "0" never expires.`), readDuration(&p.TTL)},
+		{"resume_ttl", schDuration(`How long a waiting run can be continued. Default 24h; "0" never expires.`), readDuration(&p.ResumeTTL)},
+		{"decider", schEnum(`Who may decide. "human": no agent.`, string(DeciderAny), string(DeciderHuman)), readEnum(&p.Decider, string(DeciderAny), string(DeciderHuman))},
+		{"pin", schString("The hash of the PIN that decisions need, as pml writes it. Only in the home's config.json."), readPin(&p.Pin, origin)},
+		{"trust_host", sch{"type": "boolean", "description": "An elicitation of the agent's host counts as a person's answer although decider is human."}, readBool(&p.TrustHost)},
+	}
+}
+
+// readPin refuses a PIN in clear text, and one that a workspace would bring.
+func readPin(to **string, origin Origin) func(*decoder, hujson.Value, string) {
+	return func(d *decoder, v hujson.Value, at string) {
+		s, ok := d.str(v, at)
+		switch {
+		case !ok:
+		case origin == FromWorkspace:
+			d.fault(v, at, "a PIN belongs to this machine: put it in config.json of pml's home")
+		case len(s) < 20:
+			d.fault(v, at, "must be the hash of a PIN, never the PIN itself")
+		default:
+			*to = &s
+		}
+	}
+}
+
+func (p *routingPart) fields() []field {
+	return []field{
+		{"client", schPatterns("Tools that run on this machine."), readStrings(&p.Client)},
+		{"server", schPatterns("Tools that run on the server."), readStrings(&p.Server)},
+		{"default", schEnum("Where the others run. Default client.", "client", "server"), readEnum(&p.Default, "client", "server")},
+	}
+}
+
+func (p *limitsPart) fields() []field {
+	return []field{
+		{"concurrency", schInt(1, maxCount, "Calls at once in a run. Default 16."), readInt(&p.Concurrency, 1, maxCount)},
+		{"per_server", schInt(1, maxCount, "Calls at once to one MCP server. Default 8."), readInt(&p.PerServer, 1, maxCount)},
+		{"calls", schInt(1, maxCount, "Calls in a run. Default 10000."), readInt(&p.Calls, 1, maxCount)},
+		{"timeout", schDuration(`Of a run, time spent waiting for a person not counted. Default 10m; "0" none.`), readDuration(&p.Timeout)},
+		{"call_timeout", schDuration(`Of a call. Default 60s; "0" none.`), readDuration(&p.CallTimeout)},
+		{"result_bytes", schInt(1024, 1<<40, "The size of one result. Default 16777216."), readInt(&p.ResultBytes, 1024, 1<<40)},
+	}
+}
+
+func (e *ServerEntry) fields() []field {
+	text := func(to *string) func(*decoder, hujson.Value, string) {
+		return func(d *decoder, v hujson.Value, at string) {
+			if s, ok := d.str(v, at); ok {
+				d.checkRefs(v, at, s)
+				*to = s
+			}
+		}
+	}
+	return []field{
+		{"type", schEnum("How it is reached. Default stdio, http where url is given.", string(TypeStdio), string(TypeHTTP)), func(d *decoder, v hujson.Value, at string) {
+			var t *string
+			if readEnum(&t, string(TypeStdio), string(TypeHTTP))(d, v, at); t != nil {
+				e.Type = ServerType(*t)
+			}
+		}},
+		{"command", schString("The program. ${VAR} is expanded here and in all that follows."), text(&e.Command)},
+		{"args", schStrings("Its arguments."), func(d *decoder, v hujson.Value, at string) { e.Args = d.expandable(v, at) }},
+		{"env", schMap("Its environment. A variable that is unset, empty or a placeholder is asked for."), func(d *decoder, v hujson.Value, at string) { e.Env = d.strMap(v, at) }},
+		{"url", schString("The URL of a server reached over HTTP."), text(&e.URL)},
+		{"headers", schMap("Headers sent to it."), func(d *decoder, v hujson.Value, at string) { e.Headers = d.strMap(v, at) }},
+		{"cwd", schString("The folder it runs in; a relative one counts from the workspace, the default."), text(&e.Cwd)},
+	}
+}
+
+// Schema returns the JSON Schema (2020-12) of .pml.json and config.json.
+func Schema() json.RawMessage {
+	s := schObject("The configuration of pml. Comments are allowed, trailing commas are not.", new(layer).fields(FromHome))
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = ".pml.json"
+	raw, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		// Maps of strings, numbers and lists always encode; an empty schema
+		// accepts everything, which is the least harmful answer.
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+// Starter returns the .pml.json that pml init writes: valid, and granting
+// nothing but reading.
+func Starter() []byte {
+	return []byte(`{
+  // Settings of pml for this folder. "pml config schema" prints every key.
+  // What this file grants counts once you have trusted it: "pml trust".
+  "version": 1,
+  "permissions": {
+    // Patterns on server:tool; a server's name alone means all its tools.
+    "allow": [],
+    "ask": [],
+    "deny": [],
+    // Tools that only read may run without asking.
+    "readonly": "allow"
+  },
+  // Keys go into .env, never in here: "env": {"API_KEY": "${API_KEY}"}.
+  "mcpServers": {
+    // "filesystem": {
+    //   "command": "npx",
+    //   "args": ["-y", "@modelcontextprotocol/server-filesystem", "."]
+    // }
+  }
+}
+`)
+}

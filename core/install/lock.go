@@ -1,0 +1,76 @@
+package install
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// LockVersion is the version of pml.lock that this package writes.
+const LockVersion = 1
+
+// Lock is a pml.lock: what the servers of a workspace are pinned to. It pins
+// and never approves.
+type Lock struct {
+	Version int                  `json:"version"`
+	Servers map[string]LockEntry `json:"servers"`
+}
+
+// LockEntry pins one server. Package and what follows from it are empty for a
+// server that is not installed from npm.
+type LockEntry struct {
+	Package  string    `json:"package,omitempty"`
+	Range    string    `json:"range,omitempty"`
+	Version  string    `json:"version,omitempty"`
+	Digest   string    `json:"digest,omitempty"`
+	Packages []Package `json:"packages,omitempty"`
+	// NPM is npm's own lock of the tree, so that others get the same one.
+	NPM           json.RawMessage `json:"npm,omitempty"`
+	CommandDigest string          `json:"command_digest,omitempty"`
+	// FileDigest is the hash of the program or script; see Locate.
+	FileDigest string `json:"file_digest,omitempty"`
+	// Tools holds the ToolDigest of each tool that was approved; nil means that
+	// no list was recorded yet, empty that the server had none.
+	Tools map[string]string `json:"tools,omitzero"`
+}
+
+// ToolDigest is the digest of what a tool says about itself: name, title,
+// description, schemas and annotations. A server that changes one of them
+// after it was approved is noticed by it.
+func ToolDigest(t core.Tool) string {
+	t.Server = ""
+	if digest, err := core.DigestOf(t); err == nil {
+		return digest
+	}
+	// A schema that is no JSON is compared as it stands.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// DiffTools compares recorded digests with the tools that a server offers
+// now. All lists are sorted.
+func DiffTools(old map[string]string, now []core.Tool) (changed, added, removed []string) {
+	seen := map[string]bool{}
+	for _, t := range now {
+		seen[t.Name] = true
+		switch digest, ok := old[t.Name]; {
+		case !ok:
+			added = append(added, t.Name)
+		case digest != ToolDigest(t):
+			changed = append(changed, t.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		if !seen[name] {
+			removed = append(removed, name)
+		}
+	}
+	slices.Sort(changed)
+	slices.Sort(added)
+	return changed, added, removed
+}

@@ -1,0 +1,222 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// npmRun is one run of npm in a folder.
+type npmRun struct {
+	dir      string
+	timeout  time.Duration
+	args     []string
+	what     string // begins the message when it fails
+	doing    string // what a person is told meanwhile
+	progress func(string)
+}
+
+// aliveEvery is how often a person is told that npm still works.
+const aliveEvery = 2 * time.Second
+
+// npm runs npm and returns the addresses that it fetched.
+func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err error) {
+	path, err := in.o.LookPath("npm")
+	if err != nil {
+		return nil, core.Errorf(core.CodeInstallFailed, "%s: npm is not on PATH; MCP servers from npm need it: install Node.js 18 or newer", n.what)
+	}
+	limited, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	var count atomic.Int64
+	stop := n.alive(&count)
+	var unwritten string
+	heard := func(line string) {
+		if url, ok := fetchedURL(line); ok {
+			count.Add(1)
+			fetched = append(fetched, url)
+		}
+		if _, why, ok := strings.Cut(line, " TAR_ENTRY_ERROR "); ok {
+			unwritten = why
+		}
+	}
+	// This level names what is fetched; errors come with it.
+	out, err := in.o.Run.Run(limited, CommandLine{Path: path, Args: slices.Concat(n.args, in.patience(), []string{"--loglevel=http"}), Dir: n.dir, Env: in.o.Env, Heard: heard})
+	stop()
+	switch {
+	case unwritten != "":
+		// npm warns of files that it could not write, and reports success.
+		e := core.Errorf(core.CodeInstallFailed, "%s: npm could not write all files: %s", n.what, core.Visible(unwritten, 300, false))
+		if strings.Contains(unwritten, "ENOSPC") {
+			e.Message += " (the disk is full)"
+		}
+		return nil, e
+	case err == nil:
+		return fetched, nil
+	case ctx.Err() != nil:
+		return nil, core.Errorf(core.CodeCancelled, "%s: stopped: %w", n.what, context.Cause(ctx))
+	case limited.Err() != nil:
+		return nil, core.Errorf(core.CodeInstallFailed, "%s: npm did not finish within %s; check the network and npm's registry (npm ping), then try again", n.what, n.timeout)
+	}
+	return nil, npmFailed(n.what, out, err)
+}
+
+// patience are npm's flags for a registry that does not answer: a person waits,
+// and npm would wait ten seconds before it tries once more, and then a minute.
+// Who has set it in the environment is right.
+func (in *Installer) patience() []string {
+	if _, set := variable(in.o.Env, "npm_config_fetch_retries"); set {
+		return nil
+	}
+	return []string{"--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"}
+}
+
+// errNotFound is wrapped by the error of a run in which npm did not find a
+// package or a version of it.
+var errNotFound = errors.New("npm did not find it")
+
+// preferOnline makes npm ask the registry also about what its cache still takes
+// for new.
+const preferOnline = "--prefer-online"
+
+// npmIn runs npm in a folder that prepare has filled. A cache of npm's that is
+// older than a version does not know it, and npm then fails without having
+// asked anybody: so what it did not find is asked for once more, at the
+// registry, in a folder that is as it was before.
+func (in *Installer) npmIn(ctx context.Context, n npmRun, prepare func(dir string) error) (fetched []string, err error) {
+	if err := prepare(n.dir); err != nil {
+		return nil, err
+	}
+	fetched, err = in.npm(ctx, n)
+	if !errors.Is(err, errNotFound) || slices.Contains(n.args, preferOnline) {
+		return fetched, err
+	}
+	if err := emptyFolder(n.dir); err != nil {
+		return nil, err
+	}
+	if err := prepare(n.dir); err != nil {
+		return nil, err
+	}
+	n.args = append(slices.Clone(n.args), preferOnline)
+	return in.npm(ctx, n)
+}
+
+// emptyFolder removes what is in a folder; the folder itself stays the same one.
+func emptyFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	if err != nil {
+		return diskError("empty "+dir, err)
+	}
+	return nil
+}
+
+// alive tells what is being done, now and while it lasts, until stop returns.
+func (n npmRun) alive(fetched *atomic.Int64) (stop func()) {
+	n.progress(n.doing)
+	done := make(chan struct{})
+	var teller sync.WaitGroup
+	teller.Go(func() {
+		ticks := time.NewTicker(aliveEvery)
+		defer ticks.Stop()
+		for passed := aliveEvery; ; passed += aliveEvery {
+			select {
+			case <-done:
+				return
+			case <-ticks.C:
+				n.progress(fmt.Sprintf("%s (%s, %s)", n.doing, passed, plural(int(fetched.Load()), "request", "requests")))
+			}
+		}
+	})
+	return func() {
+		close(done)
+		teller.Wait()
+	}
+}
+
+// fetchedURL reads a line with which npm says what it fetched.
+func fetchedURL(line string) (string, bool) {
+	rest, ok := strings.CutPrefix(line, "npm http fetch GET 200 ")
+	url, _, _ := strings.Cut(rest, " ")
+	return url, ok && url != ""
+}
+
+// npmFailed makes an error of npm's last words.
+func npmFailed(what string, out CommandOutput, err error) *core.Error {
+	code, lines := npmErrors(string(out.Stderr))
+	kind := core.CodeInstallFailed
+	hint := ""
+	switch code {
+	case "EINTEGRITY":
+		kind, hint = core.CodeIntegrityFailed, "what the registry serves is not what was pinned; do not install it before you know why"
+	case "E404", "ETARGET":
+		hint = "check the package's name and version"
+		err = errors.Join(err, errNotFound)
+	case "ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH":
+		hint = "check the network and the proxy settings"
+	case "ENOSPC":
+		hint = "the disk is full"
+	}
+	if len(lines) == 0 {
+		lines = []string{fmt.Sprintf("npm failed: %v", err)}
+		// It did not get as far as its own way of telling.
+		for _, line := range strings.Split(strings.TrimSpace(string(out.Stderr)), "\n") {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "npm ") && len(lines) < 4 {
+				lines = append(lines, line)
+			}
+		}
+	}
+	message := core.Visible(strings.Join(lines, "; "), 1000, false)
+	if hint != "" {
+		message += " (" + hint + ")"
+	}
+	e := core.Errorf(kind, "%w", err)
+	e.Message = what + ": " + message
+	return e
+}
+
+// npmAdvice is what npm says after each failure of the network; pml's own hint
+// says it in fewer words.
+var npmAdvice = []string{"This is a problem related to network", "In most cases you are behind a proxy", "If you are behind a proxy", "'proxy' config"}
+
+// npmErrors returns npm's error code and its last error lines; warnings and
+// notices are left out.
+func npmErrors(text string) (code string, lines []string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		rest, ok := strings.CutPrefix(line, "npm error")
+		if !ok {
+			rest, ok = strings.CutPrefix(line, "npm ERR!")
+		}
+		rest = strings.TrimSpace(rest)
+		if !ok || rest == "" || strings.HasPrefix(rest, "A complete log") || rest == code {
+			continue
+		}
+		if c, found := strings.CutPrefix(rest, "code "); found && code == "" {
+			code = c
+			continue
+		}
+		rest = strings.TrimSpace(strings.TrimPrefix(rest, "network"))
+		if strings.HasPrefix(rest, "errno ") || strings.HasPrefix(rest, "syscall ") || slices.ContainsFunc(npmAdvice, func(s string) bool { return strings.HasPrefix(rest, s) }) {
+			continue
+		}
+		// npm repeats its code before each line; those that say nothing go.
+		if rest = strings.TrimSpace(strings.TrimPrefix(rest, strings.TrimPrefix(code, "E")+" ")); rest != strings.TrimPrefix(code, "E") && rest != "" {
+			lines = append(lines, rest)
+		}
+	}
+	if len(lines) > 8 {
+		lines = lines[:8]
+	}
+	return code, lines
+}

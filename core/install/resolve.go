@@ -1,0 +1,172 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// rememberResolved is how long a resolution stands for its range. It is as
+// long as a waiting run can be continued, so that what a person approved is
+// still what would be installed.
+const rememberResolved = 24 * time.Hour
+
+// Resolve finds out what would be installed, installing nothing and running no
+// package's code. With a pinned entry for the same package and range the answer is exactly
+// that tree, without asking the network where the tree is known here; a tree
+// that cannot be had any more is core.CodeIntegrityFailed. Other failures are
+// core.CodeInstallFailed with npm's own words.
+func (in *Installer) Resolve(ctx context.Context, spec Spec, pinned *LockEntry) (Resolved, error) {
+	if spec.Kind != KindNPM {
+		return Resolved{}, core.Errorf(core.CodeInternal, "a command of kind %q is not installed", spec.Kind)
+	}
+	if pinned != nil && pinned.Digest != "" && pinned.Package == spec.Package && pinned.Range == spec.Range {
+		return in.resolvePinned(ctx, spec, *pinned)
+	}
+	if r, ok := in.recent(spec); ok {
+		return r, nil
+	}
+	return in.Latest(ctx, spec)
+}
+
+// Latest is Resolve without a pin and without what was remembered: what the
+// range stands for at the registry now. The answer is remembered, so that a
+// Resolve that follows gives it too.
+func (in *Installer) Latest(ctx context.Context, spec Spec) (Resolved, error) {
+	if spec.Kind != KindNPM {
+		return Resolved{}, core.Errorf(core.CodeInternal, "a command of kind %q is not installed", spec.Kind)
+	}
+	r, err := in.ask(ctx, spec, spec.Range, true)
+	if err != nil {
+		return Resolved{}, err
+	}
+	return r, in.remember(spec, r)
+}
+
+// resolvePinned returns the tree of a lock entry from wherever it is known.
+func (in *Installer) resolvePinned(ctx context.Context, spec Spec, pinned LockEntry) (Resolved, error) {
+	if len(pinned.NPM) > 0 {
+		r, err := readNPMLock(pinned.NPM, spec.Package, spec.Range)
+		if err != nil {
+			return Resolved{}, err
+		}
+		if r.Digest != pinned.Digest || r.Version != pinned.Version {
+			return Resolved{}, core.Errorf(core.CodeIntegrityFailed, "pml.lock contradicts itself about %s: its digest is not that of its packages; restore it from version control, or remove the entry", spec.Package)
+		}
+		r.SizeBytes = in.unpackedSize(r.Packages, nil)
+		return r, nil
+	}
+	for _, scripts := range []bool{false, true} {
+		if i, ok, err := in.Installed(spec, pinned.Digest, scripts); err == nil && ok {
+			if r, err := readLockFile(filepath.Join(i.Dir, "package-lock.json"), spec, pinned.Digest); err == nil {
+				return r, nil
+			}
+		}
+	}
+	if r, err := readLockFile(in.lockPath(pinned.Digest), spec, pinned.Digest); err == nil {
+		return r, nil
+	}
+	r, err := in.ask(ctx, spec, pinned.Version, false)
+	if err != nil {
+		return Resolved{}, err
+	}
+	if r.Digest != pinned.Digest {
+		return Resolved{}, core.Errorf(core.CodeIntegrityFailed, "%s@%s is not what pml.lock pins any more: %s (pinned %s, now %s)",
+			spec.Package, pinned.Version, differences(pinned.Packages, r.Packages), pinned.Digest, r.Digest)
+	}
+	return r, writeFile(in.lockPath(r.Digest), r.lock)
+}
+
+// ask lets npm resolve the package. fresh asks the registry also about what
+// npm's own cache still takes for new.
+func (in *Installer) ask(ctx context.Context, spec Spec, rng string, fresh bool) (Resolved, error) {
+	what := spec.Package + "@" + rng
+	dir, done, err := in.stage()
+	if err != nil {
+		return Resolved{}, err
+	}
+	defer done()
+	args := []string{"install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund", "--omit-lockfile-registry-resolved", "--package-lock=true"}
+	if fresh {
+		args = append(args, preferOnline)
+	}
+	fetched, err := in.npmIn(ctx, npmRun{
+		dir: dir, timeout: in.o.ResolveTimeout, what: "cannot resolve " + what, args: args, progress: in.o.Progress, doing: "resolving " + what,
+	}, func(dir string) error { return writeManifest(dir, spec.Package, rng) })
+	if err != nil {
+		return Resolved{}, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return Resolved{}, core.Errorf(core.CodeInstallFailed, "npm wrote no lock for %s: %w", spec.Package, err)
+	}
+	r, err := readNPMLock(raw, spec.Package, spec.Range)
+	if err != nil {
+		return Resolved{}, err
+	}
+	r.SizeBytes = in.unpackedSize(r.Packages, fetched)
+	in.o.Progress("resolved " + r.Name + "@" + r.Version + ": " + plural(len(r.Packages), "package", "packages"))
+	return r, nil
+}
+
+// writeManifest writes the package.json of a folder with one dependency.
+func writeManifest(dir, name, rng string) error {
+	raw, err := json.Marshal(map[string]any{"private": true, "dependencies": map[string]string{name: rng}})
+	if err != nil {
+		return core.Errorf(core.CodeInternal, "cannot encode package.json: %w", err)
+	}
+	return writeFile(filepath.Join(dir, "package.json"), raw)
+}
+
+// recent returns a resolution of the same package and range that is young
+// enough to stand.
+func (in *Installer) recent(spec Spec) (Resolved, bool) {
+	raw, err := os.ReadFile(in.rangePath(spec))
+	var known knownRange
+	if err != nil || json.Unmarshal(raw, &known) != nil {
+		return Resolved{}, false
+	}
+	if age := in.o.Clock.Now().Sub(known.At); age < 0 || age > rememberResolved {
+		return Resolved{}, false
+	}
+	r, err := readLockFile(in.lockPath(known.Digest), spec, known.Digest)
+	r.SizeBytes = known.Size
+	return r, err == nil
+}
+
+// knownRange is what a range stood for at a time.
+type knownRange struct {
+	Digest string    `json:"digest"`
+	At     time.Time `json:"at"`
+	Size   int64     `json:"size,omitempty"`
+}
+
+func (in *Installer) remember(spec Spec, r Resolved) error {
+	if err := writeFile(in.lockPath(r.Digest), r.lock); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(knownRange{Digest: r.Digest, At: in.o.Clock.Now().UTC(), Size: r.SizeBytes})
+	if err != nil {
+		return core.Errorf(core.CodeInternal, "cannot encode a resolution: %w", err)
+	}
+	return writeFile(in.rangePath(spec), raw)
+}
+
+// readLockFile reads a lock kept by pml and checks that it is the one of the
+// digest.
+func readLockFile(file string, spec Spec, digest string) (Resolved, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return Resolved{}, err
+	}
+	r, err := readNPMLock(raw, spec.Package, spec.Range)
+	if err == nil && r.Digest != digest {
+		err = errors.New("not the lock of the digest")
+	}
+	return r, err
+}
