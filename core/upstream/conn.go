@@ -1,0 +1,388 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/casys-ai/pml/core"
+)
+
+const (
+	// maxPages and maxTools bound what a server lists.
+	maxPages     = 1000
+	maxTools     = 20_000
+	maxToolBytes = 64 << 20
+	// remoteToolsTTL is how long the tools of an HTTP server are remembered: it
+	// may have no way to say that they changed.
+	remoteToolsTTL = time.Minute
+)
+
+// conn is one live connection, its handshake complete.
+type conn struct {
+	name    string
+	edition Edition // set before anybody gets it
+	client  *client.Client
+	// announces is set by the handshake: the server says when its tools change.
+	// protocol and server are what it said of itself.
+	announces        bool
+	protocol, server string
+	proc             *process // nil for HTTP
+	clock            core.Clock
+	log              *slog.Logger
+	// lost is closed when no call can succeed any more.
+	lost     chan struct{}
+	lostOnce sync.Once
+	end      ending             // set before lost is closed
+	cancel   context.CancelFunc // ends the requests of the server to us
+	// changed is signalled when the server announces other tools.
+	changed chan struct{}
+
+	tokens  atomic.Int64
+	sinks   sync.Map // progress token → *sink
+	listing singleflight.Group
+
+	mu      sync.Mutex
+	tools   []core.Tool
+	known   bool
+	expires time.Time // zero: until the server says so
+	version int       // counts list_changed
+}
+
+// ending is why a connection was lost.
+type ending int
+
+const (
+	endedItself ending = iota // the server, or the line to it
+	endedFull                 // it does not read its input
+	endedByUs
+)
+
+func (c *conn) lose(why ending) {
+	c.lostOnce.Do(func() {
+		c.end = why
+		close(c.lost)
+	})
+}
+
+func (c *conn) isLost() bool {
+	select {
+	case <-c.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends the connection and, for a child, its whole process group.
+func (c *conn) close(grace time.Duration) error {
+	c.lose(endedByUs)
+	c.cancel()
+	if c.proc == nil {
+		return c.client.Close()
+	}
+	if c.end == endedItself {
+		c.proc.settle() // what pml does to it is not how it ended
+	}
+	err := c.client.Close() // what waits for an answer fails now
+	return errors.Join(err, c.proc.stop(grace))
+}
+
+// gone says what became of a connection that is lost, and during what, if
+// anybody waited. It begins with a verb: its subject is the server.
+func (c *conn) gone(during string) string {
+	if during != "" {
+		during = " while " + during
+	}
+	switch {
+	case c.end == endedByUs:
+		return "was stopped" + during
+	case c.end == endedFull:
+		return "was given up" + during + ": it does not read its input"
+	case c.proc == nil:
+		return "lost the connection" + during
+	}
+	return "stopped" + during + ": " + c.proc.report()
+}
+
+// sink is where the progress of one call goes.
+type sink struct {
+	mu   sync.Mutex
+	f    func(message string, done, total float64)
+	over bool
+}
+
+// end makes sure that nothing is reported any more.
+func (s *sink) end() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+}
+
+// notify handles what the server says unasked. It runs on the reader.
+func (c *conn) notify(n mcp.JSONRPCNotification) {
+	fields := n.Params.AdditionalFields
+	switch n.Method {
+	case string(mcp.MethodNotificationToolsListChanged):
+		c.mu.Lock()
+		c.known, c.tools = false, nil
+		c.version++
+		c.mu.Unlock()
+		select {
+		case c.changed <- struct{}{}:
+		default: // somebody is about to be told
+		}
+	case "notifications/progress":
+		token, _ := fields["progressToken"].(string)
+		v, ok := c.sinks.Load(token)
+		if !ok {
+			return
+		}
+		message, _ := fields["message"].(string)
+		done, _ := fields["progress"].(float64)
+		total, _ := fields["total"].(float64)
+		s := v.(*sink)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.over {
+			s.f(message, done, total)
+		}
+	case "notifications/message":
+		c.log.Debug("server log", "server", c.name, "data", fields["data"])
+	}
+}
+
+// answer is what came back for one request, before the library has made
+// its own types of it: numbers keep their digits.
+type answer struct {
+	raw     json.RawMessage
+	rpc     *mcp.JSONRPCErrorDetails
+	unsent  bool        // nothing was sent: the request may be made again
+	tooLong atomic.Bool // set by the HTTP reader
+	http    atomic.Pointer[httpFacts]
+}
+
+type answerKey struct{}
+
+func withAnswer(ctx context.Context) (context.Context, *answer) {
+	a := &answer{}
+	return context.WithValue(ctx, answerKey{}, a), a
+}
+
+func answerOf(ctx context.Context) *answer {
+	a, _ := ctx.Value(answerKey{}).(*answer)
+	return a
+}
+
+// emptyResult is what the library gets to parse instead of a tool's result.
+var emptyResult = json.RawMessage(`{"content":[]}`)
+
+// keep stores a response in the request's answer.
+func keep(ctx context.Context, req transport.JSONRPCRequest, resp *transport.JSONRPCResponse) *transport.JSONRPCResponse {
+	a := answerOf(ctx)
+	if a == nil || resp == nil {
+		return resp
+	}
+	if resp.Error != nil {
+		a.rpc = resp.Error
+		return resp
+	}
+	if req.Method != string(mcp.MethodToolsCall) {
+		a.raw = resp.Result
+		return resp
+	}
+	if wantsInput(resp.Result) {
+		return resp // the library answers or refuses; it may ask again
+	}
+	a.raw = resp.Result
+	short := *resp
+	short.Result = emptyResult
+	return &short
+}
+
+func wantsInput(result json.RawMessage) bool {
+	if !bytes.Contains(result, []byte("input_required")) {
+		return false
+	}
+	var r struct {
+		ResultType string `json:"resultType"`
+	}
+	return json.Unmarshal(result, &r) == nil && r.ResultType == "input_required"
+}
+
+// cachedTools returns the tools if they are known.
+func (c *conn) cachedTools() []core.Tool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tools
+}
+
+// listTools returns the tools, from memory when they are known.
+func (c *conn) listTools(ctx context.Context, timeout time.Duration) ([]core.Tool, error) {
+	c.mu.Lock()
+	if c.known && (c.expires.IsZero() || c.clock.Now().Before(c.expires)) {
+		defer c.mu.Unlock()
+		return c.tools, nil
+	}
+	c.mu.Unlock()
+	// The listing belongs to all who wait for it, so none of them may cancel it.
+	ch := c.listing.DoChan("tools", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		return c.fetchTools(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, cancelled(ctx, "listing the tools of "+c.name)
+	case res := <-ch:
+		if res.Err != nil {
+			return nil, res.Err
+		}
+		return res.Val.([]core.Tool), nil
+	}
+}
+
+func (c *conn) fetchTools(ctx context.Context) ([]core.Tool, error) {
+	c.mu.Lock()
+	version := c.version
+	c.mu.Unlock()
+	tools := []core.Tool{}
+	seen, names, bytes := map[mcp.Cursor]bool{}, map[string]bool{}, 0
+	var req mcp.ListToolsRequest
+	for range maxPages {
+		page, size, err := c.toolsPage(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if bytes += size; bytes > maxToolBytes {
+			return nil, core.Errorf(core.CodeResultTooLarge, "server %q lists tools of more than %d bytes", c.name, maxToolBytes)
+		}
+		for _, t := range page.Tools {
+			if core.TooDeep(t.InputSchema) || core.TooDeep(t.OutputSchema) {
+				return nil, core.Errorf(core.CodeToolFailed, "server %q lists a tool %s whose schema is nested more than %d levels deep",
+					c.name, core.Visible(t.Name, 80, false), core.MaxDepth)
+			}
+			if !names[t.Name] { // of two of a name the first counts, here and for whoever looks
+				names[t.Name] = true
+				tools = append(tools, t.tool(c.name))
+			}
+		}
+		next := page.NextCursor
+		if next == "" || seen[next] || len(tools) >= maxTools {
+			break
+		}
+		seen[next] = true
+		req.Params.Cursor = next
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if version == c.version && (c.proc != nil || c.clock != nil) {
+		c.tools, c.known = tools, true
+		if c.proc == nil {
+			c.expires = c.clock.Now().Add(remoteToolsTTL)
+		}
+	}
+	return tools, nil
+}
+
+// wirePage and wireTool are tools/list as it is sent, schemas untouched.
+type wirePage struct {
+	Tools      []wireTool `json:"tools"`
+	NextCursor mcp.Cursor `json:"nextCursor"`
+}
+
+type wireTool struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title"`
+	Description  string          `json:"description"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+	Annotations  struct {
+		Title       string `json:"title"`
+		ReadOnly    *bool  `json:"readOnlyHint"`
+		Destructive *bool  `json:"destructiveHint"`
+		Idempotent  *bool  `json:"idempotentHint"`
+		OpenWorld   *bool  `json:"openWorldHint"`
+	} `json:"annotations"`
+}
+
+func (w wireTool) tool(server string) core.Tool {
+	title := w.Title
+	if title == "" {
+		title = w.Annotations.Title
+	}
+	return core.Tool{
+		Server: server, Name: w.Name, Title: title, Description: w.Description,
+		InputSchema: orNone(w.InputSchema), OutputSchema: orNone(w.OutputSchema),
+		Annotations: core.Annotations{
+			ReadOnly: w.Annotations.ReadOnly, Destructive: w.Annotations.Destructive,
+			Idempotent: w.Annotations.Idempotent, OpenWorld: w.Annotations.OpenWorld,
+		},
+	}
+}
+
+// orNone makes a JSON null the same as a missing value.
+func orNone(raw json.RawMessage) json.RawMessage {
+	if bytes.Equal(raw, core.Null) {
+		return nil
+	}
+	return raw
+}
+
+func (c *conn) toolsPage(ctx context.Context, req mcp.ListToolsRequest) (page wirePage, size int, err error) {
+	ctx, a := withAnswer(ctx)
+	_, err = c.client.ListToolsByPage(ctx, req)
+	switch {
+	case a.raw != nil:
+		if err := json.Unmarshal(a.raw, &page); err != nil {
+			return page, len(a.raw), core.Errorf(core.CodeServerUnreachable, "server %q listed its tools in a form that is not MCP: %w", c.name, err)
+		}
+		return page, len(a.raw), nil
+	case a.rpc != nil && a.rpc.Code == overlongCode:
+		return page, len(a.raw), core.Errorf(core.CodeResultTooLarge, "server %q lists too much at once: %s", c.name, a.rpc.Message)
+	case a.rpc != nil && a.rpc.Code == mcp.METHOD_NOT_FOUND:
+		return page, len(a.raw), nil // a server without tools
+	case a.rpc != nil:
+		return page, len(a.raw), core.Errorf(core.CodeServerUnreachable, "server %q did not list its tools: %s", c.name, core.Visible(a.rpc.Message, 2000, true))
+	case ctx.Err() != nil:
+		return page, len(a.raw), core.Errorf(core.CodeServerUnreachable, "server %q did not list its tools in time", c.name)
+	}
+	return page, len(a.raw), c.broken(a, err, "listing its tools")
+}
+
+// broken turns a transport's failure into an error. A child's connection is
+// given up; over HTTP other requests may be fine.
+func (c *conn) broken(a *answer, err error, during string) error {
+	var coded *core.Error
+	var odd *answerError
+	switch {
+	case a.tooLong.Load():
+		return core.Errorf(core.CodeResultTooLarge, "server %q sent too much while %s", c.name, during)
+	case errors.As(err, &coded):
+		return coded // from the Authorizer, or the server asks for authorization
+	case errors.As(err, &odd):
+		return core.Errorf(core.CodeServerUnreachable, "server %q is of no use for %s: %s", c.name, during, odd)
+	}
+	if c.proc != nil {
+		c.lose(endedItself)
+	}
+	if c.isLost() {
+		return core.Errorf(core.CodeServerUnreachable, "server %q %s", c.name, c.gone(during))
+	}
+	return core.Errorf(core.CodeServerUnreachable, "server %q cannot be reached while %s: %s", c.name, during, core.Visible(plain(err).Error(), 2000, true))
+}
+
+// cancelled is the error of a caller that gave up.
+func cancelled(ctx context.Context, what string) error {
+	return core.Errorf(core.CodeCancelled, "%s was cancelled: %w", what, context.Cause(ctx))
+}

@@ -1,0 +1,44 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Edition names one connection to a server: a process or a session. None has
+// the number 0.
+type Edition uint64
+
+// ErrOtherEdition is wrapped by the error of a call that was bound to a
+// connection which is gone.
+var ErrOtherEdition = errors.New("list the tools of the one that runs now, and call again")
+
+// List is Tools, and names the connection that they were listed on.
+func (m *Manager) List(ctx context.Context, l Launch) ([]core.Tool, Edition, error) {
+	if local, ok := m.local(l); ok {
+		return local.tools(l.Name), 0, nil
+	}
+	s, c, err := m.acquire(ctx, l, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer m.release(s)
+	tools, err := c.listTools(ctx, m.limits.Call)
+	return tools, c.edition, err
+}
+
+// Lives reports whether the connection of a launch is an edition. Nothing is
+// started.
+func (m *Manager) Lives(l Launch, e Edition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.servers[key{l.Name, l.Workspace, l.Digest}].is(e)
+}
+
+// is reports whether a server, nil for none, lives as an edition. Manager.mu is
+// held.
+func (s *server) is(e Edition) bool {
+	return s != nil && s.conn != nil && s.conn.edition == e && !s.conn.isLost()
+}

@@ -1,0 +1,95 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+)
+
+// FilterLines passes src through the reader of a server's output.
+func FilterLines(src io.Reader, max int, noise func([]byte)) ([]byte, error) {
+	return io.ReadAll(newLineReader(src, max, noise, func() {}))
+}
+
+// Challenge is what a 401 with these values of WWW-Authenticate asks for.
+func Challenge(server string, values []string) AuthRequired {
+	return *asksAuth(server, &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": values}})
+}
+
+// Converse makes one call, whose id is 1, to a server that writes src as soon
+// as it has been asked, and then ends. It returns the raw result.
+func Converse(ctx context.Context, src io.Reader, max int) (json.RawMessage, error) {
+	c := &conn{name: "fuzz", lost: make(chan struct{}), cancel: func() {}, changed: make(chan struct{}, 1)}
+	asked := make(chan struct{})
+	lines := newLineReader(&afterwards{asked, src}, max, func([]byte) {}, func() { c.lose(endedByUs) })
+	t := &stdioTransport{Stdio: transport.NewIO(lines, &notice{asked: asked}, nil), conn: c, root: "/"}
+	c.client = client.NewClient(t, client.WithSession(), client.WithLegacyProtocolOnly()) //nolint:staticcheck // as dialStdio does
+	c.client.OnNotification(c.notify)
+	defer func() { _ = c.client.Close() }()
+	if err := c.client.Start(ctx); err != nil {
+		return nil, err
+	}
+	ctx, a := withAnswer(ctx)
+	if err := c.send(ctx, Request{Tool: "t", Args: json.RawMessage("{}"), Progress: func(string, float64, float64) {}}); err != nil {
+		return nil, err
+	}
+	return a.raw, nil
+}
+
+// afterwards reads nothing before it may.
+type afterwards struct {
+	may <-chan struct{}
+	io.Reader
+}
+
+func (a *afterwards) Read(p []byte) (int, error) {
+	<-a.may
+	return a.Reader.Read(p)
+}
+
+// notice tells of the first write.
+type notice struct {
+	asked chan struct{}
+	told  bool
+}
+
+func (n *notice) Write(p []byte) (int, error) {
+	if !n.told {
+		n.told = true
+		close(n.asked)
+	}
+	return len(p), nil
+}
+
+func (n *notice) Close() error { return nil }
+
+// OpenStreams opens the stream of notifications several times, as the library
+// would, and returns the statuses that it sees.
+func OpenStreams(ctx context.Context, l Launch, times int) ([]int, error) {
+	own := &http.Transport{}
+	defer own.CloseIdleConnections()
+	e, err := newEndpoint(l, own, Limits{}.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	e.stream.open(true, "2025-06-18")
+	var statuses []int
+	for range times {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL, nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := e.client().Do(req)
+		if err != nil {
+			return nil, err
+		}
+		_ = resp.Body.Close()
+		statuses = append(statuses, resp.StatusCode)
+	}
+	return statuses, nil
+}

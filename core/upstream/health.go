@@ -1,0 +1,107 @@
+package upstream
+
+import (
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// id is what a server is known by, whatever its digest.
+type id struct{ name, workspace string }
+
+// record is what is remembered of a server beyond its processes. Manager.mu
+// guards it.
+type record struct {
+	conns            int // how many there were
+	proc             *process
+	start            time.Duration
+	protocol, server string
+	lastErr          string
+}
+
+// record returns the record of a server. m.mu is held.
+func (m *Manager) record(of id) *record {
+	r, ok := m.records[of]
+	if !ok {
+		r = &record{}
+		m.records[of] = r
+	}
+	return r
+}
+
+// now is the time of the clock; a Manager without one does not know it.
+func (m *Manager) now() time.Time {
+	if m.opts.Clock == nil {
+		return time.Time{}
+	}
+	return m.opts.Clock.Now()
+}
+
+// Health tells how a server of a workspace stands; ok is false when it was
+// never started. Nothing is started. LastError stays when the server works
+// again: Failures says whether it does.
+func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
+	m.mu.Lock()
+	r, ok := m.records[id{name, workspace}]
+	if !ok {
+		m.mu.Unlock()
+		return Health{}, false
+	}
+	h = Health{
+		Name: name, Workspace: workspace, State: "stopped", Start: r.start,
+		Protocol: r.protocol, Server: r.server, LastError: r.lastErr,
+	}
+	proc := r.proc
+	if s := m.newest(id{name, workspace}); s != nil {
+		m.lost(s)
+		h.Failures = s.failures
+		waits := m.now().Before(s.readyAt)
+		switch {
+		case s.conn != nil:
+			h.State = "running"
+		case s.start != nil && !waits:
+			h.State = "starting"
+		case s.failures > 0:
+			h.State = "failing"
+		}
+		if h.State == "failing" && waits {
+			h.RetryAt = s.readyAt
+		}
+	}
+	m.mu.Unlock()
+	if proc != nil {
+		if (h.State == "running" || h.State == "starting") && !proc.hasExited() {
+			h.PID = proc.cmd.Process.Pid
+		}
+		h.Stderr = proc.stderr.tail(20, 4000)
+	}
+	return h, true
+}
+
+// newest returns the server that is not about to be replaced. m.mu is held.
+func (m *Manager) newest(of id) *server {
+	var found *server
+	for k, s := range m.servers {
+		if k.id() == of && (found == nil || !s.retired) {
+			found = s
+		}
+	}
+	return found
+}
+
+// Stop stops a server's process, whatever its digest; calls that run fail. It
+// is started again by the next call. Stop does not wait for the process.
+func (m *Manager) Stop(name, workspace string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, s := range m.servers {
+		if k.id() == (id{name, workspace}) {
+			m.remove(s)
+		}
+	}
+}
+
+// errStopped is what those get who waited for a server that Stop has stopped.
+func errStopped(name, during string) error {
+	return core.Errorf(core.CodeServerUnreachable, "server %q was stopped while %s", name, during)
+}

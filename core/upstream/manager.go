@@ -1,0 +1,425 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+const (
+	// maxBackOff is the longest wait before a server that keeps failing is
+	// started again.
+	maxBackOff = 5 * time.Second
+	// changeInterval is the shortest time between two tellings that a server's
+	// tools have changed.
+	changeInterval = 250 * time.Millisecond
+)
+
+// Manager starts, calls and stops servers. Its methods may be called
+// concurrently.
+type Manager struct {
+	opts    Options
+	limits  Limits
+	log     *slog.Logger
+	schemas schemaCache
+	spawn   *spawner
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // starts and watchers
+
+	mu      sync.Mutex
+	servers map[key]*server
+	records map[id]*record
+	// editions counts the connections of all servers.
+	editions Edition
+	closed   bool
+}
+
+// key is what makes two launches the same process.
+type key struct{ name, workspace, digest string }
+
+func (k key) id() id { return id{k.name, k.workspace} }
+
+// server is one configured server, running or not. Manager.mu guards it.
+type server struct {
+	key    key
+	launch Launch
+	conn   *conn
+	start  *start // the start that is under way
+	active int    // callers that hold it
+	// retired servers are stopped as soon as nobody holds them.
+	retired, removed bool
+	idle             *time.Timer
+	failures         int           // in a row, without a call that was answered
+	ready            chan struct{} // closed when it may be started again
+	readyAt          time.Time     // when that is
+	places           chan struct{} // one for each call that runs
+}
+
+// start is one attempt, shared by all who wait for it.
+type start struct {
+	done   chan struct{}
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	conn   *conn
+	err    error
+}
+
+// New returns a Manager that has started nothing yet. Close it.
+func New(opts Options) *Manager {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.ClientName == "" {
+		opts.ClientName = "pml"
+	}
+	if opts.ClientVersion == "" {
+		opts.ClientVersion = "0"
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Manager{
+		opts: opts, limits: opts.Limits.withDefaults(), log: opts.Logger,
+		spawn: newSpawner(ctx), ctx: ctx, cancel: cancel, servers: map[key]*server{}, records: map[id]*record{},
+	}
+}
+
+func errStopping(name string) error {
+	return core.Errorf(core.CodeCancelled, "server %q: pml is stopping", name)
+}
+
+func (m *Manager) stopping() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
+}
+
+// acquire returns a live connection, starting the server when it must, unless
+// only one edition will do. The caller holds the server until it calls release.
+func (m *Manager) acquire(ctx context.Context, l Launch, only Edition) (*server, *conn, error) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, nil, errStopping(l.Name)
+	}
+	if only != 0 && !m.servers[key{l.Name, l.Workspace, l.Digest}].is(only) {
+		m.mu.Unlock()
+		return nil, nil, core.Errorf(core.CodeServerUnreachable, "server %q has ended since its tools were listed; %w", l.Name, ErrOtherEdition)
+	}
+	s := m.server(l)
+	s.active++
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+	if c := s.conn; c != nil && !c.isLost() {
+		m.mu.Unlock()
+		return s, c, nil
+	}
+	m.lost(s)
+	st := s.start
+	if st == nil {
+		st = &start{done: make(chan struct{})}
+		st.ctx, st.cancel = context.WithCancelCause(m.ctx)
+		s.start, s.launch = st, l
+		m.wg.Add(1)
+		go m.run(s, st, s.ready)
+	}
+	m.mu.Unlock()
+	select {
+	case <-st.done:
+		if st.err != nil {
+			m.release(s)
+			return nil, nil, st.err
+		}
+		return s, st.conn, nil
+	case <-ctx.Done():
+		m.release(s)
+		return nil, nil, cancelled(ctx, fmt.Sprintf("starting server %q", l.Name))
+	}
+}
+
+// server returns the entry of a launch and retires those of the same server
+// with another digest. m.mu is held.
+func (m *Manager) server(l Launch) *server {
+	k := key{l.Name, l.Workspace, l.Digest}
+	s, ok := m.servers[k]
+	if ok {
+		return s
+	}
+	for other, old := range m.servers {
+		if other.name == k.name && other.workspace == k.workspace {
+			old.retired = true
+			if old.active == 0 {
+				m.remove(old)
+			}
+		}
+	}
+	s = &server{key: k, launch: l, places: make(chan struct{}, m.limits.PerServer)}
+	m.servers[k] = s
+	return s
+}
+
+// remove forgets a server and stops it in the background. m.mu is held.
+func (m *Manager) remove(s *server) {
+	s.removed = true
+	delete(m.servers, s.key)
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if s.start != nil {
+		s.start.cancel(errStopped(s.key.name, "it was starting"))
+	}
+	if c := s.conn; c != nil {
+		s.conn = nil
+		c.lose(endedByUs) // its watcher closes it
+	}
+}
+
+// release gives a server back; an unused one is stopped after a while.
+func (m *Manager) release(s *server) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.active--
+	if s.active > 0 || s.removed || m.closed {
+		return
+	}
+	if s.retired {
+		m.remove(s)
+		return
+	}
+	if m.limits.Idle < 0 {
+		return
+	}
+	var t *time.Timer
+	t = time.AfterFunc(m.limits.Idle, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if s.idle == t && s.active == 0 && !s.removed {
+			m.log.Debug("stopping an idle server", "server", s.key.name)
+			m.remove(s)
+		}
+	})
+	s.idle = t
+}
+
+// run is one attempt to start a server, after its back-off.
+func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
+	defer m.wg.Done()
+	if ready != nil {
+		select {
+		case <-ready:
+		case <-st.ctx.Done():
+		}
+	}
+	began := m.now()
+	c, err := m.dial(st.ctx, s.launch)
+	took := m.now().Sub(began)
+	m.mu.Lock()
+	s.start = nil
+	again := false
+	r := m.record(s.key.id())
+	switch {
+	case m.closed:
+		err = errStopping(s.key.name)
+	case s.removed:
+		err = errStopped(s.key.name, "it was starting")
+	case err != nil:
+		m.failed(s, err)
+		r.lastErr = err.Error()
+	default:
+		m.editions++
+		c.edition, s.conn = m.editions, c
+		r.conns++
+		r.start, r.protocol, r.server = took, c.protocol, c.server
+		again = r.conns > 1
+	}
+	m.mu.Unlock()
+	st.conn, st.err = c, err
+	if c != nil {
+		m.wg.Add(1)
+		go m.watch(s, c)
+		if err != nil {
+			c.lose(endedByUs)
+		}
+	}
+	if again { // before anybody calls the new one
+		m.toolsChanged(s.key)
+	}
+	close(st.done)
+	st.cancel(nil)
+}
+
+func (m *Manager) toolsChanged(k key) {
+	if m.opts.ToolsChanged != nil {
+		m.opts.ToolsChanged(k.name, k.workspace)
+	}
+}
+
+// note remembers a process from its first moment on.
+func (m *Manager) note(l Launch, p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.record(id{l.Name, l.Workspace}).proc = p
+}
+
+func (m *Manager) dial(ctx context.Context, l Launch) (*conn, error) {
+	if ctx.Err() != nil {
+		if m.ctx.Err() != nil {
+			return nil, errStopping(l.Name)
+		}
+		return nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.limits.Start)
+	defer cancel()
+	if l.URL != "" {
+		return m.dialHTTP(ctx, m.ctx, l)
+	}
+	return m.dialStdio(ctx, m.ctx, l)
+}
+
+// watch tells when a connection announces other tools, and closes it when it
+// is lost.
+func (m *Manager) watch(s *server, c *conn) {
+	defer m.wg.Done()
+	m.tellChanges(s.key, c)
+	m.mu.Lock()
+	m.lost(s)
+	m.mu.Unlock()
+	if err := c.close(m.limits.StopGrace); err != nil {
+		m.log.Debug("closing a server", "server", c.name, "err", plain(err))
+	}
+	if c.end != endedByUs && c.proc != nil {
+		text := "server " + strconv.Quote(c.name) + " " + c.gone("")
+		m.mu.Lock()
+		m.record(s.key.id()).lastErr = text
+		m.mu.Unlock()
+	}
+}
+
+// tellChanges tells of the changes of a connection's tools until it is lost. A
+// server that announces one after the other is not told of as often.
+func (m *Manager) tellChanges(k key, c *conn) {
+	changed, pause := c.changed, time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-changed:
+			m.toolsChanged(k)
+			changed = nil // what comes meanwhile is kept
+			pause.Reset(changeInterval)
+		case <-pause.C:
+			changed = c.changed
+		case <-c.lost:
+			return
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// abandon gives up a connection over HTTP that has failed, so that the next
+// call starts afresh.
+func (m *Manager) abandon(s *server, c *conn, err error) {
+	m.mu.Lock()
+	m.record(s.key.id()).lastErr = err.Error()
+	m.mu.Unlock()
+	c.lose(endedItself)
+}
+
+// lost takes away a connection that was lost by itself, once, whoever notices
+// first. m.mu is held.
+func (m *Manager) lost(s *server) {
+	if s.conn != nil && s.conn.isLost() && !m.closed {
+		s.conn = nil
+		m.failed(s, nil)
+	}
+}
+
+// failed counts a failure and sets when the server may be started again: at
+// once after the first one, and when it waits for somebody's decision: for its
+// authorization, or to be trusted. m.mu is held.
+func (m *Manager) failed(s *server, err error) {
+	s.failures++
+	s.ready, s.readyAt = nil, time.Time{}
+	if s.failures < 2 || err != nil && core.CodeOf(err) != core.CodeServerUnreachable {
+		return
+	}
+	wait := min(maxBackOff, 100*time.Millisecond<<min(s.failures-2, 10))
+	ready := make(chan struct{})
+	s.ready, s.readyAt = ready, m.now().Add(wait)
+	time.AfterFunc(wait, func() { close(ready) })
+}
+
+// alone reports whether the caller is the only one who holds the server.
+func (m *Manager) alone(s *server) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return s.active == 1
+}
+
+// discard closes a connection that never came to be, without making its
+// callers wait for a stubborn child.
+func (m *Manager) discard(c *conn) {
+	m.wg.Go(func() {
+		if err := c.close(m.limits.StopGrace); err != nil {
+			m.log.Debug("closing a server", "server", c.name, "err", err)
+		}
+	})
+}
+
+// answered notes that the server works.
+func (m *Manager) answered(s *server) {
+	m.mu.Lock()
+	s.failures, s.ready, s.readyAt = 0, nil, time.Time{}
+	m.mu.Unlock()
+}
+
+// Tools lists a server's tools, all pages, and starts the server when it must.
+// They are remembered until the server says that they changed or is stopped.
+// Errors: core.CodeServerUnreachable, core.CodeAuth, core.CodeCancelled. The
+// caller must not change what it gets.
+func (m *Manager) Tools(ctx context.Context, l Launch) ([]core.Tool, error) {
+	tools, _, err := m.List(ctx, l)
+	return tools, err
+}
+
+// Close stops every server, each with its whole process group, and waits for
+// them. Calls that still run fail. Further calls are refused; a second Close
+// does nothing.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		m.wg.Wait()
+		return nil
+	}
+	m.closed = true
+	var conns []*conn
+	for _, s := range m.servers {
+		if s.idle != nil {
+			s.idle.Stop()
+		}
+		if s.conn != nil {
+			s.conn.lose(endedByUs)
+			conns = append(conns, s.conn)
+			s.conn = nil
+		}
+	}
+	m.mu.Unlock()
+	errs := make([]error, len(conns))
+	var wg sync.WaitGroup
+	for i, c := range conns {
+		wg.Go(func() { errs[i] = c.close(m.limits.StopGrace) })
+	}
+	wg.Wait()
+	m.cancel() // starts give up and watchers close what is left
+	m.wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,112 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+
+	"github.com/casys-ai/pml/core"
+)
+
+func isTransport(err error) bool {
+	var t *transport.Error
+	return errors.As(err, &t)
+}
+
+// content is one element of a result's content, as far as it is looked at.
+type content struct {
+	Type string  `json:"type"`
+	Text *string `json:"text"`
+}
+
+// NormalizeResult turns the result of tools/call into the value that a script
+// gets: structuredContent if there is one, else a single text parsed as JSON
+// if it parses (numbers keep their digits), else that text as a string, else
+// the list of contents. A result with isError is a core.CodeToolFailed with
+// its text. A result that is not MCP is a core.CodeToolFailed too, and one that
+// is nested more deeply than core.MaxDepth.
+func NormalizeResult(raw json.RawMessage) (json.RawMessage, error) {
+	var r struct {
+		IsError    bool              `json:"isError"`
+		Structured json.RawMessage   `json:"structuredContent"`
+		Content    []json.RawMessage `json:"content"`
+	}
+	if bytes.Equal(bytes.TrimSpace(raw), core.Null) {
+		return nil, core.Errorf(core.CodeToolFailed, "the server's answer is not an MCP result: it is null")
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, core.Errorf(core.CodeToolFailed, "the server's answer is not an MCP result: %w", err)
+	}
+	r.Structured = bytes.TrimSpace(r.Structured)
+	if len(r.Structured) == 0 || bytes.Equal(r.Structured, core.Null) {
+		r.Structured = nil
+	}
+	if r.IsError {
+		return nil, &core.Error{Code: core.CodeToolFailed, Message: failureText(r.Content, r.Structured)}
+	}
+	value, err := valueOf(r.Content, r.Structured)
+	if err == nil && core.TooDeep(value) {
+		return nil, core.Errorf(core.CodeToolFailed, "the result is nested more than %d levels deep", core.MaxDepth)
+	}
+	return value, err
+}
+
+func valueOf(contents []json.RawMessage, structured json.RawMessage) (json.RawMessage, error) {
+	if structured != nil {
+		return structured, nil
+	}
+	if len(contents) == 1 {
+		if text, ok := textOf(contents[0]); ok {
+			return textValue(text)
+		}
+	}
+	if contents == nil {
+		return core.Null, nil
+	}
+	return json.Marshal(contents)
+}
+
+// textOf returns the text of a content whose type is text.
+func textOf(raw json.RawMessage) (string, bool) {
+	var c content
+	if json.Unmarshal(raw, &c) != nil || c.Type != "text" || c.Text == nil {
+		return "", false
+	}
+	return *c.Text, true
+}
+
+// textValue is a text as JSON: what it says if it is JSON, else a string.
+func textValue(text string) (json.RawMessage, error) {
+	trimmed := strings.TrimSpace(text)
+	if trimmed != "" && utf8.ValidString(trimmed) && json.Valid([]byte(trimmed)) {
+		return json.RawMessage(trimmed), nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		return nil, core.Errorf(core.CodeInternal, "cannot encode a text: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// failureText is what a failed tool said.
+func failureText(contents []json.RawMessage, structured json.RawMessage) string {
+	var texts []string
+	for _, raw := range contents {
+		if text, ok := textOf(raw); ok && strings.TrimSpace(text) != "" {
+			texts = append(texts, strings.TrimSpace(text))
+		}
+	}
+	switch {
+	case len(texts) > 0:
+		return cut(strings.Join(texts, "\n"))
+	case structured != nil:
+		return cut(string(structured))
+	}
+	return "the tool failed and did not say why"
+}

@@ -1,0 +1,170 @@
+// Package upstream starts, calls and stops MCP servers.
+//
+// A Manager keeps at most one connection for each configured server of a
+// workspace: a child process that speaks over its standard streams, a
+// streamable HTTP endpoint, or a server inside this binary. It is started on
+// first use, shared by concurrent callers, stopped when idle, and started
+// again, with a growing delay, after it died.
+//
+// What comes from a server is foreign: lines that are not JSON-RPC are
+// skipped, messages and results are bounded, and a child sees only the
+// environment that its Launch names.
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Launch says how one configured server is run. With a Command it is a child
+// process, with a URL a streamable HTTP endpoint, with neither the server of
+// that name in Options.Local.
+type Launch struct {
+	// Name is the server's name in the configuration; Workspace is the root of
+	// the workspace that configured it.
+	Name, Workspace string
+	Command         string
+	Args            []string
+	// Env is the child's complete environment, as KEY=value. Nothing else is
+	// passed on: an empty Env is an empty environment.
+	Env []string
+	// Dir is the child's working directory; empty means Workspace.
+	Dir     string
+	URL     string
+	Headers map[string]string
+	// Auth, when set, gives the Authorization header of each request to URL. It
+	// is not covered by Digest.
+	Auth Authorizer
+	// Verify, when set, is called before each start of a child process. With
+	// an error nothing runs, and the error is that of the call.
+	Verify func() error
+	// Digest covers the configured entry and its environment values. Another
+	// digest is another process; the one with the old digest is stopped as
+	// soon as its calls are done.
+	Digest string
+}
+
+// Authorizer gives the Authorization header of the requests to one server. It
+// is safe for concurrent use.
+type Authorizer interface {
+	// Header returns the header's value; empty sends none.
+	Header(ctx context.Context) (string, error)
+	// Rejected is told that the server answered 401 to a header and reports
+	// whether another one can be had: then the request is sent once more.
+	Rejected(ctx context.Context, header string) bool
+}
+
+// AuthRequired is wrapped by a core.CodeAuth error of a server that answers
+// 401: what it said in WWW-Authenticate.
+type AuthRequired struct {
+	Server string
+	// Metadata is the URL of its protected resource metadata (RFC 9728), Scope
+	// the scopes it asks for; both may be empty.
+	Metadata, Scope string
+}
+
+// Error implements error.
+func (e *AuthRequired) Error() string { return "server " + e.Server + " asks for authorization" }
+
+// Health is what is known of one server's process or connection.
+type Health struct {
+	Name, Workspace string
+	State           string // running, starting, stopped, failing
+	PID             int
+	Start           time.Duration // from its start to the end of the handshake
+	Protocol        string
+	Server          string // its own name and version
+	Failures        int    // in a row
+	LastError       string
+	RetryAt         time.Time // zero: at once
+	Stderr          string    // its last lines, made safe to show
+}
+
+// Limits bound what servers may take. A zero field means its default.
+type Limits struct {
+	Start       time.Duration // until the handshake is complete; 30 s
+	Call        time.Duration // one call, when the request names no time-out; 60 s
+	Idle        time.Duration // without a call until it is stopped; 5 min, negative: never
+	StopGrace   time.Duration // between closing stdin, TERM and KILL; 2 s
+	ResultBytes int           // one result, as on the wire; 16 MiB
+	PerServer   int           // calls at once to one server, others wait; 32
+	StderrBytes int           // kept of a child's stderr, the newest; 64 KiB
+}
+
+func (l Limits) withDefaults() Limits {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	num := func(n *int, v int) {
+		if *n <= 0 {
+			*n = v
+		}
+	}
+	def(&l.Start, 30*time.Second)
+	def(&l.Call, time.Minute)
+	def(&l.Idle, 5*time.Minute)
+	def(&l.StopGrace, 2*time.Second)
+	num(&l.ResultBytes, 16<<20)
+	num(&l.PerServer, 32)
+	num(&l.StderrBytes, 64<<10)
+	return l
+}
+
+// Options configure a Manager.
+type Options struct {
+	Clock core.Clock
+	// Logger gets what servers say beside the protocol; nil discards it.
+	Logger *slog.Logger
+	Limits Limits
+	// ClientName and ClientVersion are what servers are told; empty means "pml".
+	ClientName, ClientVersion string
+	// ToolsChanged is told that a server has announced other tools, or is another
+	// process than before; it must return at once. Tools tells the new ones. May
+	// be nil.
+	ToolsChanged func(name, workspace string)
+	// Local are the servers inside this binary, by name.
+	Local map[string]LocalServer
+}
+
+// LocalServer is a server inside this binary. Its methods are called
+// concurrently.
+type LocalServer interface {
+	Tools() []core.Tool
+	// Call runs a tool in the workspace whose root is dir and returns its
+	// value. An error that is no *core.Error counts as core.CodeToolFailed.
+	Call(ctx context.Context, dir, tool string, args json.RawMessage) (json.RawMessage, error)
+}
+
+// Request is one call of a tool.
+type Request struct {
+	Launch Launch
+	Tool   string // without the server's name
+	// Edition, when set, binds the call to the connection whose tools were
+	// listed: no other one is started or used, and without it the error wraps
+	// ErrOtherEdition. Servers inside this binary have none.
+	Edition Edition
+	// Args is a JSON object; empty means {}.
+	Args json.RawMessage
+	// Timeout bounds the call itself, not the start of the server nor the wait
+	// for a free place; zero means Limits.Call.
+	Timeout time.Duration
+	// Progress, when set, is told what the server says of its progress; total
+	// is 0 when the server does not say it. It runs on the connection's reader
+	// and must return at once. It is never called after Call has returned.
+	Progress func(message string, done, total float64)
+}
+
+// Response is the outcome of a call that succeeded.
+type Response struct {
+	// Value is what a script gets: see NormalizeResult.
+	Value json.RawMessage
+	// Raw is the MCP result as the server sent it; for a local server it is
+	// the same as Value.
+	Raw json.RawMessage
+}
