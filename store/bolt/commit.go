@@ -1,0 +1,366 @@
+package bolt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
+)
+
+// keyLife is how long an idempotency key is honoured.
+const keyLife = 24 * time.Hour
+
+// prepared is a step with everything encoded and its blobs written, so that
+// nothing of that happens while the lock is held.
+type prepared struct {
+	store.Step
+	records    [][]byte
+	open       []*approvalRow
+	program    []byte
+	checkpoint []byte
+	result     []byte // the row of the run's result, nil without one
+	input      []byte // of its input, with Create
+}
+
+// Commit implements store.Writer.
+func (s *Store) Commit(ctx context.Context, step store.Step) error {
+	if err := checkStep(step); err != nil {
+		return err
+	}
+	p, err := s.prepare(step)
+	if err != nil {
+		return err
+	}
+	return s.submit(ctx, &op{write: true, own: true, f: func(t *txn) error { return t.commit(p) }})
+}
+
+// checkStep refuses what no state of the store could accept.
+func checkStep(step store.Step) error {
+	ids := []core.ID{step.Run.ID}
+	for _, a := range step.Open {
+		ids = append(ids, a.ID)
+		if a.State != "" && a.State != core.ApprovalOpen {
+			return core.Errorf(core.CodeInternal, "the new approval %s is %s instead of open", a.ID.Short(), a.State).WithRun(step.Run.ID)
+		}
+	}
+	for _, id := range ids {
+		if !validID(id) {
+			return core.Errorf(core.CodeInvalidArguments, "%q cannot be an id: letters, digits and dashes, at most 64", id)
+		}
+	}
+	for i, r := range step.Records {
+		if r.Seq != step.Records[0].Seq+int64(i) {
+			return core.Errorf(core.CodeInternal, "the records of the run %s do not follow one another", step.Run.ID.Short()).WithRun(step.Run.ID)
+		}
+	}
+	return nil
+}
+
+// validID keeps ids fit for keys and for the name of a folder.
+func validID(id core.ID) bool {
+	for _, c := range []byte(id) {
+		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 64
+}
+
+func (s *Store) prepare(step store.Step) (*prepared, error) {
+	p := &prepared{Step: step}
+	st := &stager{blobs: s.blobs, run: step.Run.ID}
+	for i := range step.Records {
+		row, err := st.record(step.Records[i])
+		if err != nil {
+			return nil, err
+		}
+		p.records = append(p.records, row)
+	}
+	for _, a := range step.Open {
+		a.RunID, a.State = step.Run.ID, core.ApprovalOpen
+		ctx, err := st.part(a.Context, inlineMax)
+		if err != nil {
+			return nil, err
+		}
+		p.open = append(p.open, &approvalRow{Approval: a, context: ctx})
+	}
+	var err error
+	if step.Program != nil {
+		if p.program, err = marshal(step.Program); err != nil {
+			return nil, err
+		}
+	}
+	if step.Checkpoint != nil {
+		if p.checkpoint, err = marshal(step.Checkpoint); err != nil {
+			return nil, err
+		}
+	}
+	if p.result, err = st.row(step.Run.Result); err != nil {
+		return nil, err
+	}
+	if step.Create {
+		if p.input, err = st.row(step.Run.Options.Input); err != nil {
+			return nil, err
+		}
+	}
+	return p, st.sync()
+}
+
+func (s *stager) record(r core.Record) ([]byte, error) {
+	var parts [3]part
+	for i, v := range []json.RawMessage{r.Args, r.Sent, r.Result} {
+		p, err := s.part(v, inlineValue)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = p
+	}
+	r.Args, r.Sent, r.Result = nil, nil, nil
+	return encodeRow(&r, parts[:]...)
+}
+
+func decodeRecord(raw []byte) (r core.Record, parts [3]part, err error) {
+	err = decodeRow(raw, &r, &parts[0], &parts[1], &parts[2])
+	return r, parts, err
+}
+
+// row encodes a value that has a row for itself; nil when there is no value.
+func (s *stager) row(value json.RawMessage) ([]byte, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	p, err := s.part(value, inlineMax)
+	if err != nil {
+		return nil, err
+	}
+	return encodeRow(struct{}{}, p)
+}
+
+// commit writes a step. Everything that can refuse it is checked before
+// anything is written.
+func (t *txn) commit(p *prepared) error {
+	before, err := t.admit(p)
+	if err != nil {
+		return err
+	}
+	settled, err := t.settlements(p, before)
+	if err != nil {
+		return err
+	}
+	row := t.header(p, before)
+	b, err := t.ensureRun(p, row)
+	if err != nil {
+		return err
+	}
+	if err := t.putParts(b, p, row); err != nil {
+		return err
+	}
+	if err := t.putApprovals(p, row, settled); err != nil {
+		return err
+	}
+	if err := t.addEvents(row, p.Events...); err != nil {
+		return err
+	}
+	if err := t.addAudit(p.auditRows(row)...); err != nil {
+		return err
+	}
+	return t.putRun(before, row)
+}
+
+// admit checks that the step may be written and returns the run as it is
+// stored, nil for a new one.
+func (t *txn) admit(p *prepared) (*runRow, error) {
+	stored, err := t.run(p.Run.ID)
+	if err != nil {
+		return nil, err
+	}
+	if p.Create {
+		if stored != nil {
+			return nil, duplicate(stored.ID, "there is a run %s already", stored.ID)
+		}
+		return nil, t.checkKey(p.Run)
+	}
+	if stored == nil {
+		return nil, noRun(p.Run.ID)
+	}
+	if stored.Runner != p.Run.Runner || stored.Epoch != p.Run.Epoch {
+		return nil, fenced(stored)
+	}
+	if stored.State.Final() && p.Run.State != stored.State && !core.CanMove(stored.State, p.Run.State) {
+		return nil, fenced(stored)
+	}
+	if (p.Run.State == core.RunComplete || p.Run.State == core.RunFailed) && p.Run.DAGVersion < stored.DAGVersion {
+		return nil, core.Errorf(core.CodeNotWaiting, "the run %s was planned anew before it ended: it is at version %d", stored.ID.Short(), stored.DAGVersion).WithRun(stored.ID)
+	}
+	if len(p.Records) > 0 && p.Records[0].Seq != stored.JournalSeq+1 {
+		return nil, core.Errorf(core.CodeFenced, "the journal of the run %s ends at %d; a record %d does not follow on",
+			stored.ID.Short(), stored.JournalSeq, p.Records[0].Seq).WithRun(stored.ID)
+	}
+	return stored, nil
+}
+
+func fenced(r *runRow) error {
+	if r.State.Final() {
+		return core.Errorf(core.CodeFenced, "the run %s has ended meanwhile: it is %s", r.ID.Short(), r.State).
+			WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+	}
+	return core.Errorf(core.CodeFenced, "another process (runner %s) has taken the run %s over; this one stops", r.Runner, r.ID.Short()).
+		WithRun(r.ID).WithNext("pml", "workflows", "watch", string(r.ID))
+}
+
+func duplicate(id core.ID, format string, args ...any) error {
+	return core.Errorf(core.CodeDuplicate, format, args...).WithRun(id).WithNext("pml", "continue", string(id))
+}
+
+// keyOf is what a run's idempotency key is kept under.
+func keyOf(workspace, key string) []byte {
+	sum := sha256.Sum256([]byte(workspace + "\x00" + key))
+	return sum[:]
+}
+
+// checkKey refuses a run whose idempotency key another one has used.
+func (t *txn) checkKey(r core.Run) error {
+	if r.IdempotencyKey == "" {
+		return nil
+	}
+	id := t.bucket(bucketKeys).Get(keyOf(r.Workspace, r.IdempotencyKey))
+	if id == nil {
+		return nil
+	}
+	other, err := t.run(core.ID(id))
+	if err != nil || other == nil || t.now.Sub(other.CreatedAt) >= keyLife {
+		return err
+	}
+	if a, b := other.IdempotencyDigest, r.IdempotencyDigest; a != "" && b != "" && a != b {
+		return core.Errorf(core.CodeDigestMismatch, "the idempotency key %q stands for another program, input or options: the run %s of %s; nothing was run, use another key",
+			core.Visible(r.IdempotencyKey, 120, false), other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339)).
+			WithRun(other.ID).WithNext("pml", "workflows", "show", string(other.ID))
+	}
+	return duplicate(other.ID, "the idempotency key %q was used for the run %s at %s", r.IdempotencyKey,
+		other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339))
+}
+
+// header is the run's row after the step. What others write stays as stored.
+func (t *txn) header(p *prepared, before *runRow) *runRow {
+	row := &runRow{Run: p.Run, HasResult: p.result != nil}
+	row.Result, row.Options.Input = nil, nil
+	if before != nil {
+		row.FirstEvent, row.LastEvent, row.HasInput = before.FirstEvent, before.LastEvent, before.HasInput
+		row.Abort, row.JournalSeq, row.Undone = before.Abort, before.JournalSeq, before.Undone
+		row.CreatedAt, row.Workspace, row.Owner, row.IdempotencyKey = before.CreatedAt, before.Workspace, before.Owner, before.IdempotencyKey
+		row.Replanned = before.Replanned && row.DAGVersion < before.DAGVersion
+		if row.DAGVersion < before.DAGVersion { // the runner has not seen a replan yet
+			row.TotalLayers = before.TotalLayers
+		}
+		row.DAGVersion = before.DAGVersion
+		if row.State == core.RunWaiting && before.State == core.RunWaiting { // deciders move it
+			row.ExpiresAt = before.ExpiresAt
+		}
+	} else {
+		row.JournalSeq, row.HasInput = 0, p.input != nil
+	}
+	row.JournalSeq += int64(len(p.records))
+	row.CreatedAt, row.UpdatedAt = row.CreatedAt.UTC(), row.UpdatedAt.UTC()
+	return row
+}
+
+// ensureRun returns the run's bucket, which it creates for a new run.
+func (t *txn) ensureRun(p *prepared, row *runRow) (*bbolt.Bucket, error) {
+	if !p.Create {
+		b := t.runBucket(row.ID)
+		if b == nil {
+			return nil, &damage{reason: "the run " + string(row.ID) + " has no journal"}
+		}
+		return b, nil
+	}
+	t.wrote, t.changed = true, true
+	b, err := t.bucket(bucketRun).CreateBucket([]byte(row.ID))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range [][]byte{bucketJournal, bucketPrograms, bucketCheckpoints} {
+		if _, err := b.CreateBucket(name); err != nil {
+			return nil, err
+		}
+	}
+	if row.IdempotencyKey != "" {
+		if err := t.put(t.bucket(bucketKeys), keyOf(row.Workspace, row.IdempotencyKey), []byte(row.ID)); err != nil {
+			return nil, err
+		}
+	}
+	return b, t.put(t.bucket(bucketCreated), timeKey(&row.CreatedAt, row.ID), row.labels())
+}
+
+// putParts writes journal, program, checkpoint, result and input.
+func (t *txn) putParts(b *bbolt.Bucket, p *prepared, row *runRow) error {
+	journal := b.Bucket(bucketJournal)
+	journal.FillPercent = 0.95
+	seq := row.JournalSeq - int64(len(p.records))
+	for _, raw := range p.records {
+		seq++
+		if err := t.put(journal, seqKey(seq), raw); err != nil {
+			return err
+		}
+	}
+	if p.program != nil {
+		if err := t.put(b.Bucket(bucketPrograms), seqKey(int64(p.Program.Version)), p.program); err != nil {
+			return err
+		}
+	}
+	if p.input != nil {
+		if err := t.put(b, keyInput, p.input); err != nil {
+			return err
+		}
+	}
+	if p.result != nil {
+		if err := t.put(b, keyResult, p.result); err != nil {
+			return err
+		}
+	}
+	return t.putCheckpoint(b.Bucket(bucketCheckpoints), p)
+}
+
+// keptCheckpoints is how many checkpoints of a run are kept.
+const keptCheckpoints = 5
+
+func (t *txn) putCheckpoint(b *bbolt.Bucket, p *prepared) error {
+	if p.checkpoint == nil {
+		return nil
+	}
+	key := append(seqKey(p.Checkpoint.JournalSeq), p.Checkpoint.ID...)
+	if err := t.put(b, key, p.checkpoint); err != nil {
+		return err
+	}
+	var keys [][]byte
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		keys = append(keys, slices.Clone(k))
+	}
+	for len(keys) > keptCheckpoints {
+		if err := t.del(b, keys[0]); err != nil {
+			return err
+		}
+		keys = keys[1:]
+	}
+	return nil
+}
+
+// auditRows are the step's rows with the run's id where it is missing.
+func (p *prepared) auditRows(row *runRow) []core.AuditRow {
+	rows := slices.Clone(p.Audit)
+	for i := range rows {
+		if rows[i].RunID == "" {
+			rows[i].RunID = row.ID
+		}
+		if rows[i].Workspace == "" {
+			rows[i].Workspace = row.Workspace
+		}
+	}
+	return rows
+}

@@ -1,0 +1,414 @@
+package bolt
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
+)
+
+// Decide implements store.Decider. An approval of a run that has expired is
+// core.CodeWorkflowExpired: it cannot be asked again.
+func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
+	return s.onApproval(ctx, func(t *txn) (*approvalRow, error) { return t.decide(d, renew) })
+}
+
+// Extend implements store.Decider. A zero time lets the approval never expire.
+func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.Approval, error) {
+	return s.onApproval(ctx, func(t *txn) (*approvalRow, error) {
+		row, run, err := t.undecided(id)
+		if err != nil {
+			return nil, err
+		}
+		before := row.Approval
+		if row.Approval, err = approval.Extend(before, until, t.now); err != nil {
+			return nil, err
+		}
+		if run == nil {
+			return nil, noRun(row.RunID)
+		}
+		if err := t.putApproval(run, &before, row); err != nil {
+			return nil, err
+		}
+		old := *run
+		outlast(run, row.ExpiresAt)
+		return row, t.putRun(&old, run)
+	})
+}
+
+// outlast lets a run that waits live at least until a time, for ever without
+// one: nobody could answer a question of a run that has expired.
+func outlast(run *runRow, until *time.Time) {
+	if mayExpire(run.State) && run.ExpiresAt != nil && (until == nil || run.ExpiresAt.Before(*until)) {
+		run.ExpiresAt = utc(until)
+	}
+}
+
+// Renew implements store.Decider. It follows an approval to the one under
+// which it was renewed; when that has expired too, that one is renewed.
+func (s *Store) Renew(ctx context.Context, id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (core.Approval, error) {
+	if !validID(fresh) {
+		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "%q cannot be an id", fresh)
+	}
+	return s.onApproval(ctx, func(t *txn) (*approvalRow, error) { return t.renew(id, fresh, now.UTC(), until, by) })
+}
+
+// onApproval runs f and returns the approval that it leaves, with its context.
+func (s *Store) onApproval(ctx context.Context, f func(*txn) (*approvalRow, error)) (core.Approval, error) {
+	var row *approvalRow
+	err := s.update(ctx, func(t *txn) (err error) {
+		row, err = f(t)
+		return err
+	})
+	if err != nil {
+		return core.Approval{}, err
+	}
+	a := row.Approval
+	a.Context, err = s.blobs.load(a.RunID, row.context)
+	return a, err
+}
+
+// undecided returns an approval and its run. Unless the approval was decided,
+// the run must not have ended.
+func (t *txn) undecided(id core.ID) (*approvalRow, *runRow, error) {
+	row, err := t.mustApproval(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := t.run(row.RunID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if row.State == core.ApprovalApproved || row.State == core.ApprovalDenied {
+		return row, run, nil
+	}
+	if run == nil {
+		return nil, nil, noRun(row.RunID)
+	}
+	switch state := t.view(run.Run).State; {
+	case state == core.RunExpired:
+		return nil, nil, expiredRun(run)
+	case state.Final() && row.State == core.ApprovalOpen:
+		return nil, nil, core.Errorf(core.CodeNotWaiting, "the run %s of the approval %s has ended: it is %s",
+			run.ID.Short(), id.Short(), state).WithRun(run.ID).WithNext("pml", "workflows", "show", string(run.ID))
+	}
+	return row, run, nil
+}
+
+func expiredRun(r *runRow) error {
+	return core.Errorf(core.CodeWorkflowExpired, "the run %s has expired: it waited too long for a decision and cannot be continued",
+		r.ID.Short()).WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+}
+
+func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error) {
+	row, run, err := t.undecided(d.ApprovalID)
+	if err != nil {
+		return nil, err
+	}
+	before := row.Approval
+	res, err := approval.Decide(before, d, t.now)
+	if err != nil || run == nil {
+		return row, err
+	}
+	old := *run
+	at := t.now
+	if !d.At.IsZero() {
+		at = d.At.UTC()
+	}
+	abort := d.Abort && run.Abort == nil && !run.State.Final()
+	if !res.Changed && !abort {
+		return row, nil
+	}
+	if abort {
+		run.Abort = &core.AbortRequest{By: d.By, At: at, Reason: d.Reason}
+	}
+	if res.Changed {
+		if err := t.settle(run, before, row, res); err != nil {
+			return nil, err
+		}
+		if run.State == core.RunWaiting { // one that runs sets it when it pauses, an interrupted one has none
+			run.ExpiresAt = utc(renew.RunUntil)
+		}
+	}
+	run.UpdatedAt = at
+	return row, t.putRun(&old, run)
+}
+
+func (t *txn) renew(id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (*approvalRow, error) {
+	row, run, err := t.undecided(id)
+	if err != nil {
+		return nil, err
+	}
+	renewed := false
+	for row.RenewedBy != "" {
+		if row, run, err = t.undecided(row.RenewedBy); err != nil {
+			return nil, err
+		}
+		renewed = true
+	}
+	state := row.StateAt(now)
+	if state == core.ApprovalOpen || renewed && state != core.ApprovalExpired {
+		return row, nil
+	}
+	again, err := approval.Renew(row.Approval, fresh, now, utc(until), by)
+	if err != nil {
+		return nil, err
+	}
+	if run == nil || run.State.Final() {
+		return nil, core.Errorf(core.CodeNotWaiting, "the run %s has ended", row.RunID.Short()).WithRun(row.RunID)
+	}
+	if other, err := t.approval(fresh); err != nil || other != nil {
+		return nil, core.Errorf(core.CodeInternal, "the approval %s exists already", fresh)
+	}
+	old := *run
+	before := row.Approval
+	row.RenewedBy = fresh
+	if before.State == core.ApprovalOpen { // nobody has recorded the expiry yet
+		if err := t.settle(run, before, row, approval.Expire(row.Approval, now)); err != nil {
+			return nil, err
+		}
+	} else if err := t.putApproval(run, &before, row); err != nil {
+		return nil, err
+	}
+	next := &approvalRow{Approval: again, context: row.context}
+	if err := t.putApproval(run, nil, next); err != nil {
+		return nil, err
+	}
+	if err := t.addEvents(run, requested(again)); err != nil {
+		return nil, err
+	}
+	outlast(run, again.ExpiresAt)
+	return next, t.putRun(&old, run)
+}
+
+// requested is the event that tells of a new approval.
+func requested(a core.Approval) core.Event {
+	data, err := json.Marshal(struct {
+		Type core.ApprovalType `json:"approval_type"`
+		Risk core.Risk         `json:"risk"`
+		By   core.Actor        `json:"requested_by"`
+	}{a.Type, a.Risk, a.RequestedBy})
+	if err != nil {
+		data = core.Null
+	}
+	return core.Event{Type: core.EventApprovalRequested, At: a.CreatedAt, Tool: a.Tool, ApprovalID: a.ID,
+		Message: a.Description, Data: data}
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// RequestAbort implements store.Decider.
+func (s *Store) RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error) {
+	return s.onRun(ctx, id, func(t *txn, run *runRow) error {
+		if run.Abort != nil {
+			return nil
+		}
+		old := *run
+		run.Abort = &req
+		run.UpdatedAt = t.now
+		return t.putRun(&old, run)
+	})
+}
+
+// onRun runs f on a run that has not ended and returns it as f leaves it.
+func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) error) (core.Run, error) {
+	err := s.update(ctx, func(t *txn) error {
+		run, err := t.mustRun(id)
+		if err != nil {
+			return err
+		}
+		switch state := t.view(run.Run).State; {
+		case state == core.RunExpired:
+			return expiredRun(run)
+		case state.Final():
+			return ended(run)
+		}
+		return f(t, run)
+	})
+	if err != nil {
+		return core.Run{}, err
+	}
+	return s.Run(ctx, id)
+}
+
+func ended(r *runRow) error {
+	return core.Errorf(core.CodeNotWaiting, "the run %s has ended: it is %s", r.ID.Short(), r.State).
+		WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+}
+
+// Replan implements store.Decider.
+func (s *Store) Replan(ctx context.Context, id core.ID, program core.Program, by core.Actor, event core.Event) (core.Run, error) {
+	raw, err := marshal(&program)
+	if err != nil {
+		return core.Run{}, err
+	}
+	if event.Data == nil {
+		if event.Data, err = marshal(map[string]any{"by": by, "dag_version": program.Version}); err != nil {
+			return core.Run{}, err
+		}
+	}
+	return s.onRun(ctx, id, func(t *txn, run *runRow) error { return t.replan(run, program, raw, event) })
+}
+
+// replan adds a DAG version. Questions whether a layer may start that are open
+// were about another list of calls: the runner asks anew.
+func (t *txn) replan(run *runRow, program core.Program, raw []byte, event core.Event) error {
+	state, err := t.standing(run)
+	if err != nil {
+		return err
+	}
+	if state != core.RunWaiting && state != core.RunInterrupted {
+		return core.Errorf(core.CodeNotWaiting, "the run %s is %s; only a run that waits or was interrupted can be planned anew",
+			run.ID.Short(), state).WithRun(run.ID).WithNext("pml", "workflows", "watch", string(run.ID))
+	}
+	if program.Version != run.DAGVersion+1 {
+		return core.Errorf(core.CodeNotWaiting, "the run %s was planned anew meanwhile: it is at version %d; look at it and try again",
+			run.ID.Short(), run.DAGVersion).WithRun(run.ID).WithNext("pml", "workflows", "show", string(run.ID))
+	}
+	old := *run
+	run.State, run.DAGVersion, run.Replanned = state, program.Version, true
+	if program.Plan != nil {
+		run.TotalLayers = len(program.Plan.Layers)
+	}
+	run.UpdatedAt = t.now
+	if event.At.IsZero() {
+		event.At = t.now
+	}
+	if err := t.put(t.runBucket(run.ID).Bucket(bucketPrograms), seqKey(int64(program.Version)), raw); err != nil {
+		return err
+	}
+	if err := t.addEvents(run, event); err != nil {
+		return err
+	}
+	if err := t.supersedeLayers(run); err != nil {
+		return err
+	}
+	return t.putRun(&old, run)
+}
+
+// standing is the state of a run that is not past its expiry: one whose runner
+// was killed has been interrupted, although nobody has recorded it yet.
+func (t *txn) standing(run *runRow) (core.RunState, error) {
+	if run.State != core.RunRunning {
+		return run.State, nil
+	}
+	alive, err := t.runners.alive(run.Runner)
+	if err != nil {
+		return "", fileFailure("read", t.runners.place(), err)
+	}
+	if !alive {
+		return core.RunInterrupted, nil
+	}
+	return run.State, nil
+}
+
+// supersedeLayers takes the open questions whether a layer may start back.
+func (t *txn) supersedeLayers(run *runRow) error {
+	for _, id := range t.approvalsOf(run.ID) {
+		row, err := t.mustApproval(id)
+		if err != nil {
+			return err
+		}
+		if row.Type != core.ApproveLayer || row.State != core.ApprovalOpen {
+			continue
+		}
+		if err := t.settle(run, row.Approval, row, approval.Supersede(row.Approval, t.now, "the run was planned anew")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Expire implements store.Decider.
+func (s *Store) Expire(ctx context.Context, now time.Time) (int, error) {
+	n := 0
+	err := s.submit(ctx, &op{write: true, sweeps: true, f: func(t *txn) (err error) {
+		n, err = t.expireDue(now, 0)
+		return err
+	}})
+	return n, err
+}
+
+// expireDue records what expired by a time, at most limit of each kind (0: all).
+func (t *txn) expireDue(now time.Time, limit int) (int, error) {
+	n := 0
+	for _, id := range t.dueIn(bucketRunExpiry, now, limit) {
+		if err := t.expireRun(id, now); err != nil {
+			return n, err
+		}
+		n++
+	}
+	for _, id := range t.dueIn(bucketOpen, now, limit) {
+		if err := t.expireApproval(id, now); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func (t *txn) dueIn(index []byte, now time.Time, limit int) []core.ID {
+	var ids []core.ID
+	c := t.bucket(index).Cursor()
+	for k, _ := c.First(); k != nil && due(k, now); k, _ = c.Next() {
+		if ids = append(ids, timeKeyID(k)); len(ids) == limit {
+			break
+		}
+	}
+	return ids
+}
+
+func (t *txn) expireApproval(id core.ID, now time.Time) error {
+	row, err := t.mustApproval(id)
+	if err != nil {
+		return err
+	}
+	run, err := t.mustRun(row.RunID)
+	if err != nil {
+		return err
+	}
+	old := *run
+	if err := t.settle(run, row.Approval, row, approval.Expire(row.Approval, now)); err != nil {
+		return err
+	}
+	return t.putRun(&old, run)
+}
+
+// expireRun ends a run for good. Its runner, should there be one, is fenced
+// off; its open approvals expire with it.
+func (t *txn) expireRun(id core.ID, now time.Time) error {
+	run, err := t.mustRun(id)
+	if err != nil {
+		return err
+	}
+	old := *run
+	for _, a := range t.approvalsOf(id) {
+		row, err := t.mustApproval(a)
+		if err != nil {
+			return err
+		}
+		if row.State != core.ApprovalOpen {
+			continue
+		}
+		if err := t.settle(run, row.Approval, row, approval.Expire(row.Approval, now)); err != nil {
+			return err
+		}
+	}
+	at := *run.ExpiresAt
+	run.State, run.EndedAt, run.UpdatedAt = core.RunExpired, &at, now.UTC()
+	run.Runner, run.Epoch = "", run.Epoch+1
+	event := core.Event{Type: core.EventWorkflowExpired, At: now.UTC(), Message: "it waited too long for a decision"}
+	if err := t.addEvents(run, event); err != nil {
+		return err
+	}
+	return t.putRun(&old, run)
+}

@@ -1,0 +1,265 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/json"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// runRow is a run's header as it is kept: small, because every commit writes
+// it again. Input and result lie beside it.
+type runRow struct {
+	core.Run
+	FirstEvent int64 `json:"first_event,omitempty"`
+	LastEvent  int64 `json:"last_event,omitempty"`
+	HasInput   bool  `json:"has_input,omitempty"`
+	HasResult  bool  `json:"has_result,omitempty"`
+	// Undone counts decisions, Replanned marks a replan, that no runner has acted
+	// upon.
+	Undone    int  `json:"undone,omitempty"`
+	Replanned bool `json:"replanned,omitempty"`
+}
+
+// run returns a run's row, nil when there is none.
+func (t *txn) run(id core.ID) (*runRow, error) {
+	raw := t.bucket(bucketRuns).Get([]byte(id))
+	if raw == nil {
+		return nil, nil
+	}
+	var r runRow
+	return &r, unmarshal(raw, &r)
+}
+
+// mustRun is run with an error when there is none.
+func (t *txn) mustRun(id core.ID) (*runRow, error) {
+	r, err := t.run(id)
+	if err == nil && r == nil {
+		return nil, noRun(id)
+	}
+	return r, err
+}
+
+func noRun(id core.ID) error {
+	return core.Errorf(core.CodeNotFound, "there is no run %s", id).WithNext("pml", "workflows", "ls")
+}
+
+// putRun writes a run's row and keeps its indexes; before is the row
+// as it was, nil for a new one.
+func (t *txn) putRun(before, r *runRow) error {
+	if before != nil {
+		if err := t.indexExpiry(before, false); err != nil {
+			return err
+		}
+	}
+	if err := t.indexExpiry(r, true); err != nil {
+		return err
+	}
+	if err := t.indexRun(before, r); err != nil {
+		return err
+	}
+	raw, err := marshal(r)
+	if err != nil {
+		return err
+	}
+	return t.put(t.bucket(bucketRuns), []byte(r.ID), raw)
+}
+
+// indexExpiry lists the run among those that can expire.
+func (t *txn) indexExpiry(r *runRow, add bool) error {
+	if r.ExpiresAt == nil || !mayExpire(r.State) {
+		return nil
+	}
+	b, key := t.bucket(bucketRunExpiry), timeKey(r.ExpiresAt, r.ID)
+	if add {
+		return t.put(b, key, []byte{})
+	}
+	return t.del(b, key)
+}
+
+func mayExpire(s core.RunState) bool { return !s.Final() && core.CanMove(s, core.RunExpired) }
+
+// view is the run as readers see it: one that is past its expiry has expired,
+// although no writer has recorded it yet.
+func (t *txn) view(r core.Run) core.Run {
+	if r.ExpiresAt != nil && mayExpire(r.State) && !t.now.Before(*r.ExpiresAt) {
+		r.State = core.RunExpired
+		at := *r.ExpiresAt
+		r.EndedAt = &at
+	}
+	return r
+}
+
+// approvalRow is an approval as it is kept.
+type approvalRow struct {
+	core.Approval
+
+	context part
+}
+
+func (r *approvalRow) encode() ([]byte, error) {
+	c := *r
+	c.Context = nil
+	return encodeRow(&c, r.context)
+}
+
+func decodeApproval(raw []byte) (*approvalRow, error) {
+	var r approvalRow
+	err := decodeRow(raw, &r, &r.context)
+	r.Context = nil // "null" in the header; the part has it
+	return &r, err
+}
+
+// approval returns an approval's row, nil when there is none.
+func (t *txn) approval(id core.ID) (*approvalRow, error) {
+	raw := t.bucket(bucketApprovals).Get([]byte(id))
+	if raw == nil {
+		return nil, nil
+	}
+	return decodeApproval(raw)
+}
+
+func (t *txn) mustApproval(id core.ID) (*approvalRow, error) {
+	r, err := t.approval(id)
+	if err == nil && r == nil {
+		return nil, approval.NotFound(id)
+	}
+	return r, err
+}
+
+// putApproval writes an approval's row, keeps its indexes and counts in the row
+// of its run, which the caller writes, what is not acted upon; before is the
+// approval as it was, nil for a new one.
+func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) error {
+	run.Undone += undone(&r.Approval)
+	if before != nil {
+		run.Undone -= undone(before)
+	}
+	open := t.bucket(bucketOpen)
+	if before == nil {
+		if err := t.put(t.bucket(bucketByRun), byRunKey(r.RunID, r.ID), []byte{}); err != nil {
+			return err
+		}
+	} else if before.State == core.ApprovalOpen {
+		if err := t.del(open, timeKey(before.ExpiresAt, before.ID)); err != nil {
+			return err
+		}
+	}
+	if r.State == core.ApprovalOpen {
+		if err := t.put(open, timeKey(r.ExpiresAt, r.ID), []byte{}); err != nil {
+			return err
+		}
+	}
+	raw, err := r.encode()
+	if err != nil {
+		return err
+	}
+	return t.put(t.bucket(bucketApprovals), []byte(r.ID), raw)
+}
+
+func byRunKey(run, id core.ID) []byte {
+	return append(append([]byte(run), 0), id...)
+}
+
+// approvalsOf lists the ids of a run's approvals.
+func (t *txn) approvalsOf(run core.ID) []core.ID {
+	return idsWithPrefix(t.bucket(bucketByRun), byRunKey(run, ""), 0, true)
+}
+
+// idsWithPrefix lists up to limit keys (0: all) that begin with a prefix;
+// cut leaves the prefix out of what is returned.
+func idsWithPrefix(b *bbolt.Bucket, prefix []byte, limit int, cut bool) []core.ID {
+	var ids []core.ID
+	c := b.Cursor()
+	for k, _ := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		if cut {
+			k = k[len(prefix):]
+		}
+		if ids = append(ids, core.ID(k)); len(ids) == limit {
+			break
+		}
+	}
+	return ids
+}
+
+// addEvents numbers events and writes them; the row remembers between which
+// numbers a run's events lie, so that nobody has to read the others'.
+func (t *txn) addEvents(r *runRow, events ...core.Event) error {
+	b := t.bucket(bucketEvents)
+	for _, e := range events {
+		seq, err := t.next(b)
+		if err != nil {
+			return err
+		}
+		e.Seq, e.RunID, e.Owner = seq, r.ID, r.Owner
+		raw, err := json.Marshal(&e)
+		if err != nil {
+			return core.Errorf(core.CodeInvalidArguments, "the event %s of the run %s cannot be stored: %w", e.Type, r.ID.Short(), err)
+		}
+		if err := t.put(b, seqKey(seq), eventValue(r.ID, raw)); err != nil {
+			return err
+		}
+		if r.FirstEvent == 0 {
+			r.FirstEvent = seq
+		}
+		r.LastEvent = seq
+	}
+	return nil
+}
+
+// eventValue puts the run's id before the event, so that a reader can pass it
+// over without decoding.
+func eventValue(run core.ID, raw []byte) []byte {
+	v := make([]byte, 0, 1+len(run)+len(raw))
+	v = append(v, byte(len(run)))
+	return append(append(v, run...), raw...)
+}
+
+func cutEvent(v []byte) (run core.ID, raw []byte, err error) {
+	if len(v) == 0 || len(v) < 1+int(v[0]) {
+		return "", nil, errRow
+	}
+	n := 1 + int(v[0])
+	return core.ID(v[1:n]), v[n:], nil
+}
+
+// addAudit chains rows to the audit log.
+func (t *txn) addAudit(rows ...core.AuditRow) error {
+	b := t.bucket(bucketAudit)
+	for _, row := range rows {
+		var prev core.AuditRow
+		if k, v := b.Cursor().Last(); k != nil {
+			if err := unmarshal(v, &prev); err != nil {
+				return err
+			}
+		}
+		row, err := approval.Chain(prev, row)
+		if err != nil {
+			return err
+		}
+		raw, err := marshal(&row)
+		if err != nil {
+			return err
+		}
+		b.FillPercent = 0.95
+		if err := t.put(b, seqKey(row.Seq), raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle writes what a rule made of an approval: row, audit and event.
+func (t *txn) settle(run *runRow, before core.Approval, r *approvalRow, res approval.Result) error {
+	r.Approval = res.Approval
+	if err := t.putApproval(run, &before, r); err != nil {
+		return err
+	}
+	if err := t.addAudit(res.Row); err != nil {
+		return err
+	}
+	return t.addEvents(run, approval.Resolved(res.Approval, res.Row.At))
+}

@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
+)
+
+// Decide implements store.Decider. An approval of a run that has expired is
+// core.CodeWorkflowExpired: it cannot be asked again.
+func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
+	return s.onApproval(ctx, d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+		return t.decide(row, run, d, renew)
+	})
+}
+
+// Extend implements store.Decider. A zero time lets the approval never expire.
+func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.Approval, error) {
+	return s.onApproval(ctx, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+		before := row.Approval
+		var err error
+		if row.Approval, err = approval.Extend(before, until, t.now); err != nil {
+			return nil, err
+		}
+		if err := t.putApproval(run, &before, row); err != nil {
+			return nil, err
+		}
+		outlast(run, row.ExpiresAt)
+		return row, t.putRun(run)
+	})
+}
+
+// outlast lets a run that waits live at least until a time, for ever without
+// one: nobody could answer a question of a run that has expired.
+func outlast(run *runRow, until *time.Time) {
+	if mayExpire(run.State) && run.ExpiresAt != nil && (until == nil || run.ExpiresAt.Before(*until)) {
+		run.ExpiresAt = utc(until)
+	}
+}
+
+// Renew implements store.Decider. It follows an approval to the one under
+// which it was renewed; when that has expired too, that one is renewed.
+func (s *Store) Renew(ctx context.Context, id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (core.Approval, error) {
+	if !validID(fresh) {
+		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "%q cannot be an id", fresh)
+	}
+	return s.onApproval(ctx, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+		return t.renew(row, run, fresh, now.UTC(), until, by)
+	})
+}
+
+// onApproval runs f on an approval and its run, both locked, and returns the
+// approval that it leaves. Unless the approval was decided, its run has not ended.
+func (s *Store) onApproval(ctx context.Context, id core.ID, f func(*txn, *approvalRow, *runRow) (*approvalRow, error)) (core.Approval, error) {
+	var out core.Approval
+	err := s.update(ctx, func(t *txn) error {
+		var run *runRow
+		var row *approvalRow
+		if err := t.read(readRun(&run, lockRunOf, id), readApproval(&row, id), t.readHead()); err != nil {
+			return err
+		}
+		if row == nil {
+			return approval.NotFound(id)
+		}
+		if run == nil {
+			return noRun(row.RunID)
+		}
+		if err := t.undecided(row, run); err != nil {
+			return err
+		}
+		left, err := f(t, row, run)
+		if err == nil {
+			out = left.Approval
+		}
+		return err
+	})
+	if err != nil {
+		return core.Approval{}, err
+	}
+	return out, nil
+}
+
+// undecided refuses what can be decided no more because its run has ended.
+func (t *txn) undecided(row *approvalRow, run *runRow) error {
+	if row.State == core.ApprovalApproved || row.State == core.ApprovalDenied {
+		return nil
+	}
+	switch state := view(run.Run, t.now).State; {
+	case state == core.RunExpired:
+		return expiredRun(run)
+	case state.Final() && row.State == core.ApprovalOpen:
+		return core.Errorf(core.CodeNotWaiting, "the run %s of the approval %s has ended: it is %s",
+			run.ID.Short(), row.ID.Short(), state).WithRun(run.ID).WithNext("pml", "workflows", "show", string(run.ID))
+	}
+	return nil
+}
+
+func (t *txn) decide(row *approvalRow, run *runRow, d core.Decision, renew store.Renewal) (*approvalRow, error) {
+	res, err := approval.Decide(row.Approval, d, t.now)
+	if err != nil {
+		return nil, err
+	}
+	at := t.now
+	if !d.At.IsZero() {
+		at = d.At.UTC()
+	}
+	abort := d.Abort && run.Abort == nil && !run.State.Final()
+	if !res.Changed && !abort {
+		return row, nil
+	}
+	if abort {
+		run.Abort = &core.AbortRequest{By: d.By, At: at, Reason: d.Reason}
+	}
+	if res.Changed {
+		if err := t.settle(run, row, res); err != nil {
+			return nil, err
+		}
+		if run.State == core.RunWaiting { // one that runs sets it when it pauses, an interrupted one has none
+			run.ExpiresAt = utc(renew.RunUntil)
+		}
+	}
+	run.UpdatedAt = at
+	return row, t.putRun(run)
+}
+
+func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (*approvalRow, error) {
+	renewed := false
+	for row.RenewedBy != "" {
+		next, err := t.approval(row.RenewedBy)
+		if err == nil && next == nil {
+			err = approval.NotFound(row.RenewedBy)
+		}
+		if err == nil {
+			err = t.undecided(next, run)
+		}
+		if err != nil {
+			return nil, err
+		}
+		row, renewed = next, true
+	}
+	state := row.StateAt(now)
+	if state == core.ApprovalOpen || renewed && state != core.ApprovalExpired {
+		return row, nil
+	}
+	again, err := approval.Renew(row.Approval, fresh, now, utc(until), by)
+	if err != nil {
+		return nil, err
+	}
+	if run.State.Final() {
+		return nil, ended(run)
+	}
+	if other, err := t.approval(fresh); err != nil || other != nil {
+		if err == nil {
+			err = core.Errorf(core.CodeInternal, "the approval %s exists already", fresh)
+		}
+		return nil, err
+	}
+	return t.askAgain(row, run, again, now)
+}
+
+// askAgain writes the copy of an approval that has expired.
+func (t *txn) askAgain(row *approvalRow, run *runRow, again core.Approval, now time.Time) (*approvalRow, error) {
+	before := row.Approval
+	row.RenewedBy = again.ID
+	if before.State == core.ApprovalOpen { // nobody has recorded the expiry yet
+		if err := t.settle(run, row, approval.Expire(row.Approval, now)); err != nil {
+			return nil, err
+		}
+	} else if err := t.putApproval(run, &before, row); err != nil {
+		return nil, err
+	}
+	next := &approvalRow{Approval: again}
+	if err := t.putApproval(run, nil, next); err != nil {
+		return nil, err
+	}
+	if err := t.addEvents(run, requested(again)); err != nil {
+		return nil, err
+	}
+	outlast(run, again.ExpiresAt)
+	return next, t.putRun(run)
+}
+
+// requested is the event that tells of a new approval.
+func requested(a core.Approval) core.Event {
+	data, err := json.Marshal(struct {
+		Type core.ApprovalType `json:"approval_type"`
+		Risk core.Risk         `json:"risk"`
+		By   core.Actor        `json:"requested_by"`
+	}{a.Type, a.Risk, a.RequestedBy})
+	if err != nil {
+		data = core.Null
+	}
+	return core.Event{Type: core.EventApprovalRequested, At: a.CreatedAt, Tool: a.Tool, ApprovalID: a.ID,
+		Message: a.Description, Data: data}
+}
+
+// Record implements store.Decider.
+func (s *Store) Record(ctx context.Context, rows ...core.AuditRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.inflight.Done()
+	return s.patiently(ctx, briefly, func(ctx context.Context) error {
+		err := s.transact(ctx, func(t *txn) error {
+			for _, row := range rows {
+				if row.At.IsZero() {
+					row.At = t.now
+				}
+				row.At = row.At.UTC()
+				t.audit = append(t.audit, row)
+			}
+			return nil
+		})
+		var lost *unknown
+		if errors.As(err, &lost) && passing(err) { // rows have no name by which one could tell whether they were kept
+			return core.Errorf(core.CodeStoreFailed,
+				"the connection to PostgreSQL was lost while the audit log was written: %w; look whether the rows were kept before trying again", err)
+		}
+		return err
+	})
+}

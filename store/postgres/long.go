@@ -1,0 +1,290 @@
+package postgres
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// keyLife is how long an idempotency key is honoured.
+const keyLife = 24 * time.Hour
+
+// step commits a step the long way. Everything that can refuse it is checked
+// before anything is written.
+func (t *txn) step(p *prepared) error {
+	before, known, err := t.admit(p)
+	if err != nil || known {
+		return err
+	}
+	row := t.header(p, before)
+	if err := t.settlements(p, row, before != nil); err != nil {
+		return err
+	}
+	if err := t.putParts(p, row, before == nil); err != nil {
+		return err
+	}
+	if err := t.addEvents(row, p.Events...); err != nil {
+		return err
+	}
+	for _, a := range p.Audit {
+		if a.RunID == "" {
+			a.RunID = row.ID
+		}
+		if a.Workspace == "" {
+			a.Workspace = row.Workspace
+		}
+		t.audit = append(t.audit, a)
+	}
+	t.own, t.large = true, p.size > largeStep
+	t.writes.Queue("UPDATE workflows SET result = $2 WHERE id = $1", string(row.ID), value(p.Run.Result))
+	return t.putRun(row)
+}
+
+// admit checks that the step may be written and returns the run as it is
+// stored, nil for a new one; known when the step is stored already.
+func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
+	if stored, err = t.run(p.Run.ID); err != nil {
+		return nil, false, err
+	}
+	if stored != nil && stored.lastStep == p.mark {
+		return nil, true, nil
+	}
+	if p.Create {
+		if stored != nil {
+			return nil, false, duplicate(stored.ID, "there is a run %s already", stored.ID)
+		}
+		return nil, false, t.takeKey(p.Run)
+	}
+	if stored == nil {
+		return nil, false, noRun(p.Run.ID)
+	}
+	if view(stored.Run, t.now).State == core.RunExpired && stored.State != core.RunExpired {
+		return nil, false, fenced(&runRow{Run: view(stored.Run, t.now)})
+	}
+	return stored, false, admissible(p, stored)
+}
+
+func admissible(p *prepared, stored *runRow) error {
+	if stored.Runner != p.Run.Runner || stored.Epoch != p.Run.Epoch {
+		return fenced(stored)
+	}
+	if stored.State.Final() && p.Run.State != stored.State && !core.CanMove(stored.State, p.Run.State) {
+		return fenced(stored)
+	}
+	if (p.Run.State == core.RunComplete || p.Run.State == core.RunFailed) && p.Run.DAGVersion < stored.DAGVersion {
+		return core.Errorf(core.CodeNotWaiting, "the run %s was planned anew before it ended: it is at version %d",
+			stored.ID.Short(), stored.DAGVersion).WithRun(stored.ID)
+	}
+	if len(p.Records) > 0 && p.Records[0].Seq != stored.JournalSeq+1 {
+		return core.Errorf(core.CodeFenced, "the journal of the run %s ends at %d; a record %d does not follow on",
+			stored.ID.Short(), stored.JournalSeq, p.Records[0].Seq).WithRun(stored.ID)
+	}
+	return nil
+}
+
+// keyHash is what a run's idempotency key is kept under.
+func keyHash(workspace, key string) []byte {
+	sum := sha256.Sum256([]byte(workspace + "\x00" + key))
+	return sum[:]
+}
+
+// takeKey gives the run its idempotency key, unless another one has used it.
+func (t *txn) takeKey(r core.Run) error {
+	if r.IdempotencyKey == "" {
+		return nil
+	}
+	hash := keyHash(r.Workspace, r.IdempotencyKey)
+	var id string
+	if err := t.read(query{`INSERT INTO idempotency_keys (hash, workflow_id) VALUES ($1, $2)
+		ON CONFLICT (hash) DO UPDATE SET hash = excluded.hash RETURNING workflow_id`, []any{hash, string(r.ID)},
+		func(row pgx.Row) error { return row.Scan(&id) }}); err != nil {
+		return err
+	}
+	if id == string(r.ID) {
+		return nil
+	}
+	var other *runRow
+	if err := t.read(readRun(&other, "SELECT "+runColumns+" FROM workflows w WHERE w.id = $1", core.ID(id))); err != nil {
+		return err
+	}
+	if other == nil || t.now.Sub(other.CreatedAt) >= keyLife {
+		t.writes.Queue("UPDATE idempotency_keys SET workflow_id = $2 WHERE hash = $1", hash, string(r.ID))
+		return nil
+	}
+	if a, b := other.IdempotencyDigest, r.IdempotencyDigest; a != "" && b != "" && a != b {
+		return core.Errorf(core.CodeDigestMismatch, "the idempotency key %q stands for another program, input or options: the run %s of %s; nothing was run, use another key",
+			core.Visible(r.IdempotencyKey, 120, false), other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339)).
+			WithRun(other.ID).WithNext("pml", "workflows", "show", string(other.ID))
+	}
+	return duplicate(other.ID, "the idempotency key %q was used for the run %s at %s", core.Visible(r.IdempotencyKey, 120, false),
+		other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339))
+}
+
+// header is the run's row after the step. What others write stays as stored.
+func (t *txn) header(p *prepared, before *runRow) *runRow {
+	row := &runRow{Run: p.Run, lastStep: p.mark, seen: p.Run.DAGVersion}
+	row.JournalSeq = 0
+	if before != nil {
+		row.open, row.undone = before.open, before.undone
+		row.Owner, row.Workspace, row.Abort, row.JournalSeq = before.Owner, before.Workspace, before.Abort, before.JournalSeq
+		if row.DAGVersion < before.DAGVersion { // the runner has not seen a replan yet
+			row.TotalLayers = before.TotalLayers
+		}
+		row.DAGVersion = before.DAGVersion
+		if row.State == core.RunWaiting && before.State == core.RunWaiting { // deciders move it
+			row.ExpiresAt = before.ExpiresAt
+		}
+	}
+	row.JournalSeq += int64(len(p.records))
+	return row
+}
+
+// putParts writes journal, program and checkpoint, and the row of a new run.
+func (t *txn) putParts(p *prepared, row *runRow, create bool) error {
+	if create {
+		t.writes.Queue(`INSERT INTO workflows (id, owner, workspace, remote, state, created_at, runner, epoch, dag_version,
+			seen_version, total_layers, journal_seq, key, last_step, open, undone, data, input)
+			VALUES ($1, $2, $3, $4, '', $5, '', 0, 0, 0, 0, 0, $6, '', 0, 0, '', $7)`,
+			string(row.ID), clean(row.Owner), clean(row.Workspace), row.Remote, row.CreatedAt.UnixNano(),
+			clean(row.IdempotencyKey), value(p.Run.Options.Input))
+	}
+	seq := row.JournalSeq - int64(len(p.records))
+	for _, r := range p.records {
+		seq++
+		t.writes.Queue("INSERT INTO journal (workflow_id, seq, data, args, sent, result) VALUES ($1, $2, $3, $4, $5, $6)",
+			string(row.ID), seq, r.data, r.args, r.sent, r.result)
+	}
+	if p.program != nil {
+		t.putProgram(row, p.Program.Version, p.program)
+	}
+	if c := p.Checkpoint; c != nil {
+		t.writes.Queue(`INSERT INTO checkpoints (workflow_id, journal_seq, id, data) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (workflow_id, journal_seq, id) DO UPDATE SET data = excluded.data`, string(row.ID), c.JournalSeq, clean(string(c.ID)), p.checkpoint)
+		t.writes.Queue(`DELETE FROM checkpoints WHERE workflow_id = $1 AND (journal_seq, id) < (SELECT k.journal_seq, k.id
+			FROM checkpoints k WHERE k.workflow_id = $1 ORDER BY k.journal_seq DESC, k.id DESC OFFSET 4 LIMIT 1)`, string(row.ID))
+	}
+	return nil
+}
+
+func (t *txn) putProgram(row *runRow, version int, program []byte) {
+	t.writes.Queue(`INSERT INTO workflow_dags (workflow_id, version, program, intent, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (workflow_id, version) DO UPDATE SET program = excluded.program`,
+		string(row.ID), version, program, clean(row.Intent), t.now.UnixNano(), nanos(row.ExpiresAt))
+}
+
+// settlement is an approval that the step supersedes or marks as used.
+type settlement struct {
+	row    *approvalRow
+	before core.Approval
+}
+
+// settlements opens the step's approvals and settles those that it supersedes
+// or used. Those that are open when a run ends are superseded: nobody waits for
+// them any more.
+func (t *txn) settlements(p *prepared, run *runRow, stored bool) error {
+	found, err := t.settled(p, stored)
+	if err != nil {
+		return err
+	}
+	for _, s := range found {
+		if err := t.putApproval(run, &s.before, s.row); err != nil {
+			return err
+		}
+		if s.row.State == s.before.State {
+			continue
+		}
+		res := approval.Supersede(s.before, t.now, "the run went on without it")
+		if !p.hasAudit(s.row.ID) {
+			t.audit = append(t.audit, res.Row)
+		}
+		if !p.hasEvent(s.row.ID) {
+			if err := t.addEvents(run, approval.Resolved(res.Approval, t.now)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, a := range p.Open {
+		if old, err := t.approval(a.ID); err != nil || old != nil {
+			if err == nil {
+				err = core.Errorf(core.CodeInternal, "the approval %s exists already", a.ID.Short()).WithRun(p.Run.ID)
+			}
+			return err
+		}
+		a.RunID, a.State, a.Owner = p.Run.ID, core.ApprovalOpen, run.Owner
+		if err := t.putApproval(run, nil, &approvalRow{a}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *txn) settled(p *prepared, stored bool) ([]*settlement, error) {
+	byID := map[core.ID]*settlement{}
+	get := func(id core.ID) (*settlement, error) {
+		if s := byID[id]; s != nil {
+			return s, nil
+		}
+		r, err := t.approval(id)
+		if err == nil && (r == nil || r.RunID != p.Run.ID) {
+			err = approval.NotFound(id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		byID[id] = &settlement{row: r, before: r.Approval}
+		return byID[id], nil
+	}
+	for _, u := range p.Used {
+		s, err := get(u.Approval)
+		if err != nil {
+			return nil, err
+		}
+		s.row.Used = true
+		if u.CallID != "" && !slices.Contains(s.row.CallIDs, u.CallID) {
+			s.row.CallIDs = append(slices.Clone(s.row.CallIDs), u.CallID)
+		}
+	}
+	drop := slices.Clone(p.Supersede)
+	if stored && p.Run.State.Final() {
+		open, err := t.openOf(p.Run.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range open {
+			drop = append(drop, r.ID)
+		}
+	}
+	for _, id := range drop {
+		s, err := get(id)
+		if err != nil {
+			return nil, err
+		}
+		if s.row.State == core.ApprovalOpen {
+			s.row.State = core.ApprovalSuperseded
+		}
+	}
+	out := make([]*settlement, 0, len(byID))
+	for _, s := range byID {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *settlement) int { return cmp.Compare(a.row.ID, b.row.ID) })
+	return out, nil
+}
+
+func (p *prepared) hasAudit(id core.ID) bool {
+	return slices.ContainsFunc(p.Audit, func(r core.AuditRow) bool {
+		return r.ApprovalID == id && r.Outcome == core.ApprovalSuperseded
+	})
+}
+
+func (p *prepared) hasEvent(id core.ID) bool {
+	return slices.ContainsFunc(p.Events, func(e core.Event) bool {
+		return e.ApprovalID == id && e.Type == core.EventApprovalResolved
+	})
+}

@@ -1,0 +1,258 @@
+-- +goose Up
+
+-- Times are nanoseconds since 1970, so that they are kept exactly; leases alone
+-- are read from the clock of the database. What a column and data both hold is
+-- read from the column: others than the runner change it.
+CREATE TABLE workflows (
+    id           text COLLATE "C" PRIMARY KEY,
+    owner        text NOT NULL,
+    workspace    text NOT NULL,
+    remote       boolean NOT NULL,
+    state        text NOT NULL,
+    created_at   bigint NOT NULL,
+    expires_at   bigint,
+    runner       text NOT NULL,
+    epoch        bigint NOT NULL,
+    dag_version  integer NOT NULL,
+    seen_version integer NOT NULL,
+    total_layers integer NOT NULL,
+    abort        bytea,
+    journal_seq  bigint NOT NULL,
+    key          text NOT NULL,
+    last_step    text NOT NULL,
+    open         integer NOT NULL,
+    undone       integer NOT NULL,
+    data         bytea NOT NULL,
+    input        bytea,
+    result       bytea
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+COMMENT ON COLUMN workflows.last_step IS 'the newest step: the next one names it, and a commit with an unknown outcome is looked up by it';
+COMMENT ON COLUMN workflows.seen_version IS 'the DAG version that the runner goes by';
+COMMENT ON COLUMN workflows.open IS 'how many approvals are recorded as open';
+COMMENT ON COLUMN workflows.undone IS 'how many decisions nobody has acted upon';
+CREATE INDEX workflows_created ON workflows (created_at, id);
+CREATE INDEX workflows_state ON workflows (state, created_at, id);
+CREATE INDEX workflows_owner ON workflows (owner, created_at, id) WHERE owner <> '';
+CREATE INDEX workflows_key ON workflows (key) WHERE key <> '';
+CREATE INDEX workflows_due ON workflows (expires_at) WHERE state IN ('waiting', 'interrupted');
+CREATE INDEX workflows_todo ON workflows (created_at, id)
+    WHERE NOT remote AND (state IN ('running', 'interrupted') OR state = 'waiting' AND (abort IS NOT NULL OR undone > 0 OR seen_version < dag_version));
+
+CREATE TABLE workflow_dags (
+    workflow_id text COLLATE "C" NOT NULL,
+    version     integer NOT NULL,
+    program     bytea NOT NULL,
+    intent      text NOT NULL,
+    created_at  bigint NOT NULL,
+    expires_at  bigint,
+    PRIMARY KEY (workflow_id, version)
+);
+
+CREATE TABLE journal (
+    workflow_id text COLLATE "C" NOT NULL,
+    seq         bigint NOT NULL,
+    data        bytea NOT NULL,
+    args        bytea,
+    sent        bytea,
+    result      bytea,
+    PRIMARY KEY (workflow_id, seq)
+);
+
+CREATE TABLE checkpoints (
+    workflow_id text COLLATE "C" NOT NULL,
+    journal_seq bigint NOT NULL,
+    id          text COLLATE "C" NOT NULL,
+    data        bytea NOT NULL,
+    PRIMARY KEY (workflow_id, journal_seq, id)
+);
+
+CREATE TABLE approvals (
+    id          text COLLATE "C" PRIMARY KEY,
+    workflow_id text COLLATE "C" NOT NULL,
+    owner       text NOT NULL,
+    workspace   text NOT NULL,
+    state       text NOT NULL,
+    used        boolean NOT NULL,
+    created_at  bigint NOT NULL,
+    expires_at  bigint,
+    data        bytea NOT NULL,
+    context     bytea
+);
+CREATE INDEX approvals_workflow ON approvals (workflow_id);
+CREATE INDEX approvals_open ON approvals (expires_at) WHERE state = 'open';
+
+CREATE TABLE events (
+    seq         bigint PRIMARY KEY,
+    workflow_id text COLLATE "C" NOT NULL,
+    type        text NOT NULL,
+    owner       text NOT NULL,
+    data        bytea NOT NULL
+);
+CREATE INDEX events_workflow ON events (workflow_id, seq);
+CREATE INDEX events_owner ON events (owner, seq) WHERE owner <> '';
+
+CREATE TABLE audit (
+    seq  bigint PRIMARY KEY,
+    data bytea NOT NULL
+);
+
+CREATE TABLE idempotency_keys (
+    hash        bytea PRIMARY KEY,
+    workflow_id text COLLATE "C" NOT NULL
+);
+
+-- Numbers that are given in the order of commits: whoever takes one keeps the
+-- row locked until its transaction has ended. head is what the next row of the
+-- audit log is chained to.
+CREATE TABLE counters (
+    name  text PRIMARY KEY,
+    value bigint NOT NULL,
+    head  text NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO counters VALUES ('events', 0, ''), ('audit', 0, '');
+
+CREATE TABLE runners (
+    id            text COLLATE "C" PRIMARY KEY,
+    lock          bigint NOT NULL,
+    pid           integer NOT NULL,
+    boot          timestamptz NOT NULL,
+    lease_until   timestamptz NOT NULL,
+    missing_since timestamptz
+);
+COMMENT ON COLUMN runners.pid IS 'the backend that holds the advisory lock; 0 where session locks do not work';
+COMMENT ON COLUMN runners.missing_since IS 'when somebody found the lock free: its connection has ended, its process perhaps not';
+
+-- The database empties this table when it recovers from a crash, or takes over
+-- from another one: then no session lock of before is left.
+CREATE UNLOGGED TABLE boots (
+    one boolean PRIMARY KEY CHECK (one),
+    at  timestamptz NOT NULL
+);
+
+-- +goose StatementBegin
+-- pml_boot is when the database began to serve: no session lock is older. Until
+-- a runner has noted it that is now. Every role can read what it is made of.
+CREATE FUNCTION pml_boot() RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT greatest(pg_postmaster_start_time(), coalesce((SELECT b.at FROM boots b), now()))
+$$;
+-- +goose StatementEnd
+
+-- missing says that a runner's lock, taken since the database serves, is free.
+CREATE VIEW standing_runners AS
+    WITH b AS MATERIALIZED (SELECT pml_boot() AS at)
+    SELECT r.*, b.at AS serves_since, r.pid <> 0 AND r.boot = b.at AND NOT EXISTS (
+        SELECT 1 FROM pg_locks l
+        WHERE l.locktype = 'advisory' AND l.granted AND l.pid = r.pid
+          AND (l.classid::bigint << 32 | l.objid::bigint) = r.lock) AS missing
+    FROM runners r, b;
+
+-- The runners that live. The lease decides, a second of grace included; after a
+-- restart of the database everybody has the time of a lease to come back. A
+-- runner that lost its lock has a second from when somebody noticed: a
+-- connection can break while its process lives. Who ends in order takes its row
+-- along, and is dead at once.
+CREATE VIEW living_runners AS
+    SELECT r.id, r.lock, r.pid, r.missing FROM standing_runners r
+    WHERE clock_timestamp() < greatest(r.lease_until, r.serves_since + interval '10 seconds') + interval '1 second'
+      AND (NOT r.missing OR r.missing_since IS NULL OR clock_timestamp() < r.missing_since + interval '1 second');
+
+-- +goose StatementBegin
+-- pml_events numbers events and adds them, in the order given.
+CREATE FUNCTION pml_events(e_id text[], e_type text[], e_owner text[], e_data bytea[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    last bigint;
+BEGIN
+    UPDATE counters SET value = value + cardinality(e_id) WHERE name = 'events'
+        RETURNING value - cardinality(e_id) INTO last;
+    INSERT INTO events (seq, workflow_id, type, owner, data)
+        SELECT last + e.n, e.id, e.type, e.owner, e.data
+        FROM unnest(e_id, e_type, e_owner, e_data) WITH ORDINALITY AS e(id, type, owner, data, n);
+END $$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+-- pml_commit commits steps of several runs, at most one of each: those that
+-- change nothing but header, journal, programs, checkpoints and events, and that
+-- nothing stands against. Each names the step before it, so that one that arrives
+-- twice, however late, is taken once. It returns the runs whose step is committed, and
+-- whether anything has expired that nobody has recorded.
+CREATE FUNCTION pml_commit(
+    origin text, at bigint,
+    n_id text[], n_step text[], n_owner text[], n_workspace text[], n_remote boolean[], n_state text[], n_created bigint[],
+    n_expires bigint[], n_runner text[], n_epoch bigint[], n_version integer[], n_layers integer[], n_seq bigint[],
+    n_data bytea[], n_input bytea[], n_result bytea[], n_program bytea[], n_intent text[],
+    u_id text[], u_before text[], u_step text[], u_owner text[], u_state text[], u_expires bigint[], u_runner text[], u_epoch bigint[], u_version integer[],
+    u_layers integer[], u_first bigint[], u_count bigint[], u_data bytea[], u_result bytea[],
+    r_id text[], r_seq bigint[], r_data bytea[], r_args bytea[], r_sent bytea[], r_result bytea[],
+    e_id text[], e_type text[], e_owner text[], e_data bytea[],
+    c_id text[], c_seq bigint[], c_name text[], c_data bytea[],
+    OUT kept text[], OUT due boolean)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    more text[];
+BEGIN
+    kept := '{}';
+    IF cardinality(n_id) > 0 THEN
+        WITH fresh AS (
+            INSERT INTO workflows (id, last_step, owner, workspace, remote, state, created_at, expires_at, runner, epoch,
+                dag_version, total_layers, journal_seq, data, input, result, seen_version, key, open, undone)
+            SELECT n.*, '', 0, 0 FROM unnest(n_id, n_step, n_owner, n_workspace, n_remote, n_state, n_created, n_expires,
+                n_runner, n_epoch, n_version, n_layers, n_seq, n_data, n_input, n_result, n_version) AS n
+            ON CONFLICT (id) DO NOTHING RETURNING id)
+        SELECT array_agg(id) INTO more FROM fresh;
+        kept := kept || more;
+        INSERT INTO workflow_dags (workflow_id, version, program, intent, created_at, expires_at)
+            SELECT n.id, n.version, n.program, n.intent, n.created, n.expires
+            FROM unnest(n_id, n_version, n_program, n_intent, n_created, n_expires) AS n(id, version, program, intent, created, expires)
+            WHERE n.program IS NOT NULL AND n.id = ANY (kept);
+    END IF;
+    IF cardinality(u_id) > 0 THEN
+        WITH changed AS (
+            UPDATE workflows w SET state = u.state, last_step = u.step, data = u.data, result = u.result,
+                journal_seq = w.journal_seq + u.count, seen_version = u.version,
+                expires_at = CASE WHEN w.state = 'waiting' AND u.state = 'waiting' THEN w.expires_at ELSE u.expires END,
+                total_layers = CASE WHEN u.version < w.dag_version THEN w.total_layers ELSE u.layers END
+            FROM unnest(u_id, u_before, u_step, u_owner, u_state, u_expires, u_runner, u_epoch, u_version, u_layers, u_first, u_count, u_data, u_result)
+                AS u(id, before, step, owner, state, expires, runner, epoch, version, layers, first, count, data, result)
+            WHERE w.id = u.id AND w.runner = u.runner AND w.epoch = u.epoch AND w.owner = u.owner AND w.last_step = u.before
+              AND (u.count = 0 OR w.journal_seq = u.first - 1)
+              AND (w.state = 'running' OR w.state IN ('waiting', 'interrupted') AND (w.expires_at IS NULL OR w.expires_at > at))
+              AND (u.state IN ('running', 'waiting', 'interrupted')
+                OR w.open = 0 AND (u.state = 'aborted' OR u.version >= w.dag_version))
+            RETURNING w.id)
+        SELECT array_agg(id) INTO more FROM changed;
+        kept := kept || more;
+    END IF;
+    IF cardinality(r_id) > 0 THEN
+        INSERT INTO journal (workflow_id, seq, data, args, sent, result)
+            SELECT r.* FROM unnest(r_id, r_seq, r_data, r_args, r_sent, r_result) AS r(id, seq, data, args, sent, result)
+            WHERE r.id = ANY (kept);
+    END IF;
+    IF cardinality(c_id) > 0 THEN
+        INSERT INTO checkpoints (workflow_id, journal_seq, id, data)
+            SELECT c.* FROM unnest(c_id, c_seq, c_name, c_data) AS c(id, seq, name, data) WHERE c.id = ANY (kept)
+            ON CONFLICT (workflow_id, journal_seq, id) DO UPDATE SET data = excluded.data;
+        DELETE FROM checkpoints c USING unnest(c_id) AS mine(id)
+            WHERE c.workflow_id = mine.id AND mine.id = ANY (kept) AND (c.journal_seq, c.id) < (
+                SELECT k.journal_seq, k.id FROM checkpoints k WHERE k.workflow_id = mine.id
+                ORDER BY k.journal_seq DESC, k.id DESC OFFSET 4 LIMIT 1);
+    END IF;
+    IF cardinality(e_id) > 0 THEN
+        IF cardinality(kept) < coalesce(cardinality(n_id), 0) + coalesce(cardinality(u_id), 0) THEN
+            SELECT array_agg(e.id ORDER BY e.n), array_agg(e.type ORDER BY e.n), array_agg(e.owner ORDER BY e.n), array_agg(e.data ORDER BY e.n)
+                INTO e_id, e_type, e_owner, e_data
+                FROM unnest(e_id, e_type, e_owner, e_data) WITH ORDINALITY AS e(id, type, owner, data, n) WHERE e.id = ANY (kept);
+        END IF;
+        IF cardinality(e_id) > 0 THEN
+            PERFORM pml_events(e_id, e_type, e_owner, e_data);
+        END IF;
+    END IF;
+    IF cardinality(kept) > 0 THEN
+        PERFORM pg_notify('pml', origin);
+    END IF;
+    due := EXISTS (SELECT 1 FROM approvals WHERE state = 'open' AND expires_at <= at)
+        OR EXISTS (SELECT 1 FROM workflows WHERE state IN ('waiting', 'interrupted') AND expires_at <= at);
+END $$;
+-- +goose StatementEnd

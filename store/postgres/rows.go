@@ -1,0 +1,211 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// runRow is a run's header as it is kept, without input and result.
+type runRow struct {
+	core.Run
+
+	lastStep     string
+	seen         int // the DAG version that the runner goes by
+	open, undone int // approvals that are open, decisions that nobody acted upon
+}
+
+// runColumns are the columns that scanRun reads, of workflows as w.
+const runColumns = `w.data, w.owner, w.workspace, w.remote, w.created_at, w.state, w.expires_at, w.runner, w.epoch, w.dag_version, w.total_layers, w.abort,
+	w.journal_seq, w.last_step, w.seen_version, w.open, w.undone`
+
+// scanRun reads a run; nil without an error when there is no row.
+func scanRun(row pgx.Row, more ...any) (*runRow, error) {
+	var r runRow
+	var c core.Run
+	var data, abort []byte
+	var created int64
+	var expires *int64
+	into := []any{&data, &c.Owner, &c.Workspace, &c.Remote, &created, &c.State, &expires, &c.Runner, &c.Epoch, &c.DAGVersion, &c.TotalLayers, &abort,
+		&c.JournalSeq, &r.lastStep, &r.seen, &r.open, &r.undone}
+	switch err := row.Scan(append(into, more...)...); {
+	case err == pgx.ErrNoRows: //nolint:errorlint // pgx returns it as it is
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := decode(data, &r.Run); err != nil {
+		return nil, err
+	}
+	r.Owner, r.Workspace, r.Remote, r.CreatedAt = c.Owner, c.Workspace, c.Remote, time.Unix(0, created).UTC()
+	r.State, r.ExpiresAt, r.Runner, r.Epoch = c.State, timeOf(expires), c.Runner, c.Epoch
+	r.DAGVersion, r.TotalLayers, r.JournalSeq, r.Abort = c.DAGVersion, c.TotalLayers, c.JournalSeq, nil
+	if abort != nil {
+		r.Abort = &core.AbortRequest{}
+		return &r, decode(abort, r.Abort)
+	}
+	return &r, nil
+}
+
+// header encodes what data holds of a run.
+func header(r core.Run) ([]byte, error) {
+	r.Result, r.Options.Input = nil, nil
+	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+	return encode(&r)
+}
+
+// approvalRow is an approval as it is kept.
+type approvalRow struct{ core.Approval }
+
+const approvalColumns = `a.data, a.context`
+
+func scanApproval(row pgx.Row, more ...any) (*approvalRow, error) {
+	var r approvalRow
+	var data, context []byte
+	switch err := row.Scan(append([]any{&data, &context}, more...)...); {
+	case err == pgx.ErrNoRows: //nolint:errorlint // pgx returns it as it is
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := decode(data, &r.Approval); err != nil {
+		return nil, err
+	}
+	r.Context = context
+	return &r, nil
+}
+
+// readable is how deeply a row may be nested: encoding/json reads nothing that is
+// deeper than 10,000 levels, and answers put some around it.
+const readable = 9000
+
+func encode(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err == nil && core.Depth(raw) > readable {
+		err = errors.New("it is nested too deeply")
+	}
+	if err != nil {
+		return nil, core.Errorf(core.CodeInvalidArguments, "cannot be stored: %w", err)
+	}
+	return raw, nil
+}
+
+func decode(raw []byte, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		if core.Depth(raw) > readable { // as an older pml kept it
+			return core.Errorf(core.CodeStoreFailed, "a row of the database cannot be read: it is nested too deeply; nothing is damaged")
+		}
+		return core.Errorf(core.CodeStoreFailed, "a row of the database cannot be read: %w; restore it from a backup; nothing was changed", err)
+	}
+	return nil
+}
+
+// value is a JSON value as a column keeps it: null when there is none.
+func value(raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
+
+// clean makes foreign text fit for a text column. Filters are cleaned alike;
+// data keeps the text as it is.
+func clean(s string) string {
+	if strings.IndexByte(s, 0) < 0 {
+		return strings.ToValidUTF8(s, "\ufffd")
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
+}
+
+// nanos is a time as columns keep it.
+func nanos(t *time.Time) *int64 {
+	if t == nil {
+		return nil
+	}
+	n := nano(*t)
+	return &n
+}
+
+// nano is a time in nanoseconds since 1970; one that they cannot count is the
+// first or the last that they can.
+func nano(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return t.UnixNano()
+}
+
+func timeOf(n *int64) *time.Time {
+	if n == nil {
+		return nil
+	}
+	t := time.Unix(0, *n).UTC()
+	return &t
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func mayExpire(s core.RunState) bool { return !s.Final() && core.CanMove(s, core.RunExpired) }
+
+// view is the run as readers see it: one that is past its expiry has expired,
+// although no writer has recorded it yet.
+func view(r core.Run, now time.Time) core.Run {
+	if r.ExpiresAt != nil && mayExpire(r.State) && !now.Before(*r.ExpiresAt) {
+		r.State = core.RunExpired
+		at := *r.ExpiresAt
+		r.EndedAt = &at
+	}
+	return r
+}
+
+func noRun(id core.ID) error {
+	return core.Errorf(core.CodeNotFound, "there is no run %s", core.Visible(string(id), 80, false)).WithNext("pml", "workflows", "ls")
+}
+
+func expiredRun(r *runRow) error {
+	return core.Errorf(core.CodeWorkflowExpired, "the run %s has expired: it waited too long for a decision and cannot be continued",
+		r.ID.Short()).WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+}
+
+func ended(r *runRow) error {
+	return core.Errorf(core.CodeNotWaiting, "the run %s has ended: it is %s", r.ID.Short(), r.State).
+		WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+}
+
+func fenced(r *runRow) error {
+	if r.State.Final() {
+		return core.Errorf(core.CodeFenced, "the run %s has ended meanwhile: it is %s", r.ID.Short(), r.State).
+			WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+	}
+	return core.Errorf(core.CodeFenced, "another process (runner %s) has taken the run %s over; this one stops", r.Runner, r.ID.Short()).
+		WithRun(r.ID).WithNext("pml", "workflows", "watch", string(r.ID))
+}
+
+func duplicate(id core.ID, format string, args ...any) error {
+	return core.Errorf(core.CodeDuplicate, format, args...).WithRun(id).WithNext("pml", "continue", string(id))
+}
+
+// validID keeps out what could be no id, for whatever an id is put into.
+func validID(id core.ID) bool {
+	for _, c := range []byte(id) {
+		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return id != "" && len(id) <= 64
+}

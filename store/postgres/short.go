@@ -1,0 +1,227 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
+)
+
+// prepared is a step with everything encoded, so that nothing of that happens
+// while others wait.
+type prepared struct {
+	store.Step
+
+	mark       string // by which the step is known in its run's row
+	before     string // the mark of the step before it, for the short way
+	size       int    // about how many bytes are sent
+	short      bool   // it can go the short way
+	header     []byte
+	records    []record
+	events     eventList
+	program    []byte
+	checkpoint []byte
+}
+
+// record is a record of the journal as its columns keep it.
+type record struct {
+	seq                      int64
+	data, args, sent, result []byte
+}
+
+// checkStep refuses what no state of the store could accept.
+func checkStep(step store.Step) error {
+	ids := []core.ID{step.Run.ID}
+	for _, a := range step.Open {
+		ids = append(ids, a.ID)
+		if a.State != "" && a.State != core.ApprovalOpen {
+			return core.Errorf(core.CodeInternal, "the new approval %s is %s instead of open", a.ID.Short(), a.State).WithRun(step.Run.ID)
+		}
+	}
+	for _, id := range ids {
+		if !validID(id) {
+			return core.Errorf(core.CodeInvalidArguments, "%q cannot be an id: letters, digits and dashes, at most 64", id)
+		}
+	}
+	for i, r := range step.Records {
+		if r.Seq != step.Records[0].Seq+int64(i) {
+			return core.Errorf(core.CodeInternal, "the records of the run %s do not follow one another", step.Run.ID.Short()).WithRun(step.Run.ID)
+		}
+	}
+	return nil
+}
+
+func prepare(step store.Step, mark string) (*prepared, error) {
+	p := &prepared{Step: step, mark: mark}
+	p.short = len(step.Open)+len(step.Supersede)+len(step.Used)+len(step.Audit) == 0
+	if step.Create {
+		p.short = p.short && step.Run.IdempotencyKey == "" && step.Run.Abort == nil && step.Checkpoint == nil
+	} else {
+		p.short = p.short && step.Program == nil
+	}
+	var err error
+	if p.header, err = header(step.Run); err != nil {
+		return nil, err
+	}
+	for i, r := range step.Records {
+		rec := record{args: value(r.Args), sent: value(r.Sent), result: value(r.Result)}
+		if rec.seq = r.Seq; step.Create {
+			rec.seq = int64(i + 1)
+		}
+		r.Args, r.Sent, r.Result = nil, nil, nil
+		if rec.data, err = encode(&r); err != nil {
+			return nil, err
+		}
+		p.records = append(p.records, rec)
+	}
+	for _, e := range step.Events {
+		if err := p.events.add(step.Run.ID, step.Run.Owner, e); err != nil {
+			return nil, err
+		}
+	}
+	if step.Program != nil {
+		if p.program, err = encode(step.Program); err != nil {
+			return nil, err
+		}
+	}
+	if step.Checkpoint != nil {
+		p.checkpoint, err = encode(step.Checkpoint)
+	}
+	p.size = p.measure()
+	return p, err
+}
+
+func (p *prepared) measure() int {
+	n := len(p.header) + len(p.program) + len(p.checkpoint) + len(p.Run.Result) + len(p.Run.Options.Input)
+	for _, r := range p.records {
+		n += len(r.data) + len(r.args) + len(r.sent) + len(r.result)
+	}
+	for _, e := range p.events.data {
+		n += len(e)
+	}
+	for _, a := range p.Open {
+		n += len(a.Context)
+	}
+	return n
+}
+
+// The parameters of pml_commit, by the letter that they begin with there.
+type (
+	creates struct {
+		id, step, owner, workspace   []string
+		remote                       []bool
+		state                        []string
+		created                      []int64
+		expires                      []*int64
+		runner                       []string
+		epoch                        []int64
+		version, layers              []int32
+		seq                          []int64
+		data, input, result, program [][]byte
+		intent                       []string
+	}
+	updates struct {
+		id, before, step, owner, state []string
+		expires                        []*int64
+		runner                         []string
+		epoch                          []int64
+		version, layers                []int32
+		first, count                   []int64
+		data, result                   [][]byte
+	}
+	journal struct {
+		id                       []string
+		seq                      []int64
+		data, args, sent, result [][]byte
+	}
+	marks struct {
+		id   []string
+		seq  []int64
+		name []string
+		data [][]byte
+	}
+)
+
+func (c *creates) add(p *prepared) {
+	r := p.Run
+	c.id, c.step = append(c.id, string(r.ID)), append(c.step, p.mark)
+	c.owner, c.workspace = append(c.owner, clean(r.Owner)), append(c.workspace, clean(r.Workspace))
+	c.remote, c.state = append(c.remote, r.Remote), append(c.state, string(r.State))
+	c.created, c.expires = append(c.created, r.CreatedAt.UnixNano()), append(c.expires, nanos(r.ExpiresAt))
+	c.runner, c.epoch = append(c.runner, r.Runner), append(c.epoch, r.Epoch)
+	c.version, c.layers = append(c.version, int32(r.DAGVersion)), append(c.layers, int32(r.TotalLayers))
+	c.seq, c.data = append(c.seq, int64(len(p.records))), append(c.data, p.header)
+	c.input, c.result = append(c.input, value(r.Options.Input)), append(c.result, value(r.Result))
+	c.program, c.intent = append(c.program, p.program), append(c.intent, clean(r.Intent))
+}
+
+func (u *updates) add(p *prepared) {
+	r := p.Run
+	u.id, u.before, u.step = append(u.id, string(r.ID)), append(u.before, p.before), append(u.step, p.mark)
+	u.owner, u.state = append(u.owner, clean(r.Owner)), append(u.state, string(r.State))
+	u.expires, u.runner, u.epoch = append(u.expires, nanos(r.ExpiresAt)), append(u.runner, r.Runner), append(u.epoch, r.Epoch)
+	u.version, u.layers = append(u.version, int32(r.DAGVersion)), append(u.layers, int32(r.TotalLayers))
+	first := int64(0)
+	if len(p.records) > 0 {
+		first = p.records[0].seq
+	}
+	u.first, u.count = append(u.first, first), append(u.count, int64(len(p.records)))
+	u.data, u.result = append(u.data, p.header), append(u.result, value(r.Result))
+}
+
+func (j *journal) add(id core.ID, r record) {
+	j.id, j.seq, j.data = append(j.id, string(id)), append(j.seq, r.seq), append(j.data, r.data)
+	j.args, j.sent, j.result = append(j.args, r.args), append(j.sent, r.sent), append(j.result, r.result)
+}
+
+const commitSQL = `SELECT kept, due FROM pml_commit($1, $2,
+	$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
+	$33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48)`
+
+// send commits steps with one statement. It returns the runs whose step was
+// kept, and whether something has expired that is not recorded yet.
+func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, due bool, err error) {
+	var n creates
+	var u updates
+	var j journal
+	var m marks
+	var e eventList
+	for _, o := range batch {
+		if o.Create {
+			n.add(o.prepared)
+		} else {
+			u.add(o.prepared)
+		}
+		for _, r := range o.records {
+			j.add(o.Run.ID, r)
+		}
+		if c := o.Checkpoint; c != nil {
+			m.id, m.seq = append(m.id, string(o.Run.ID)), append(m.seq, c.JournalSeq)
+			m.name, m.data = append(m.name, clean(string(c.ID))), append(m.data, o.checkpoint)
+		}
+		e.ids, e.types = append(e.ids, o.events.ids...), append(e.types, o.events.types...)
+		e.owners, e.data = append(e.owners, o.events.owners...), append(e.data, o.events.data...)
+	}
+	if err := s.fault.before(); err != nil {
+		return nil, false, err
+	}
+	var ids []string
+	err = s.pool.QueryRow(ctx, commitSQL, s.origin, s.now().UnixNano(),
+		n.id, n.step, n.owner, n.workspace, n.remote, n.state, n.created, n.expires, n.runner, n.epoch,
+		n.version, n.layers, n.seq, n.data, n.input, n.result, n.program, n.intent,
+		u.id, u.before, u.step, u.owner, u.state, u.expires, u.runner, u.epoch, u.version, u.layers, u.first, u.count, u.data, u.result,
+		j.id, j.seq, j.data, j.args, j.sent, j.result, e.ids, e.types, e.owners, e.data,
+		m.id, m.seq, m.name, m.data).Scan(&ids, &due)
+	if err == nil && len(ids) > 0 {
+		err = s.fault.after()
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	kept = make(map[string]bool, len(ids))
+	for _, id := range ids {
+		kept[id] = true
+	}
+	return kept, due, nil
+}

@@ -1,0 +1,137 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/postgres"
+	"github.com/casys-ai/pml/store/storetest"
+)
+
+func newID() core.ID { return core.ID(uuid.NewString()) }
+
+type wall struct{}
+
+func (wall) Now() time.Time { return time.Now() }
+
+// server is the address of the PostgreSQL that tests use.
+func server() string {
+	if u := os.Getenv("PML_TEST_POSTGRES"); u != "" {
+		return u
+	}
+	return "postgres://postgres@127.0.0.1:5432/postgres"
+}
+
+// requirePostgres connects to the server. Without one the test is skipped, or
+// fails when PML_TEST_REQUIRE=all says that nothing may be skipped.
+func requirePostgres(t testing.TB) *pgx.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server())
+	if err == nil {
+		return conn
+	}
+	if os.Getenv("PML_TEST_REQUIRE") == "all" {
+		t.Fatal(err)
+	}
+	t.Skipf("needs PostgreSQL (PML_TEST_POSTGRES names one): %v", err)
+	return nil
+}
+
+// database makes a database for one test and returns its address.
+func database(t testing.TB) string {
+	t.Helper()
+	admin := requirePostgres(t)
+	name := "pml_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+		_ = admin.Close(ctx)
+	})
+	u, err := url.Parse(server())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// open opens a store and closes it after the test.
+func open(t testing.TB, address string, clock core.Clock, change ...func(*postgres.Options)) *postgres.Store {
+	t.Helper()
+	opts := postgres.Options{URL: address, Clock: clock, NewID: newID}
+	for _, f := range change {
+		f(&opts)
+	}
+	s, err := postgres.Open(context.Background(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// connect returns a bare connection to a database.
+func connect(t testing.TB, address string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	requirePostgres(t).Close(context.Background())
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		address, clock := database(t), storetest.NewClock()
+		s := open(t, address, clock)
+		return storetest.Harness{
+			Store:      s,
+			Clock:      clock,
+			Reopen:     func(t *testing.T) store.Store { return open(t, address, clock) },
+			FailCommit: func(at storetest.FailPoint) { s.FailCommit(at == storetest.AfterCommit) },
+		}
+	})
+}
+
+func newRun(runner string) core.Run {
+	now := time.Now().UTC()
+	return core.Run{
+		ID: newID(), Side: core.SideServer, Workspace: "/w", Kind: core.KindDAG, State: core.RunRunning, CreatedAt: now,
+		UpdatedAt: now, Runner: runner, Epoch: 1, DAGVersion: 1, RequestedBy: core.Actor{Who: "ann", Via: core.ViaHTTP},
+	}
+}
+
+func newRecord(seq int64) core.Record {
+	return core.Record{Seq: seq, Kind: core.RecordSettled, CallID: fmt.Sprintf("t%d", seq), Tool: "fs:read",
+		Outcome: core.OutcomeSuccess, Args: []byte(`{"n":1}`), Result: []byte(`"ok"`), At: time.Now().UTC()}
+}
+
+func newApproval(run core.ID) core.Approval {
+	return core.Approval{ID: newID(), RunID: run, Workspace: "/w", Side: core.SideServer, Type: core.ApproveTool, Subject: "c1",
+		Tool: "fs:write", Risk: core.RiskMedium, Context: []byte(`{"tool":"fs:write"}`), Digest: "sha256:aa",
+		State: core.ApprovalOpen, CreatedAt: time.Now().UTC()}
+}

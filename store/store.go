@@ -1,0 +1,231 @@
+// Package store is the contract between the engine and whatever keeps runs:
+// their journals, approvals, events and the audit log. store/bolt implements
+// it, store/storetest is the suite that every implementation passes.
+//
+// Rules that every implementation keeps:
+//
+//   - A Step is one transaction: all of it is kept or nothing.
+//   - Nothing is published (Watch) before it is committed.
+//   - A commit of a run by a runner that no longer has it is refused
+//     (core.CodeFenced) and changes nothing.
+//   - A decision is a compare-and-set on an open approval; exactly one of any
+//     number of deciders wins.
+//   - Expiry is read from the clock; the next writer records it.
+//   - Errors are *core.Error. Full disks, read-only files and damaged files are
+//     core.CodeStoreFailed with words that say what to do; a format from a
+//     newer pml is core.CodeStoreNewer; a lock that cannot be had in time is
+//     core.CodeStoreBusy naming the holder.
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Store keeps runs. It is a union of small contracts, so that each user can
+// ask for the part it needs.
+type Store interface {
+	Writer
+	Reader
+	Decider
+	Runners
+	// Watch returns a channel that receives (without blocking, coalescing)
+	// after every commit by any process. It is closed with the context.
+	Watch(ctx context.Context) (<-chan struct{}, error)
+	// WatchOthers is Watch without the Commits of this Store: for a runner,
+	// which knows what it has committed itself. Whatever else changes the
+	// store in this process (decisions, requests, claims) does wake it.
+	WatchOthers(ctx context.Context) (<-chan struct{}, error)
+	// Close releases the store; it waits for commits under way.
+	Close() error
+}
+
+// Writer commits steps of runs.
+type Writer interface {
+	// Commit writes a step as one transaction. Concurrent commits of one
+	// process may share a transaction of the underlying file; each still
+	// succeeds or fails by itself.
+	Commit(ctx context.Context, step Step) error
+	// Remove deletes runs with all that belongs to them (audit rows stay).
+	// A run that has not ended is core.CodeNotWaiting and nothing is removed.
+	Remove(ctx context.Context, ids ...core.ID) error
+}
+
+// Step is what one transaction changes for one run. Approvals and events get
+// the Owner of the run.
+type Step struct {
+	// Run is the header to write. With Create it must be new; otherwise its
+	// Runner and Epoch must be those that are stored (else core.CodeFenced).
+	// Implementations keep the stored Abort, DAGVersion and Options.Input, and
+	// TotalLayers until the runner has seen a replan: others write them; and what
+	// a run was created as (Owner, Workspace, CreatedAt, IdempotencyKey). They
+	// count JournalSeq themselves. A used idempotency key (24 h, per workspace)
+	// is core.CodeDuplicate, or core.CodeDigestMismatch when it was used with
+	// another IdempotencyDigest; both name the earlier run. A run without a
+	// digest counts as the same. A step that ends the run supersedes its
+	// approvals that are still open; one that completes or fails it without
+	// having seen a replan (DAGVersion) is core.CodeNotWaiting: there is more to
+	// do. ExpiresAt of a run that stays waiting is kept too: deciders move it.
+	Run    core.Run
+	Create bool
+	// Program is written with Create, or as a further DAG version.
+	Program *core.Program
+	// Records are appended to the journal; their Seq must follow on.
+	Records []core.Record
+	// Open are new approvals. Close are approvals of this run that the runner
+	// settles without a decision, by id: superseded, or marked used.
+	Open      []core.Approval
+	Supersede []core.ID
+	Used      []Use
+	// Checkpoint is added; the 5 newest of a run are kept.
+	Checkpoint *core.Checkpoint
+	// Events get their Seq from the store, in the order given.
+	Events []core.Event
+	// Audit rows get their Seq and hashes from the store.
+	Audit []core.AuditRow
+}
+
+// Use marks an approval as acted upon, for a call when it was asked before the
+// call was made.
+type Use struct {
+	Approval core.ID
+	CallID   string
+}
+
+// Reader reads. What is read is consistent within one call.
+type Reader interface {
+	// Run returns a header. Unknown: core.CodeNotFound.
+	Run(ctx context.Context, id core.ID) (core.Run, error)
+	// Program returns what a run executes: the newest version.
+	Program(ctx context.Context, id core.ID) (core.Program, error)
+	// Find returns the ids of runs (or of approvals) that begin with a prefix,
+	// at most limit.
+	Find(ctx context.Context, prefix string, limit int) (Found, error)
+	// Runs lists headers, newest first (created_at, id), without results and
+	// inputs.
+	Runs(ctx context.Context, f RunFilter) ([]core.Run, error)
+	// Journal returns the records after a sequence number, in order.
+	Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error)
+	Checkpoints(ctx context.Context, id core.ID) ([]core.Checkpoint, error)
+	// Approvals lists approvals, soonest expiry first, then those without. An
+	// open one of a run that has expired is expired.
+	Approvals(ctx context.Context, f ApprovalFilter) ([]core.Approval, error)
+	// Events lists events in order of Seq.
+	Events(ctx context.Context, f EventFilter) ([]core.Event, error)
+	// Audit lists rows in order of Seq, after a sequence number; limit 0 means all.
+	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+}
+
+// Found are the ids that a prefix matches.
+type Found struct {
+	Runs      []core.ID
+	Approvals []core.ID
+}
+
+// RunFilter selects runs. Zero fields do not restrict.
+type RunFilter struct {
+	States         []core.RunState
+	Workspace      string
+	Owner          string
+	IdempotencyKey string
+	// Before returns runs older than this one (the cursor of the page before).
+	Before core.ID
+	Limit  int
+}
+
+// ApprovalFilter selects approvals. Zero fields do not restrict. States are
+// compared with core.Approval.StateAt(Now).
+type ApprovalFilter struct {
+	ID        core.ID
+	RunID     core.ID
+	Workspace string
+	Owner     string
+	States    []core.ApprovalState
+	Now       time.Time
+	Limit     int
+}
+
+// EventFilter selects events after a sequence number.
+type EventFilter struct {
+	After int64
+	RunID core.ID
+	Owner string
+	Types []core.EventType
+	Limit int
+}
+
+// Decider changes what is not the runner's to change: decisions, requests to
+// abort, replans. All of them are compare-and-set.
+type Decider interface {
+	// Decide settles an open approval, appends the audit row and the event,
+	// renews the run's expiry (RenewTo of Renewal), and with d.Abort also sets
+	// the run's abort request. The same decision again returns the approval as
+	// it is, without error. Errors: core.CodeNotFound, core.CodeApprovalExpired,
+	// core.CodeAlreadyDecided (with Decided), core.CodeDigestMismatch,
+	// core.CodeNotWaiting (superseded, or the run has ended),
+	// core.CodeWorkflowExpired (the run expired, it cannot be asked again).
+	Decide(ctx context.Context, d core.Decision, renew Renewal) (core.Approval, error)
+	// Extend moves an open approval's expiry; its run, when it waits, expires no
+	// sooner. Errors as for Decide.
+	Extend(ctx context.Context, id core.ID, until time.Time) (core.Approval, error)
+	// Renew asks again for an approval that expired: it opens a copy under the
+	// id fresh, created at now, and appends the event; its run, when it waits,
+	// expires no sooner. A still open one, or one that was renewed already, is
+	// returned as it is. Other states: as for Decide.
+	Renew(ctx context.Context, id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (core.Approval, error)
+	// RequestAbort sets the abort request of a run that has not ended; the
+	// first one stays.
+	RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error)
+	// Replan adds a DAG version to a run that is waiting or interrupted and
+	// sets DAGVersion and TotalLayers. A running one whose runner is dead has
+	// been interrupted. Open approvals of type layer are superseded: they were
+	// about other calls. program.Version must be the stored version + 1 (else
+	// core.CodeNotWaiting: somebody was faster).
+	Replan(ctx context.Context, id core.ID, program core.Program, by core.Actor, event core.Event) (core.Run, error)
+	// Record appends rows to the audit log for what was decided outside of a run
+	// (trust, an update, a wrong PIN): all of them or none, chained to the rows
+	// before them. Seq and hashes come from the store, and At where it is zero.
+	Record(ctx context.Context, rows ...core.AuditRow) error
+	// Expire records the expiry of approvals and runs that are due at a time
+	// and returns how many.
+	Expire(ctx context.Context, now time.Time) (int, error)
+}
+
+// Renewal is the new expiry of a run after a decision; nil in RunUntil leaves
+// the run without one.
+type Renewal struct {
+	RunUntil *time.Time
+}
+
+// Runners says which process runs a run.
+type Runners interface {
+	// Register makes this process a runner. It holds it until Close.
+	Register(ctx context.Context) (Runner, error)
+	// Claim makes runner the runner of a run that has not ended and whose
+	// runner is dead or itself; the epoch grows. A live one: core.CodeFenced,
+	// with the run as it is. A failed run can be claimed too, for a retry, whoever
+	// ran it; one that ended otherwise is core.CodeNotWaiting, or core.CodeWorkflowExpired.
+	Claim(ctx context.Context, id core.ID, runner string) (core.Run, error)
+	// Alive reports whether a runner lives.
+	Alive(ctx context.Context, runner string) (bool, error)
+	// Orphans returns runs that have something to do and nobody who does it,
+	// oldest first, at most limit (0: all): running or interrupted ones, and waiting ones
+	// with something that nobody has acted upon: a decision (its approval is not
+	// Used), an abort request, a replan (no commit with its DAGVersion); whose
+	// runner is dead or is self. (Of self's own the caller knows which it runs,
+	// and asks for more than these.) Runs with Remote are never among them. What
+	// it costs depends on the runs that have something to do, not on how many are
+	// kept.
+	Orphans(ctx context.Context, self string, limit int) ([]core.ID, error)
+}
+
+// Runner is this process's standing as a runner.
+type Runner interface {
+	ID() string
+	// Lost is closed when this process is no runner any more although it has not
+	// closed: others may take its runs. It registers anew.
+	Lost() <-chan struct{}
+	Close() error
+}

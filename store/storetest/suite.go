@@ -1,0 +1,74 @@
+package storetest
+
+import "testing"
+
+// Run runs the suite. open returns an empty store for each test.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		test func(*kit)
+	}{
+		{"Commit_RoundTrip", testRoundTrip},
+		{"Commit_LargeValues", testLargeValues},
+		{"Commit_Refused", testRefused},
+		{"Commit_KeepsWhatOthersWrite", testKeeps},
+		{"Commit_ManyWriters", testManyWriters},
+		{"Commit_FailsAlone", testFailsAlone},
+		{"Commit_IdempotencyKey", testIdempotency},
+		{"Commit_Checkpoints", testCheckpoints},
+		{"Commit_EndSupersedes", testEndSupersedes},
+		{"Commit_Used", testUsed},
+		{"Remove", testRemove},
+		{"Remove_RefusesAll", testRemoveRefused},
+		{"Runs_Pages", testRunsPages},
+		{"Runs_Filter", testRunsFilter},
+		{"Runs_ByState", testRunsByState},
+		{"Owner", testOwner},
+		{"Owner_Renewed", testOwnerRenewed},
+		{"Orphans", testOrphans},
+		{"Orphans_Waiting", testOrphansWaiting},
+		{"Orphans_Expired", testOrphansExpired},
+		{"Storm", testStorm},
+		{"Find", testFind},
+		{"Events", testEvents},
+		{"Approvals_Order", testApprovalsOrder},
+		{"Unknown", testUnknown},
+		{"Decide", testDecide},
+		{"Decide_Errors", testDecideErrors},
+		{"Decide_Again", testDecideAgain},
+		{"Decide_OneOfMany", testDecideOneOfMany},
+		{"Decide_Abort", testDecideAbort},
+		{"Decide_Interrupted", testDecideInterrupted},
+		{"Extend", testExtend},
+		{"Extend_Run", testExtendRun},
+		{"Extend_ExpiredRun", testExpiredRunsApprovals},
+		{"Renew", testRenew},
+		{"Renew_Run", testRenewRun},
+		{"RequestAbort", testRequestAbort},
+		{"Replan", testReplan},
+		{"Replan_Layers", testReplanLayers},
+		{"Replan_BeforeEnd", testReplanBeforeEnd},
+		{"Expire", testExpire},
+		{"Expire_ByNextWriter", testExpireByWriter},
+		{"Claim", testClaim},
+		{"Claim_Fences", testClaimFences},
+		{"Runners", testRunners},
+		{"Audit_Chain", testAuditChain},
+		{"Record", testRecord},
+		{"Watch", testWatch},
+		{"Watch_Reopened", testWatchReopened},
+		{"Watch_Others", testWatchOthers},
+		{"Close", testClose},
+		{"Faulty", testFaulty},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(&kit{Harness: open(t), t: t})
+		})
+	}
+	t.Run("CommitFails", func(t *testing.T) {
+		t.Parallel()
+		runTrials(t, open)
+	})
+}
