@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/sandbox"
+)
+
+// codeProgram runs a script in a sandbox child.
+type codeProgram struct {
+	pool    *sandbox.Pool
+	run     core.Run
+	program core.Program
+	session *sandbox.Session
+	// led says, by delivery sequence number, when an outcome was delivered and
+	// the layer of its call.
+	led map[int64]led
+	// lines counts the console lines since the start, told those of the run as
+	// a whole: a replay does not tell them again.
+	lines, told int
+	// planned holds the planned layers of call sites by line of the script.
+	planned map[int][]core.PlanCall
+}
+
+type led struct {
+	at    time.Time
+	layer int
+}
+
+func newCodeProgram(pool *sandbox.Pool, run core.Run, p core.Program) *codeProgram {
+	c := &codeProgram{pool: pool, run: run, program: p, planned: map[int][]core.PlanCall{}}
+	if p.Plan != nil {
+		for _, pc := range p.Plan.Calls {
+			c.planned[pc.Site.Line] = append(c.planned[pc.Site.Line], pc)
+		}
+	}
+	return c
+}
+
+func (c *codeProgram) start(ctx context.Context) (turn, error) {
+	c.close()
+	c.lines = 0
+	c.led = map[int64]led{0: {at: c.run.CreatedAt, layer: -1}}
+	session, t, err := c.pool.Open(ctx, sandbox.Start{
+		Script: c.program.Script, Source: c.program.Source, File: c.program.File,
+		Input: orNull(c.run.Options.Input), Seed: string(c.run.ID), Now: c.run.CreatedAt,
+	})
+	if err != nil {
+		return turn{}, err
+	}
+	c.session = session
+	return c.turn(t), nil
+}
+
+func (c *codeProgram) deliver(ctx context.Context, list []delivery) (turn, error) {
+	out := make([]sandbox.Delivery, len(list))
+	for i, d := range list {
+		id, err := strconv.Atoi(d.call.id[1:])
+		if err != nil {
+			return turn{}, core.Errorf(core.CodeReplay, "the journal names a call %q that no script makes", d.call.id)
+		}
+		c.led[d.seq] = led{at: d.at, layer: d.call.layer}
+		out[i] = sandbox.Delivery{Seq: d.seq, CallID: id, Value: d.value, At: d.at}
+		if d.outcome != core.OutcomeSuccess {
+			out[i].Err = d.err
+		}
+	}
+	t, err := c.session.Deliver(ctx, out)
+	if err != nil {
+		return turn{}, err
+	}
+	return c.turn(t), nil
+}
+
+func (c *codeProgram) close() {
+	if c.session != nil {
+		c.session.Close()
+		c.session = nil
+	}
+}
+
+func (c *codeProgram) turn(t sandbox.Turn) turn {
+	out := turn{done: t.Done, result: t.Result, err: t.Err, unhandled: t.Unhandled}
+	if err := core.CheckDepth("the result of the script", t.Result); err != nil && out.err == nil {
+		out.result, out.err = nil, core.AsError(err)
+	}
+	for _, l := range t.Logs {
+		if c.lines++; c.lines > c.told {
+			c.told = c.lines
+			out.logs = append(out.logs, l)
+		}
+	}
+	for _, id := range t.Cancelled {
+		out.cancelled = append(out.cancelled, callID(id))
+	}
+	for _, sc := range t.Calls {
+		from := c.led[sc.After]
+		is := issued{id: callID(sc.ID), layer: from.layer + 1, at: sc.At}
+		if sc.IsSleep {
+			is.tool, is.due = core.SleepTool, from.at.Add(sc.Sleep)
+			is.args = fmt.Appendf(nil, `{"ms":%d}`, sc.Sleep.Milliseconds())
+		} else {
+			is.tool, is.args = sc.Server+":"+sc.Tool, sc.Args
+			is.layer = max(is.layer, c.plannedLayer(sc.Site))
+		}
+		out.calls = append(out.calls, is)
+	}
+	return out
+}
+
+func callID(n int) string { return fmt.Sprintf("c%d", n) }
+
+// plannedLayer is the predicted layer of the call site nearest to a position
+// on its line, 0 when analysis knows none there.
+func (c *codeProgram) plannedLayer(site core.Position) int {
+	best, layer := -1, 0
+	for _, pc := range c.planned[site.Line] {
+		d := pc.Site.Column - site.Column
+		if d < 0 {
+			d = -d
+		}
+		if best < 0 || d < best {
+			best, layer = d, pc.Layer
+		}
+	}
+	return layer
+}

@@ -1,0 +1,399 @@
+// Package engine runs programs: it asks a program which calls are ready, lets
+// them pass the gates, runs them in parallel, journals every outcome and tells
+// the program. A run can be stopped and killed at any point and taken up again
+// by another process: the program starts over and what is journaled is
+// answered from the journal.
+//
+// Each run is one actor (run.go), a goroutine that owns all of the run's state.
+// Calls, gate checks and evaluations run beside it and report to it through
+// one channel. What happened in a turn is committed in one transaction; only
+// after the commit does anything act on the world or get published.
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/store"
+)
+
+// Store is what the engine needs of a store.
+type Store interface {
+	store.Writer
+	Run(ctx context.Context, id core.ID) (core.Run, error)
+	Program(ctx context.Context, id core.ID) (core.Program, error)
+	Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error)
+	Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error)
+	Events(ctx context.Context, f store.EventFilter) ([]core.Event, error)
+	WatchOthers(ctx context.Context) (<-chan struct{}, error)
+}
+
+// Claims takes runs over from dead runners.
+type Claims interface {
+	Claim(ctx context.Context, id core.ID, runner string) (core.Run, error)
+}
+
+// Host is the workspace of a run: its gates and its tools.
+type Host interface {
+	// Try answers Check at once when nothing slow is needed (no process to
+	// start, no file tree to hash); ok is false otherwise.
+	Try(call Call) (v Verdict, ok bool)
+	// Check passes a call through the gates. It fails closed: an error in a
+	// gate is a Verdict with Deny.
+	Check(ctx context.Context, call Call) Verdict
+	// Apply carries out what was approved (installs, records a hash, re-reads
+	// keys, remembers a permission). It is safe to repeat. A failure asks again
+	// with the error; one to remember a permission takes nothing of it back.
+	Apply(ctx context.Context, a core.Approval, progress func(string)) error
+	// Call makes the call. The context ends with the task's timeout. A
+	// NotMadeError takes the call to its gates again.
+	Call(ctx context.Context, call Call, progress func(string)) (json.RawMessage, error)
+}
+
+// NotMadeError is the error of a call that was not made, because something has
+// come up since it passed its gates: they are asked again.
+type NotMadeError struct{ Reason *core.Error }
+
+// Error implements error.
+func (e *NotMadeError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *NotMadeError) Unwrap() error { return e.Reason }
+
+// Call is a tool call on its way through the gates.
+type Call struct {
+	RunID     core.ID
+	Requester core.Actor
+	Owner     string // of the run
+	ID        string
+	Tool      string
+	Args      json.RawMessage
+	Digest    string
+	// Attempt counts how often the call was begun, this time included; 0 before.
+	Attempt int
+	// Planned is set when analysis expects the call and nothing has made it.
+	Planned bool
+	// ArgsKnown is false for a planned call whose arguments are not known.
+	ArgsKnown bool
+}
+
+// Verdict is the gates' answer to a call.
+type Verdict struct {
+	// Deny rejects the call.
+	Deny *core.Error
+	// Ask lists what a person must decide first.
+	Ask []Ask
+	// Known is set when the tool itself is known; then ReadOnly and Repeatable
+	// say what a person approved of it.
+	Known      bool
+	ReadOnly   bool
+	Repeatable bool
+}
+
+// Ask is a question that a gate has.
+type Ask struct {
+	Type        core.ApprovalType
+	Subject     string
+	Tool        string
+	Risk        core.Risk
+	Description string
+	Context     any
+	Digest      string
+}
+
+// Limits bounds what one run may use.
+type Limits struct {
+	Calls       int           // per run
+	Concurrency int           // calls of one run at the same time
+	Timeout     time.Duration // of a run, time spent waiting for a person left out
+	CallTimeout time.Duration
+	ApprovalTTL time.Duration // 0: never
+	ResumeTTL   time.Duration // of a waiting run; 0: never
+	StopGrace   time.Duration // how long a stop waits for outcomes
+	IdleChild   time.Duration // how long a waiting run keeps its child
+	// ParkAfter is how long a waiting run stays in memory; 0: as long as it
+	// waits. One that has left stays with this runner, and Resume brings it back.
+	ParkAfter time.Duration
+	// StoreRetry is how long whoever takes a run up waits for a store that fails;
+	// 0: not at all. With it a run that is under way waits for as long as that
+	// takes, or the engine lives: what happens meanwhile is kept in memory.
+	StoreRetry time.Duration
+}
+
+// Options are what an engine is made of. All fields are needed.
+type Options struct {
+	Store   Store
+	Claims  Claims
+	Runner  string // this process's runner id at first; see SetRunner
+	Sandbox *sandbox.Pool
+	Hosts   func(workspace string) (Host, error)
+	Clock   core.Clock
+	NewID   func() core.ID
+	// Limits are those of the runs of a workspace.
+	Limits func(workspace string) (Limits, error)
+	Logger *slog.Logger
+	// Publish is called with events after they are committed, in order, from
+	// the run's goroutine; it must not block. May be nil.
+	Publish func([]core.Event)
+	// CommitGrace is how long commits may still take once Close has begun; 0: as
+	// long as they do.
+	CommitGrace time.Duration
+}
+
+// Engine runs programs in this process.
+type Engine struct {
+	opts Options
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	// last is the context of commits: it ends some time after ctx.
+	last    context.Context
+	endLast context.CancelCauseFunc
+
+	mu     sync.Mutex
+	runner string
+	runs   map[core.ID]*Handle
+	// starting are runs that are about to be there: each is taken up once. The
+	// channel is closed when it is, or is not.
+	starting map[core.ID]chan struct{}
+	wg       sync.WaitGroup
+	woke     sync.Once
+}
+
+// errStopped is the cause with which a stopping engine ends its runs.
+var errStopped = errors.New("the engine stops")
+
+// New returns an engine. It starts nothing until the first run.
+func New(opts Options) *Engine {
+	ctx, stop := context.WithCancelCause(context.Background())
+	last, endLast := context.WithCancelCause(context.Background())
+	return &Engine{
+		opts: opts, ctx: ctx, stop: stop, last: last, endLast: endLast, runner: opts.Runner,
+		runs: map[core.ID]*Handle{}, starting: map[core.ID]chan struct{}{},
+	}
+}
+
+// Start creates a run and runs it. The run exists in the store when Start
+// returns, and does not when that fails. In an engine that stops meanwhile the
+// run is left to another process: its status is Stopped. A duplicate idempotency
+// key is the store's core.CodeDuplicate.
+func (e *Engine) Start(ctx context.Context, run core.Run, program core.Program) (*Handle, error) {
+	return e.StartForeseen(ctx, run, program, nil)
+}
+
+// StartForeseen is Start with what Foresee found out, which may be nil.
+func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.Program, f *Foresight) (*Handle, error) {
+	if err := e.stopping(run.ID); err != nil {
+		return nil, err
+	}
+	// From the commit on it is in the store and not yet in e.runs.
+	h, done, err := e.begin(ctx, run.ID)
+	if err != nil || h != nil {
+		return h, err
+	}
+	defer done()
+	run.Runner, run.Epoch, run.State = e.Runner(), 1, core.RunRunning
+	run.DAGVersion = program.Version
+	a, err := e.newActor(run, program)
+	if err != nil {
+		return nil, err
+	}
+	a.foresight = f
+	step := store.Step{Run: a.run, Create: true, Program: &program}
+	step.Events = []core.Event{a.event(core.EventWorkflowStart)}
+	if err := e.opts.Store.Commit(ctx, step); err != nil {
+		return nil, err
+	}
+	a.publish(step.Events)
+	if h, err := e.launch(a); err == nil {
+		return h, nil
+	}
+	// It exists: whoever is told otherwise would start it once more. The next
+	// process that looks for interrupted runs takes it up.
+	a.handle.set(Status{Run: a.run, Stopped: true})
+	return a.handle, nil
+}
+
+// Resume takes a run over and goes on with it. A run that this engine runs
+// already is returned as it is; one whose runner lives is core.CodeFenced.
+func (e *Engine) Resume(ctx context.Context, id core.ID) (*Handle, error) {
+	if err := e.stopping(id); err != nil {
+		return nil, err
+	}
+	h, done, err := e.begin(ctx, id)
+	if err != nil || h != nil {
+		return h, err
+	}
+	defer done()
+	run, err := e.opts.Claims.Claim(ctx, id, e.Runner())
+	if err != nil {
+		return nil, err
+	}
+	program, err := e.opts.Store.Program(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	a, err := e.newActor(run, program)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.load(ctx); err != nil {
+		return nil, err
+	}
+	return e.launch(a)
+}
+
+// Handle returns the handle of a run that this engine runs, or nil.
+func (e *Engine) Handle(id core.ID) *Handle {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id]
+}
+
+// Running counts the runs that this engine holds.
+func (e *Engine) Running() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.runs)
+}
+
+// Runner is the id under which runs are taken up.
+func (e *Engine) Runner() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runner
+}
+
+// SetRunner takes up a new standing as a runner after the old one was lost.
+// Runs that nobody else has taken meanwhile go on under it.
+func (e *Engine) SetRunner(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.runner = id
+	for _, h := range e.runs {
+		h.wake()
+	}
+}
+
+// begin makes the caller the only one who takes up a run, until done is called.
+// A run that is there already is returned instead.
+func (e *Engine) begin(ctx context.Context, id core.ID) (h *Handle, done func(), err error) {
+	for {
+		e.mu.Lock()
+		if h := e.runs[id]; h != nil {
+			e.mu.Unlock()
+			return h, nil, nil
+		}
+		other, busy := e.starting[id]
+		if !busy {
+			mine := make(chan struct{})
+			e.starting[id] = mine
+			e.mu.Unlock()
+			return nil, func() {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				delete(e.starting, id)
+				close(mine)
+			}, nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, nil, core.Errorf(core.CodeCancelled, "stopped waiting for the run %s to be taken up: %w", id.Short(), context.Cause(ctx)).WithRun(id)
+		}
+	}
+}
+
+// stopping refuses to take up a run once the engine stops.
+func (e *Engine) stopping(id core.ID) error {
+	if e.ctx.Err() == nil {
+		return nil
+	}
+	return core.Errorf(core.CodeCancelled, "pml is stopping; the run %s was not started", id.Short())
+}
+
+// Wake makes a run of this engine look at its approvals and requests now. A
+// status whose Seen is not below what it returns is from after that look.
+func (e *Engine) Wake(id core.ID) uint64 {
+	if h := e.Handle(id); h != nil {
+		return h.wake()
+	}
+	return 0
+}
+
+// Close stops all runs: they start no further call, get StopGrace for
+// outcomes that are under way, and stay behind waiting or interrupted.
+func (e *Engine) Close() error {
+	e.stop(errStopped)
+	if e.opts.CommitGrace > 0 {
+		defer time.AfterFunc(e.opts.CommitGrace, func() { e.endLast(errStopped) }).Stop()
+	}
+	e.wg.Wait()
+	return nil
+}
+
+func (e *Engine) launch(a *actor) (*Handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.stopping(a.run.ID); err != nil {
+		return nil, err
+	}
+	h := a.handle
+	e.runs[a.run.ID] = h
+	e.wg.Add(1)
+	go func() {
+		defer e.wg.Done()
+		last := a.main(e.ctx)
+		// Who sees that it ended may take it up again at once.
+		e.mu.Lock()
+		if e.runs[a.run.ID] == h {
+			delete(e.runs, a.run.ID)
+		}
+		e.mu.Unlock()
+		h.set(last)
+	}()
+	e.woke.Do(e.watch)
+	return h, nil
+}
+
+// watch wakes every run after each commit of another process or of a decider.
+func (e *Engine) watch() {
+	changes, err := e.opts.Store.WatchOthers(e.ctx)
+	if err != nil {
+		e.opts.Logger.Warn("cannot watch the store; decisions made elsewhere are seen late", "error", err)
+		return
+	}
+	e.wg.Add(1)
+	go func() {
+		defer e.wg.Done()
+		for range changes {
+			e.mu.Lock()
+			n := len(e.runs)
+			for _, h := range e.runs {
+				h.wake()
+			}
+			e.mu.Unlock()
+			// Each of them reads now. Where others commit all the time, that must
+			// not be all that happens.
+			rest := time.NewTimer(min(time.Duration(n)*restPerRun, longestRest))
+			select {
+			case <-rest.C:
+			case <-e.ctx.Done():
+				rest.Stop()
+			}
+		}
+	}()
+}
+
+// How long wake-ups are held back after one, so that changes made meanwhile
+// share the next.
+const (
+	restPerRun  = 500 * time.Microsecond
+	longestRest = 100 * time.Millisecond
+)

@@ -1,0 +1,303 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/analyze"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/bolt"
+)
+
+const childArg = "engine-test-sandbox-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == childArg {
+		os.Exit(sandbox.ChildMain(os.Stdin, os.Stdout, analyze.Code))
+	}
+	if len(os.Args) == 3 && os.Args[1] == mortalArg {
+		os.Exit(mortalMain(os.Args[2]))
+	}
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Now() }
+
+func newID() core.ID { return core.ID(uuid.NewString()) }
+
+// tool is what a fake tool does.
+type tool struct {
+	readOnly bool
+	// ask makes its calls need a permission.
+	ask bool
+	// deny rejects its calls.
+	deny *core.Error
+	run  func(ctx context.Context, args json.RawMessage) (json.RawMessage, error)
+}
+
+// host is a workspace of fake tools that counts what is called. It outlives
+// engines, as the world does.
+type host struct {
+	mu    sync.Mutex
+	tools map[string]tool
+	log   []string
+	// slow makes Try decline, so that every check goes the long way.
+	slow bool
+	// needs are servers that need an installation; Apply fulfils it.
+	needs    map[string]bool
+	applyErr error
+	applied  []string // permissions to remember, and how
+	onCall   func(call engine.Call)
+	onApply  func()
+}
+
+func (h *host) Try(call engine.Call) (engine.Verdict, bool) {
+	if h.slow {
+		return engine.Verdict{}, false
+	}
+	return h.verdict(call), true
+}
+
+func (h *host) Check(_ context.Context, call engine.Call) engine.Verdict { return h.verdict(call) }
+
+func (h *host) verdict(call engine.Call) engine.Verdict {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	server, _, _ := core.SplitTool(call.Tool)
+	var v engine.Verdict
+	if h.needs[server] {
+		v.Ask = append(v.Ask, engine.Ask{
+			Type: core.ApproveDependency, Subject: server, Tool: server, Digest: "pkg:" + server, Description: "install " + server,
+		})
+	}
+	t, ok := h.tools[call.Tool]
+	if !ok {
+		return engine.Verdict{Deny: core.Errorf(core.CodeNoSuchTool, "there is no tool %s", call.Tool)}
+	}
+	v.Known, v.ReadOnly, v.Repeatable = true, t.readOnly, t.readOnly
+	v.Deny = t.deny
+	if t.ask {
+		v.Ask = append(v.Ask, engine.Ask{
+			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest, Description: "allow " + call.Tool,
+		})
+	}
+	return v
+}
+
+func (h *host) Apply(_ context.Context, a core.Approval, _ func(string)) error {
+	if h.onApply != nil {
+		h.onApply()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a.Type == core.ApproveTool && a.Answer != nil {
+		h.applied = append(h.applied, a.Tool+" "+string(a.Answer.Remember))
+	}
+	if h.applyErr != nil {
+		return h.applyErr
+	}
+	delete(h.needs, a.Subject)
+	return nil
+}
+
+func (h *host) Call(ctx context.Context, call engine.Call, _ func(string)) (json.RawMessage, error) {
+	h.mu.Lock()
+	h.log = append(h.log, fmt.Sprintf("%s%s", call.Tool, call.Args))
+	t, hook := h.tools[call.Tool], h.onCall
+	h.mu.Unlock()
+	if hook != nil {
+		hook(call)
+	}
+	if t.run == nil {
+		return call.Args, nil
+	}
+	return t.run(ctx, call.Args)
+}
+
+func (h *host) called() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string{}, h.log...)
+}
+
+// bench is a store, a host and engines upon them.
+type bench struct {
+	t      testing.TB
+	dir    string
+	host   *host
+	limits engine.Limits
+	// commitGrace bounds the commits of an engine that stops, when set.
+	commitGrace time.Duration
+	pool        *sandbox.Pool
+	// wrap, when set, stands between an engine and the store.
+	wrap func(store.Store) store.Store
+}
+
+func newHost() *host {
+	return &host{tools: map[string]tool{
+		"a:read":  {readOnly: true},
+		"a:write": {},
+		"a:ask":   {ask: true},
+		"a:fail": {run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return nil, core.Errorf(core.CodeToolFailed, "it failed")
+		}},
+		"b:read": {readOnly: true},
+	}, needs: map[string]bool{}}
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, dir: t.TempDir(),
+		host: newHost(),
+		limits: engine.Limits{
+			Calls: 20000, Concurrency: 64, Timeout: time.Minute, CallTimeout: 20 * time.Second, ApprovalTTL: 5 * time.Minute,
+			ResumeTTL: time.Hour, StopGrace: 2 * time.Second, IdleChild: time.Hour,
+		},
+	}
+	b.pool = sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}})
+	t.Cleanup(func() {
+		if err := b.pool.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bench) store() *bolt.Store {
+	b.t.Helper()
+	s, err := bolt.Open(bolt.Options{Dir: b.dir, Clock: clock{}, NewID: newID, PID: os.Getpid(), Process: "test", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// process is one life of pml: an engine with its own store handle and runner.
+type process struct {
+	*engine.Engine
+	st     store.Store
+	runner store.Runner
+	close  func()
+}
+
+func (b *bench) process() *process {
+	b.t.Helper()
+	var st store.Store = b.store()
+	runner, err := st.Register(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if b.wrap != nil {
+		st = b.wrap(st)
+	}
+	p := &process{st: st, runner: runner}
+	p.Engine = engine.New(engine.Options{
+		Store: st, Claims: st, Runner: runner.ID(), Sandbox: b.pool,
+		Hosts: func(string) (engine.Host, error) { return b.host, nil },
+		Clock: clock{}, NewID: newID, Limits: func(string) (engine.Limits, error) { return b.limits, nil }, Logger: slog.New(slog.DiscardHandler),
+		CommitGrace: b.commitGrace,
+	})
+	var once sync.Once
+	p.close = func() {
+		once.Do(func() {
+			if err := p.Engine.Close(); err != nil {
+				b.t.Error(err)
+			}
+			if err := runner.Close(); err != nil {
+				b.t.Error(err)
+			}
+			if err := st.Close(); err != nil {
+				b.t.Error(err)
+			}
+		})
+	}
+	b.t.Cleanup(p.close)
+	return p
+}
+
+func (b *bench) dag(p *process, tasks []core.TaskSpec, opts core.RunOptions) *engine.Handle {
+	b.t.Helper()
+	return b.start(p, core.Program{Kind: core.KindDAG, Version: 1, Tasks: tasks}, opts)
+}
+
+func (b *bench) code(p *process, source string, opts core.RunOptions) *engine.Handle {
+	b.t.Helper()
+	c, err := b.pool.Compile(b.t.Context(), source, "test.ts")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return b.start(p, core.Program{Kind: core.KindCode, Version: 1, Source: source, Script: c.Script, Plan: c.Plan, Sandbox: sandbox.Version}, opts)
+}
+
+func (b *bench) start(p *process, program core.Program, opts core.RunOptions) *engine.Handle {
+	b.t.Helper()
+	now := time.Now().UTC()
+	h, err := p.Start(b.t.Context(), core.Run{
+		ID: newID(), Side: core.SideClient, Workspace: "/w", Kind: program.Kind, CreatedAt: now, UpdatedAt: now,
+		Options: opts, RequestedBy: core.Actor{Who: "test", Via: core.ViaCLI},
+	}, program)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return h
+}
+
+// wait waits for a condition, at most for as long as a test may take.
+func (b *bench) wait(h *engine.Handle, done func(engine.Status) bool) engine.Status {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	defer cancel()
+	s, err := h.Wait(ctx, done)
+	if err != nil {
+		b.t.Fatalf("waiting for the run: %v; it is %s with %d pending", err, s.Run.State, len(s.Pending))
+	}
+	if s.Err != nil {
+		b.t.Fatalf("the run stopped: %v", s.Err)
+	}
+	return s
+}
+
+// decide decides the only open approval of a type.
+func (b *bench) decide(p *process, h *engine.Handle, typ core.ApprovalType, approve bool, answer *core.Answer) {
+	b.t.Helper()
+	list, err := p.st.Approvals(b.t.Context(), store.ApprovalFilter{RunID: h.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: time.Now()})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, ap := range list {
+		if ap.Type == typ {
+			_, err := p.st.Decide(b.t.Context(), core.Decision{
+				ApprovalID: ap.ID, Approved: approve, By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now(), Answer: answer,
+			}, store.Renewal{})
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			return
+		}
+	}
+	b.t.Fatalf("no open approval of type %s among %v", typ, list)
+}
+
+func task(id, tool string, deps ...string) core.TaskSpec {
+	return core.TaskSpec{ID: id, Tool: tool, Arguments: json.RawMessage(fmt.Sprintf(`{"id":%q}`, id)), DependsOn: deps}
+}

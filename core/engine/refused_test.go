@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+)
+
+// What a person refuses stays refused for the call that waited for it, also when
+// the gates of the process that goes on have nothing to ask any more. A later
+// call is none of it.
+func TestRefused_WhileNothingIsAskedAnyMore(t *testing.T) {
+	t.Parallel()
+	for name, cold := range map[string]bool{"Warm": false, "Cold": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.host.onCall = func(call engine.Call) { // the server of b changes while the run goes on
+				b.host.mu.Lock()
+				defer b.host.mu.Unlock()
+				b.host.needs["b"] = call.Tool == "a:read"
+			}
+			p := b.process()
+			h := b.code(p, `await mcp.a.read({ n: 1 });
+let said = "";
+try { await mcp.b.read({ n: 2 }); } catch (e) { said = e.message; }
+await mcp.b.read({ n: 3 });
+return said`, core.RunOptions{})
+			b.wait(h, pending(1))
+			if cold {
+				p.close()
+			}
+			b.host.mu.Lock()
+			b.host.needs["b"] = false
+			b.host.mu.Unlock()
+			if cold {
+				p = b.process()
+			}
+			b.decide(p, h, core.ApproveDependency, false, nil)
+			if cold {
+				var err error
+				if h, err = p.Resume(t.Context(), h.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+			if s.Run.State != core.RunComplete {
+				t.Fatalf("%s: %v", s.Run.State, s.Run.Error)
+			}
+			if diff := cmp.Diff([]string{`a:read{"n":1}`, `b:read{"n":3}`}, b.host.called()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What fails to be carried out is asked about again, once, also when other
+// decisions were read while it was under way.
+func TestApply_FailsWhileOthersDecide(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.host.applyErr = core.Errorf(core.CodeInstallFailed, "no network")
+	begun, hold, wrote := make(chan struct{}, 10), make(chan struct{}), make(chan struct{})
+	b.host.onApply = func() { begun <- struct{}{}; <-hold }
+	b.host.onCall = func(call engine.Call) {
+		if call.Tool == "a:ask" {
+			close(wrote)
+			return
+		}
+		b.host.mu.Lock()
+		defer b.host.mu.Unlock()
+		b.host.needs["b"] = true
+	}
+	p := b.process()
+	h := b.code(p, `const r = await mcp.a.read({ n: 1 }); return await Promise.allSettled([mcp.b.read(r), mcp.a.ask(r)])`, core.RunOptions{})
+	b.wait(h, pending(2))
+	b.decide(p, h, core.ApproveDependency, true, nil)
+	<-begun
+	b.decide(p, h, core.ApproveTool, true, nil)
+	<-wrote // so the approvals were read again
+	close(hold)
+	b.wait(h, func(s engine.Status) bool {
+		return len(s.Pending) == 1 && s.Pending[0].Type == core.ApproveDependency && s.Pending[0].DecidedBy == nil
+	})
+	if n := len(begun); n != 0 {
+		t.Errorf("it was tried %d times more", n)
+	}
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// View is a run as callers see it, computed from what is kept of it.
+func View(run core.Run, p core.Program, records []core.Record, approvals []core.Approval) core.Workflow {
+	v := viewer{tasks: map[string]*core.Task{}, begun: map[string]bool{}}
+	for _, r := range records {
+		v.add(r)
+	}
+	if run.Kind == core.KindDAG {
+		v.addPlanned(p)
+	} else if len(records) == 0 && p.Plan != nil {
+		v.addPredicted(p.Plan)
+	}
+	if run.State.Final() {
+		v.close()
+	}
+	return core.Workflow{Run: run, Layers: v.layers(), Approvals: orEmpty(approvals)}
+}
+
+func orEmpty(list []core.Approval) []core.Approval {
+	if list == nil {
+		return []core.Approval{}
+	}
+	return list
+}
+
+type viewer struct {
+	tasks map[string]*core.Task
+	order []*core.Task
+	// begun are calls that were started and never answered.
+	begun map[string]bool
+}
+
+func (v *viewer) task(id, tool string, layer int) *core.Task {
+	t := v.tasks[id]
+	if t == nil {
+		t = &core.Task{ID: id, Tool: tool, Layer: layer, State: core.TaskQueued}
+		v.tasks[id] = t
+		v.order = append(v.order, t)
+	}
+	return t
+}
+
+func (v *viewer) add(r core.Record) {
+	if r.CallID == "" {
+		return
+	}
+	t := v.task(r.CallID, r.Tool, r.Layer)
+	t.Attempt = max(t.Attempt, r.Attempt)
+	if len(r.Args) > 0 {
+		t.Arguments = r.Args
+	}
+	if !r.StartedAt.IsZero() {
+		t.StartedAt = pointer(r.StartedAt)
+	}
+	switch r.Kind {
+	case core.RecordStarted:
+		t.State, v.begun[r.CallID] = core.TaskRunning, true
+	case core.RecordParked:
+		t.State = core.TaskWaiting
+	case core.RecordSettled:
+		t.State, t.Output, t.Error = r.Outcome.State(), r.Result, r.Error
+		t.EndedAt, t.DurationMS = pointer(r.At), r.DurationMS()
+		delete(v.begun, r.CallID)
+	case core.RecordVoid: // with the error of an attempt that failed and is followed by another
+		t.State, t.Output, t.Error, t.EndedAt, t.DurationMS = core.TaskQueued, nil, r.Error, nil, 0
+		delete(v.begun, r.CallID)
+	case core.RecordLayer:
+	}
+}
+
+// addPlanned adds the tasks of a DAG that nothing is journaled of.
+func (v *viewer) addPlanned(p core.Program) {
+	g, err := Graph(p)
+	if err != nil {
+		return
+	}
+	for _, spec := range p.Tasks {
+		tool := spec.Tool
+		if spec.Type == core.TypeCode {
+			tool = core.CodeTool
+		}
+		t := v.task(spec.ID, tool, g.Layer(spec.ID))
+		t.Layer = g.Layer(spec.ID)
+		if len(t.Arguments) == 0 {
+			t.Arguments = spec.Arguments
+		}
+	}
+}
+
+// addPredicted adds the calls that analysis expects of a script that has made
+// none.
+func (v *viewer) addPredicted(p *core.Plan) {
+	for _, pc := range p.Calls {
+		t := v.task(pc.ID, pc.Tool, pc.Layer)
+		t.Predicted, t.Arguments = true, pc.Arguments
+	}
+}
+
+// mayHaveRun is the error of a call that was started and never answered.
+func mayHaveRun(tool string) *core.Error {
+	return core.Errorf(core.CodeCancelled, "%s may have run: pml ended before it answered", tool)
+}
+
+// close settles what a run that has ended left open.
+func (v *viewer) close() {
+	v.order = slices.DeleteFunc(v.order, func(t *core.Task) bool { return t.Predicted })
+	for _, t := range v.order {
+		switch {
+		case t.State.Settled():
+		case v.begun[t.ID]:
+			t.State, t.Error = core.TaskError, mayHaveRun(t.Tool)
+		case t.Error != nil: // an attempt failed
+			t.State = core.TaskError
+		default:
+			t.State = core.TaskSkipped
+		}
+	}
+}
+
+func (v *viewer) layers() []core.Layer {
+	highest := -1
+	for _, t := range v.order {
+		highest = max(highest, t.Layer)
+	}
+	out := make([]core.Layer, highest+1)
+	for i := range out {
+		out[i] = core.Layer{Index: i, Tasks: []core.Task{}}
+	}
+	for _, t := range v.order {
+		out[t.Layer].Tasks = append(out[t.Layer].Tasks, *t)
+	}
+	return out
+}
+
+func pointer(t time.Time) *time.Time { return &t }
+
+// Summarize counts the tasks of a run.
+func Summarize(w core.Workflow) Summary {
+	var s Summary
+	for _, l := range w.Layers {
+		for _, t := range l.Tasks {
+			if !t.Predicted {
+				s.add(t.Tool, t.State)
+			}
+		}
+	}
+	slices.Sort(s.Tools)
+	return s
+}
+
+func (s *Summary) add(tool string, state core.TaskState) {
+	if tool == core.SleepTool {
+		return
+	}
+	s.Tasks++
+	switch state {
+	case core.TaskSuccess, core.TaskFailedSafe:
+		s.OK++
+	case core.TaskError:
+		s.Failed++
+	case core.TaskQueued, core.TaskRunning, core.TaskWaiting, core.TaskSkipped:
+	}
+	if tool != core.CodeTool && !slices.Contains(s.Tools, tool) {
+		s.Tools = append(s.Tools, tool)
+	}
+}
