@@ -1,0 +1,166 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/install"
+)
+
+// Apply carries out what was approved.
+func (h *Host) Apply(ctx context.Context, a core.Approval, progress func(string)) error {
+	subject := a.Subject
+	if a.Type == core.ApproveTool {
+		subject = a.Tool
+	}
+	name, tool, isTool := core.SplitTool(subject)
+	if !isTool {
+		name = subject
+	}
+	h.lookAgain()
+	s, err := h.settings()
+	if err != nil {
+		return err
+	}
+	if a.Type == core.ApproveTool {
+		return h.remember(s, a)
+	}
+	if deny := h.refused(s, name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
+		return deny
+	}
+	srv := h.serverOf(s, name)
+	defer h.server(name).forget()
+	switch a.Type {
+	case core.ApproveDependency:
+		return srv.install(ctx, a, progress)
+	case core.ApproveIntegrity:
+		return srv.accept(a, tool)
+	case core.ApproveOAuth:
+		return srv.awaitConnection(ctx, progress)
+	case core.ApproveKeys, core.ApproveTool, core.ApproveLayer, core.ApproveInDoubt, core.ApproveHook:
+	}
+	return nil
+}
+
+// install installs exactly the tree that was approved.
+func (s *server) install(ctx context.Context, a core.Approval, progress func(string)) error {
+	err := s.installTree(ctx, a, progress)
+	if err == nil {
+		s.host.failed(s.name, nil)
+		return nil
+	}
+	failure := s.set.clean(err)
+	s.host.failed(s.name, failure)
+	return failure
+}
+
+// failed notes why the last installation for a server did not work; it is shown
+// with the next question. nil: it did.
+func (h *Host) failed(name string, err *core.Error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.failures, name)
+		return
+	}
+	h.failures[name] = err
+}
+
+func (h *Host) lastFailure(name string) *core.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failures[name]
+}
+
+func (s *server) installTree(ctx context.Context, a core.Approval, progress func(string)) error {
+	resolved, err := s.set.granted.Resolve(s.name)
+	if err != nil {
+		return err
+	}
+	in := s.host.o.Installer
+	spec, err := s.recognize(resolved)
+	if err != nil {
+		return err
+	}
+	want, err := in.Resolve(ctx, spec, s.pinned(spec))
+	if err != nil {
+		return err
+	}
+	if want.Digest != a.Digest {
+		return core.Errorf(core.CodeDigestMismatch, "%s@%s is no longer the tree that was approved (%s, now %s); look at it again",
+			want.Name, want.Version, a.Digest, want.Digest)
+	}
+	scripts := a.Answer != nil && a.Answer.Scripts
+	if _, err := in.Install(ctx, spec, want, scripts, progress); err != nil {
+		return err
+	}
+	if _, known := in.PackageApproved(s.approvalKey(), want.Digest); !known {
+		// Its tools come with it.
+		if err := in.ForgetBelow(rememberedTool, s.toolKey("")); err != nil {
+			return err
+		}
+	}
+	return s.pin(spec, want, scripts, func(e install.LockEntry) map[string]string {
+		if e.Digest != want.Digest {
+			return nil
+		}
+		return e.Tools
+	})
+}
+
+// pin records an approved tree in pml.lock and on this machine; tools says
+// which of the recorded tools stay recorded. The lock comes first: a tree that
+// is pinned and not approved is asked for again, one that is approved and not
+// pinned would run without a pin.
+func (s *server) pin(spec install.Spec, want install.Resolved, scripts bool, tools func(install.LockEntry) map[string]string) error {
+	err := s.updateLock(func(e *install.LockEntry) {
+		kept := tools(*e)
+		*e = want.Entry(spec)
+		e.Tools = kept
+	})
+	if err != nil {
+		return err
+	}
+	// Its command is approved, or asked about, when it is about to run.
+	return s.host.o.Installer.ApprovePackage(s.approvalKey(), want.Digest, scripts && len(want.Scripts) > 0)
+}
+
+// accept records what a person has accepted as the new state of things.
+func (s *server) accept(a core.Approval, tool string) error {
+	var c struct {
+		Kind    string `json:"kind"`
+		NewHash string `json:"new_hash"`
+		File    string `json:"file_hash"` // of the files of a command
+	}
+	if err := json.Unmarshal(a.Context, &c); err != nil {
+		return core.Errorf(core.CodeInternal, "cannot read the approval %s: %w", a.ID.Short(), err)
+	}
+	key := s.approvalKey()
+	if c.Kind == approvedTool {
+		key = s.toolKey(tool)
+	}
+	agreed := []install.Approval{{Kind: c.Kind, Key: key, Digest: c.NewHash}}
+	if c.Kind == approvedCommand && c.File != "" {
+		agreed = append(agreed, install.Approval{Kind: approvedFile, Key: key, Digest: c.File})
+	}
+	if err := s.host.o.Installer.ApproveAll(agreed); err != nil {
+		return err
+	}
+	return s.updateLock(func(e *install.LockEntry) {
+		switch c.Kind {
+		case approvedCommand:
+			// Exactly the files that were shown come with it.
+			if e.CommandDigest != c.NewHash || c.File != "" {
+				e.CommandDigest, e.FileDigest = c.NewHash, c.File
+			}
+		case approvedFile:
+			e.FileDigest = c.NewHash
+		case approvedTool:
+			if e.Tools == nil {
+				e.Tools = map[string]string{}
+			}
+			e.Tools[tool] = c.NewHash
+		}
+	})
+}

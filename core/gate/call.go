@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/upstream"
+)
+
+// Call makes a call that has passed the gates. Values of keys are taken out of
+// what comes back.
+func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)) (json.RawMessage, error) {
+	name, tool, _ := core.SplitTool(call.Tool)
+	s, err := h.settings()
+	if err != nil {
+		return nil, err
+	}
+	if h.goesRemote(s, call.Tool, name) {
+		return h.callRemote(ctx, s, call)
+	}
+	if deny := h.refused(s, call.Tool, name); deny != nil {
+		return nil, deny
+	}
+	srv := h.server(name)
+	ready, err := srv.prepare(ctx, s)
+	if err != nil {
+		return nil, s.clean(err)
+	}
+	if ask := ready.stopped(tool); ask != nil {
+		return nil, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
+	}
+	if _, ok := ready.tools[tool]; !ok { // it went away meanwhile
+		return nil, again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))
+	}
+	resp, err := h.o.Upstream.Call(ctx, upstream.Request{
+		Launch: ready.launch, Edition: ready.edition, Tool: tool, Args: call.Args, Timeout: s.granted.Limits.CallTimeout,
+		Progress: func(message string, done, total float64) {
+			progress(s.redact.String(progressText(message, done, total)))
+		},
+	})
+	if err != nil {
+		cleaned := s.clean(err)
+		// Nothing was called: what stands in the way is asked for.
+		auth := authRequired(err)
+		if auth != nil && ready.launch.Auth != nil {
+			if err := h.unrefreshed(ready.launch, auth); err != nil {
+				return nil, s.clean(err)
+			}
+			srv.refused.Store(auth)
+			srv.forget()
+			return nil, again(cleaned)
+		}
+		if errors.Is(err, upstream.ErrOtherEdition) { // what runs next is compared first
+			return nil, again(cleaned)
+		}
+		return nil, cleaned
+	}
+	return s.redact.JSON(resp.Value), nil
+}
+
+// progressText is what a person is told of a call that goes on: the server's own
+// words or, without any, its numbers.
+func progressText(message string, done, total float64) string {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	whole := func(f float64) bool { return f == math.Trunc(f) }
+	switch {
+	case message != "":
+		return message
+	case !(total > 0):
+		return number(done)
+	case whole(done) && whole(total):
+		return number(done) + " of " + number(total)
+	}
+	return number(math.Round(100*done/total)) + " %"
+}
+
+// stopped is the question that has come up about a tool since it passed the
+// gates, nil when there is none.
+func (r readiness) stopped(tool string) *engine.Ask {
+	if len(r.asks) > 0 {
+		return &r.asks[0]
+	}
+	if ask, changed := r.changed[tool]; changed {
+		return &ask
+	}
+	return nil
+}
+
+// again makes an error of a call that was not made one that takes it back to
+// its gates.
+func again(e *core.Error) error { return &engine.NotMadeError{Reason: e} }

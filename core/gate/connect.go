@@ -1,0 +1,273 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/oauth"
+	"github.com/casys-ai/pml/core/upstream"
+)
+
+// connectWait bounds how long an approved connection waits for a person to
+// consent in the browser.
+const connectWait = 5 * time.Minute
+
+// connection is what is known of the attempts to connect one server.
+type connection struct {
+	mu  sync.Mutex // held while an attempt is begun
+	now *attempt
+}
+
+// attempt is one attempt to connect a server: its callback is heard as long as
+// this process lives, whether anybody waits for it or not.
+type attempt struct {
+	flow *oauth.Flow
+	// anew is set when the attempt was given up for one that asks for more.
+	anew atomic.Bool
+	done chan struct{} // closed when the flow has ended
+	err  error         // of the flow, once done is closed
+}
+
+func (a *attempt) ended() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// covers reports whether the attempt asks for all that a scope names.
+func (a *attempt) covers(scope string) bool {
+	for name := range strings.FieldsSeq(scope) {
+		if !slices.Contains(a.flow.Scopes, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// begin begins to connect a server, or takes up what was begun, unless the
+// server wants more by now than that asks for.
+func (h *Host) begin(ctx context.Context, s oauth.Server) (*attempt, error) {
+	h.connMu.Lock()
+	c := h.connections[s.URL]
+	if c == nil {
+		c = &connection{}
+		h.connections[s.URL] = c
+	}
+	h.connMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now != nil && !c.now.ended() {
+		if c.now.covers(s.Scope) {
+			return c.now, nil
+		}
+		c.now.anew.Store(true)
+		if err := c.now.flow.Close(); err != nil { // its port is taken up again
+			return nil, err
+		}
+	}
+	flow, err := h.o.OAuth.Begin(ctx, s)
+	if err != nil {
+		return nil, cannotBegin(s.Name, err)
+	}
+	a := &attempt{flow: flow, done: make(chan struct{})}
+	h.connMu.Lock()
+	defer h.connMu.Unlock()
+	if h.life.Err() != nil {
+		return nil, errors.Join(core.Errorf(core.CodeCancelled, "pml is stopping"), flow.Close())
+	}
+	h.waiting.Go(func() { h.hear(s.Name, a) })
+	c.now = a
+	return a, nil
+}
+
+// cannotBegin is the error of a server that asks for authorization and does not
+// say where it is to be had, or of one that cannot be reached, or that place.
+func cannotBegin(name string, err error) error {
+	e := core.AsError(err)
+	switch e.Code {
+	case core.CodeCancelled:
+		return err
+	case core.CodeServerUnreachable:
+		out := core.Errorf(core.CodeServerUnreachable, "the server %s cannot be connected: %w", name, err)
+		out.Next = e.Next
+		return out
+	default:
+	}
+	out := core.Errorf(core.CodeAuth, "the server %s asks for authorization, and pml cannot ask for it: %w; set the header that it needs in its entry, or connect it", name, err)
+	if out.Next = e.Next; len(out.Next) == 0 {
+		out.Next = []string{"pml", "servers", "connect", name}
+	}
+	return out
+}
+
+// unrefreshed is the error of a server that has just rejected credentials which
+// may be good, for all that it wants, and could not be refreshed: that is no
+// question to a person.
+func (h *Host) unrefreshed(l upstream.Launch, wants *upstream.AuthRequired) error {
+	srv := oauth.Server{Name: l.Name, URL: l.URL, Scope: wants.Scope}
+	if h.o.OAuth == nil || !h.o.OAuth.Connected(srv) {
+		return nil
+	}
+	err := h.o.OAuth.RefreshFailure(srv)
+	if err == nil {
+		return nil
+	}
+	return core.Errorf(core.CodeOf(err), "the authorization of the server %s could not be renewed: %w", l.Name, err)
+}
+
+// hear waits for the end of a flow. The server is looked at again after it.
+func (h *Host) hear(name string, a *attempt) {
+	a.err = errors.Join(a.flow.Wait(h.life), a.flow.Close())
+	if a.err != nil {
+		h.o.Logger.Debug("a server was not connected", "server", name, "err", a.err)
+	} else {
+		h.server(name).refused.Store(nil)
+	}
+	h.ToolsChanged(name)
+	close(a.done)
+}
+
+// oauthAsk asks a person to connect a server. Its digest covers what is asked
+// for, and not the address, which is another one each time.
+func (h *Host) oauthAsk(ctx context.Context, s oauth.Server) (engine.Ask, error) {
+	h.connMu.Lock()
+	h.challenged[s.Name] = s
+	h.connMu.Unlock()
+	a, err := h.begin(ctx, s)
+	if err != nil {
+		return engine.Ask{}, err
+	}
+	scopes := append([]string{}, a.flow.Scopes...)
+	digest, err := core.DigestOf(map[string]any{"server": s.URL, "issuer": a.flow.Issuer, "scopes": scopes})
+	if err != nil {
+		return engine.Ask{}, err
+	}
+	for i := range scopes {
+		scopes[i] = core.Visible(scopes[i], 100, false)
+	}
+	description := fmt.Sprintf("The server %s wants to be connected at %s", s.Name, core.Visible(a.flow.Issuer, 200, false))
+	if len(scopes) > 0 {
+		description += ", to: " + core.Visible(strings.Join(scopes, " "), 300, false)
+	}
+	return engine.Ask{
+		Type: core.ApproveOAuth, Subject: s.Name, Tool: s.Name, Risk: core.RiskMedium, Digest: digest,
+		Description: description + ".",
+		Context:     map[string]any{"tool": s.Name, "auth_url": a.flow.URL, "issuer": a.flow.Issuer, "scopes": scopes},
+	}, nil
+}
+
+// awaitConnection waits, for a while, until the server has been connected.
+func (s *server) awaitConnection(ctx context.Context, progress func(string)) error {
+	resolved, err := s.set.granted.Resolve(s.name)
+	if err != nil {
+		return err
+	}
+	if err := s.addressStands(resolved); err != nil {
+		return err
+	}
+	srv := oauth.Server{Name: s.name, URL: resolved.URL}
+	// A flow that runs may be for more than the credentials that there are.
+	if h := s.host; h.o.OAuth != nil && !h.connecting(srv) && h.o.OAuth.Connected(srv) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectWait)
+	defer cancel()
+	return s.host.connect(ctx, srv, func(url string) {
+		progress("to connect the server " + s.name + ", open " + url)
+	})
+}
+
+// Connect connects a server: show is given the address that a person opens, and
+// Connect waits for the callback, as long as the context lives. A server that
+// is connected already is connected anew; until then it stays connected.
+func (h *Host) Connect(ctx context.Context, name string, show func(url string)) error {
+	s, err := h.settings()
+	if err != nil {
+		return err
+	}
+	if _, err := s.selected([]string{name}); err != nil {
+		return err
+	}
+	if deny := h.refused(s, name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
+		return deny
+	}
+	if name == Builtin || s.granted.Servers[name].Type != env.TypeHTTP {
+		return core.Errorf(core.CodeInvalidArguments, "the server %s is no HTTP server; only those are connected", name)
+	}
+	resolved, err := s.granted.Resolve(name)
+	if err != nil {
+		return err
+	}
+	if declaresAuthorization(resolved.Headers) {
+		return core.Errorf(core.CodeInvalidArguments, "the entry of the server %s brings its own Authorization header; remove it to connect the server with OAuth", name)
+	}
+	if err := h.serverOf(s, name).addressStands(resolved); err != nil {
+		return err
+	}
+	srv := oauth.Server{Name: name, URL: resolved.URL}
+	if _, err := h.server(name).prepare(ctx, s); err != nil {
+		// What its 401 says helps to find its authorization server; any other
+		// failure shows when that is asked for.
+		h.o.Logger.Debug("cannot reach a server before it is connected", "server", name, "err", err)
+	}
+	defer h.server(name).forget()
+	if err := h.connect(ctx, srv, show); err != nil {
+		return s.clean(err)
+	}
+	return nil
+}
+
+// connect begins a flow, or takes up the one that runs, and waits for its end.
+func (h *Host) connect(ctx context.Context, s oauth.Server, show func(url string)) error {
+	if h.o.OAuth == nil {
+		return core.Errorf(core.CodeAuth, "the server %s cannot be connected here", s.Name)
+	}
+	h.connMu.Lock()
+	if known, ok := h.challenged[s.Name]; ok && known.URL == s.URL {
+		s = known
+	}
+	h.connMu.Unlock()
+	a, err := h.begin(ctx, s)
+	if err != nil {
+		return err
+	}
+	show(a.flow.URL)
+	select {
+	case <-a.done:
+		if a.err != nil && a.anew.Load() {
+			return h.connect(ctx, s, show)
+		}
+		if a.err != nil {
+			return core.Errorf(core.CodeAuth, "the server %s was not connected: %w; connect it again", s.Name, a.err).WithNext("pml", "servers", "connect", s.Name)
+		}
+		return nil
+	case <-ctx.Done():
+		return core.Errorf(core.CodeAuth, "the server %s is not connected yet: nobody has consented at %s; open it, or connect it again", s.Name, a.flow.URL).
+			WithNext("pml", "servers", "connect", s.Name)
+	}
+}
+
+// connecting reports whether a flow for the server runs in this process.
+func (h *Host) connecting(s oauth.Server) bool {
+	h.connMu.Lock()
+	c := h.connections[s.URL]
+	h.connMu.Unlock()
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now != nil && !c.now.ended()
+}

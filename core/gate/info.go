@@ -1,0 +1,264 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/upstream"
+)
+
+// The words for what a server is that has no command.
+const (
+	kindHTTP    = "http"
+	kindBuiltin = "builtin"
+)
+
+// Servers lists all configured servers, by name, and the one that is built in.
+// Nothing is started and the network is not asked: a server counts as ready
+// when nothing that is known here speaks against it.
+func (h *Host) Servers() ([]api.ServerInfo, error) {
+	h.lookAgain()
+	s, err := h.settings()
+	if err != nil {
+		return nil, err
+	}
+	var out []api.ServerInfo
+	for _, name := range s.names() {
+		out = append(out, h.info(s, name))
+	}
+	return out, nil
+}
+
+// names are all servers, trusted or not, the built-in one last.
+func (s *settings) names() []string {
+	return append(slices.Sorted(maps.Keys(s.all.Servers)), Builtin)
+}
+
+// selected checks names that were given; none are all.
+func (s *settings) selected(names []string) ([]string, error) {
+	if len(names) == 0 {
+		return s.names(), nil
+	}
+	for _, name := range names {
+		if _, ok := s.all.Servers[name]; !ok && name != Builtin {
+			return nil, core.Errorf(core.CodeNoSuchTool, "there is no server %q%s; servers are configured in mcpServers of .pml.json",
+				core.Visible(name, 60, false), core.Suggest(name, s.names())).WithNext("pml", "servers", "ls")
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names))), nil
+}
+
+// info is what is known of a server without starting it.
+func (h *Host) info(s *settings, name string) api.ServerInfo {
+	if name == Builtin {
+		return api.ServerInfo{Name: name, State: api.ServerReady, Origin: kindBuiltin, Kind: kindBuiltin}
+	}
+	e, granted := s.granted.Servers[name]
+	if !granted {
+		e = s.all.Servers[name]
+	}
+	i := api.ServerInfo{
+		Name: name, State: api.ServerReady, Origin: string(e.Origin), File: e.File, Kind: kindHTTP,
+		URL: s.redact.String(e.URL), Health: h.health(s, name),
+	}
+	srv := &server{host: h, set: s, name: name, entry: e}
+	if e.Type == env.TypeStdio {
+		srv.describeCommand(&i)
+	}
+	if configured := s.all.Servers[name]; granted && configured.Origin != e.Origin {
+		warn(&i, "the entry in "+configured.File+", which is not trusted on this machine, replaces this one once it is")
+	}
+	if !granted {
+		i.State, i.Next = api.ServerNotTrusted, []string{"pml", "trust"}
+		return i
+	}
+	if i.State != api.ServerFailed {
+		srv.expect(&i)
+	}
+	return i
+}
+
+// describeCommand fills in what the command of a server is, as configured, and
+// what it is pinned to.
+func (s *server) describeCommand(i *api.ServerInfo) {
+	for _, word := range append([]string{s.entry.Command}, s.entry.Args...) {
+		i.Command = append(i.Command, s.set.redact.String(word))
+	}
+	spec, err := install.Recognize(install.Command{Name: s.name, Command: s.entry.Command, Args: s.entry.Args})
+	if err != nil {
+		i.Kind = string(install.KindOther)
+		fault(i, s.set.clean(err))
+		return
+	}
+	i.Kind, i.Package, i.Range, i.Warning = string(spec.Kind), spec.Package, spec.Range, spec.Unpinned
+	if pinned := s.pinned(spec); spec.Kind == install.KindNPM && pinned != nil {
+		i.Version, i.Digest = pinned.Version, pinned.Digest
+		scripts, _ := s.host.o.Installer.PackageApproved(s.approvalKey(), pinned.Digest)
+		_, i.Installed, err = s.host.o.Installer.Installed(spec, pinned.Digest, scripts)
+		if err != nil {
+			fault(i, s.set.clean(err))
+		}
+	}
+}
+
+// expect fills in what stands against a server, as far as that is known without
+// doing anything.
+func (s *server) expect(i *api.ServerInfo) {
+	resolved, err := s.set.granted.Resolve(s.name)
+	if err != nil {
+		fault(i, s.set.clean(err))
+		return
+	}
+	if len(resolved.Missing) > 0 {
+		need(i, s.keysAsk(resolved.Missing))
+	}
+	if resolved.Type != env.TypeStdio {
+		if spec, err := endpoint(resolved); err != nil {
+			fault(i, s.set.clean(err))
+		} else if ask := s.commandChanged(spec, resolved); ask != nil {
+			need(i, *ask)
+		}
+		return
+	}
+	spec, err := s.recognize(resolved)
+	if err != nil {
+		fault(i, s.set.clean(err))
+		return
+	}
+	if _, approved := s.host.o.Installer.PackageApproved(s.approvalKey(), i.Digest); spec.Kind == install.KindNPM && (!i.Installed || !approved) {
+		need(i, engine.Ask{
+			Type: core.ApproveDependency, Digest: i.Digest,
+			Description: spec.Package + "@" + cmp.Or(i.Version, spec.Range) + " is not installed, or was not approved on this machine.",
+			Context:     map[string]any{"tool": s.name, "server": s.name, "range": spec.Range},
+		})
+		return
+	}
+	if ask := s.commandChanged(spec, resolved); ask != nil {
+		need(i, *ask)
+	}
+}
+
+// warn adds to what a person should know of a server.
+func warn(i *api.ServerInfo, text string) {
+	if i.Warning != "" {
+		text = i.Warning + "; " + text
+	}
+	i.Warning = text
+}
+
+// fault says that a server does not work, and why.
+func fault(i *api.ServerInfo, e *core.Error) {
+	i.State, i.Error, i.Code, i.Next = api.ServerFailed, e.Error(), e.Code, e.Next
+}
+
+// need says that somebody must decide something about a server first, and which
+// command shows and decides it where there is one beside a call.
+func need(i *api.ServerInfo, ask engine.Ask) {
+	i.State = api.ServerNeeds
+	if len(i.Next) == 0 {
+		switch ask.Type {
+		case core.ApproveDependency:
+			i.Next = []string{"pml", "servers", "update", i.Name}
+		case core.ApproveOAuth:
+			i.Next = []string{"pml", "servers", "connect", i.Name}
+		default:
+		}
+	}
+	i.Needs = append(i.Needs, api.ServerNeed{Type: ask.Type, Description: ask.Description, Context: ask.Context, Digest: ask.Digest})
+}
+
+// health is what is known of a server's process, nil when it has none.
+func (h *Host) health(s *settings, name string) *api.ServerHealth {
+	v, ok := h.o.Upstream.Health(name, h.o.Workspace.Dir)
+	if !ok {
+		return nil
+	}
+	return healthOf(s, v)
+}
+
+func healthOf(s *settings, v upstream.Health) *api.ServerHealth {
+	out := &api.ServerHealth{
+		State: v.State, PID: v.PID, StartMS: float64(v.Start.Microseconds()) / 1000, Protocol: s.redact.String(v.Protocol),
+		Server: core.Visible(s.redact.String(v.Server), 200, false), Failures: v.Failures,
+		LastError: s.redact.String(v.LastError), Stderr: s.redact.String(v.Stderr),
+	}
+	if !v.RetryAt.IsZero() {
+		at := v.RetryAt.UTC()
+		out.RetryAt = &at
+	}
+	return out
+}
+
+// atOnce is how many servers are checked at the same time.
+const atOnce = 4
+
+// CheckServers finds out how servers really stand: each is prepared as for a
+// call, and started where nothing must be decided first. Without names it is
+// all of them. What is wrong with one is part of its info; the error is for
+// names that are not configured and for files that cannot be read. When the
+// context ends first the error says so beside what was found.
+func (h *Host) CheckServers(ctx context.Context, names ...string) ([]api.ServerInfo, error) {
+	h.lookAgain()
+	s, err := h.settings()
+	if err != nil {
+		return nil, err
+	}
+	if names, err = s.selected(names); err != nil {
+		return nil, err
+	}
+	out := make([]api.ServerInfo, len(names))
+	places := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for n, name := range names {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			out[n] = h.checkServer(ctx, s, name)
+		})
+	}
+	wg.Wait()
+	return out, stopped(ctx)
+}
+
+func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.ServerInfo {
+	i := h.info(s, name)
+	if i.State == api.ServerNotTrusted {
+		return i
+	}
+	k := h.server(name)
+	k.forget()
+	r, err := k.prepare(ctx, s)
+	i.Health = h.health(s, name)
+	if err != nil {
+		i.Needs = nil
+		fault(&i, s.clean(err))
+		return i
+	}
+	i.State, i.Needs, i.Error, i.Code, i.Next = api.ServerReady, nil, "", "", nil
+	for _, ask := range r.asks {
+		need(&i, ask)
+	}
+	i.Tools, i.Changed = len(r.tools), r.diff
+	if now := h.serverOf(s, name).entryNow(); i.Package != "" && now.Package == i.Package && now.Range == i.Range {
+		i.Version, i.Digest = now.Version, now.Digest
+	}
+	return i
+}
+
+// entryNow is the server's entry of pml.lock as it stands on disk; what cannot
+// be read is left out.
+func (s *server) entryNow() install.LockEntry {
+	lock, err := install.ReadLock(s.lockPath())
+	if err != nil {
+		return install.LockEntry{}
+	}
+	return lock.Servers[s.name]
+}

@@ -1,0 +1,171 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/policy"
+	"github.com/casys-ai/pml/store"
+)
+
+// The states of a check.
+const (
+	checkOK   = "ok"
+	checkWarn = "warn"
+	checkFail = "fail"
+)
+
+// Doctor looks at everything that pml needs and says what is wrong with it.
+func (c *Client) Doctor(ctx context.Context) ([]api.Check, error) {
+	out := []api.Check{
+		{Name: "workspace", Status: checkOK, Detail: fmt.Sprintf("%s (%s)", c.o.Workspace.Dir, c.o.Workspace.Source)},
+		c.checkHome(),
+		c.checkStore(ctx),
+	}
+	out = append(out, c.checkConfig(ctx)...)
+	for _, name := range []string{"node", "npm"} {
+		out = append(out, c.checkProgram(name))
+	}
+	out = append(out, c.checkSandbox(ctx), c.checkAudit(ctx))
+	if ctx.Err() != nil {
+		// What did not come to an end is no finding.
+		return nil, core.Errorf(core.CodeCancelled, "stopped before everything was looked at: %w", context.Cause(ctx))
+	}
+	return out, nil
+}
+
+func failed(name string, err error) api.Check {
+	e := core.AsError(err)
+	detail := strings.ReplaceAll(e.Error(), "\n  ", "; ") // one line a check
+	return api.Check{Name: name, Status: checkFail, Detail: detail, Next: e.Next}
+}
+
+func (c *Client) checkHome() api.Check {
+	fi, err := os.Stat(c.o.Home.Dir)
+	switch {
+	case os.IsNotExist(err):
+		return api.Check{Name: "home", Status: checkOK, Detail: c.o.Home.Dir + " (made on first use)"}
+	case err != nil:
+		return failed("home", err)
+	case fi.Mode().Perm()&0o077 != 0:
+		return api.Check{
+			Name: "home", Status: checkWarn, Detail: fmt.Sprintf("%s can be read by others (%s)", c.o.Home.Dir, fi.Mode().Perm()),
+			Next: []string{"chmod", "700", c.o.Home.Dir},
+		}
+	}
+	if err := probe(c.o.Home.Dir); err != nil {
+		return failed("home", core.Errorf(core.CodeStoreFailed, "nothing can be written to %s (%w); free some space or make it writable", c.o.Home.Dir, err))
+	}
+	return api.Check{Name: "home", Status: checkOK, Detail: c.o.Home.Dir}
+}
+
+// probe writes a file as large as a small step of a run, and removes it.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 64<<10))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
+func (c *Client) checkStore(ctx context.Context) api.Check {
+	if _, err := c.o.Store.Runs(ctx, store.RunFilter{Limit: 1}); err != nil {
+		return failed("store", err)
+	}
+	return api.Check{Name: "store", Status: checkOK, Detail: "can be read"}
+}
+
+// checkConfig looks at the configuration, what of it is trusted, who decides,
+// its servers and its rules.
+func (c *Client) checkConfig(ctx context.Context) []api.Check {
+	all, err := c.load()
+	if err != nil {
+		return []api.Check{failed("configuration", err)}
+	}
+	out := []api.Check{{Name: "configuration", Status: checkOK, Detail: fmt.Sprintf("%d MCP server(s)", len(all.Servers))}}
+	for _, f := range all.Unset() {
+		out = append(out, api.Check{Name: "configuration", Status: checkWarn, Detail: f.String()})
+	}
+	trust, err := c.Trust(ctx)
+	switch {
+	case err != nil:
+		out = append(out, failed("trust", err))
+	case trust.Empty:
+		out = append(out, api.Check{Name: "trust", Status: checkOK, Detail: "the workspace's files grant nothing"})
+	case trust.Trusted:
+		out = append(out, api.Check{Name: "trust", Status: checkOK, Detail: "the workspace's files are trusted on this machine"})
+	default:
+		out = append(out, api.Check{
+			Name: "trust", Status: checkWarn, Detail: "the workspace's files grant something that is not trusted on this machine",
+			Next: []string{"pml", "trust"},
+		})
+	}
+	out = append(out, c.checkPinSet(all)...)
+	out = append(out, c.checkCredentials()...)
+	out = append(out, c.checkServers(ctx)...)
+	return append(out, c.checkRules(ctx)...)
+}
+
+// checkRules names rules that can never match, or that another one hides.
+func (c *Client) checkRules(ctx context.Context) []api.Check {
+	cfg, err := c.config()
+	if err != nil {
+		return nil // told already
+	}
+	p, err := policy.Compile(policy.Rules{
+		Allow: cfg.Permissions.Allow, Deny: cfg.Permissions.Deny, Ask: cfg.Permissions.Ask, ReadOnly: cfg.Permissions.ReadOnly,
+	})
+	if err != nil {
+		return []api.Check{failed("permissions", err)}
+	}
+	short, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	tools, _, err := c.Tools(short) // the servers that have none, or are slow, were told already
+	if err != nil && short.Err() == nil {
+		return []api.Check{failed("servers", err)}
+	}
+	var out []api.Check
+	known := make([]string, len(tools))
+	for i, t := range tools {
+		known[i] = t.ID()
+	}
+	for _, f := range p.Lint(known) {
+		out = append(out, api.Check{Name: "permissions", Status: checkWarn, Detail: fmt.Sprintf("%s %q: %s", f.List, f.Rule, f.Message)})
+	}
+	if len(out) == 0 {
+		out = append(out, api.Check{Name: "servers", Status: checkOK, Detail: fmt.Sprintf("%d tools can be listed", len(tools))})
+	}
+	return out
+}
+
+func (c *Client) checkProgram(name string) api.Check {
+	path, err := c.o.LookPath(name)
+	if err != nil {
+		return api.Check{Name: name, Status: checkWarn, Detail: name + " is not on PATH; MCP servers from npm need it"}
+	}
+	return api.Check{Name: name, Status: checkOK, Detail: path}
+}
+
+func (c *Client) checkSandbox(ctx context.Context) api.Check {
+	if _, err := c.o.Sandbox.Compile(ctx, "return 1", ""); err != nil {
+		return failed("sandbox", err)
+	}
+	return api.Check{Name: "sandbox", Status: checkOK, Detail: "a child starts and answers"}
+}
+
+func (c *Client) checkAudit(ctx context.Context) api.Check {
+	r, err := c.VerifyAudit(ctx)
+	switch {
+	case err != nil:
+		return failed("audit", err)
+	case !r.OK:
+		return api.Check{Name: "audit", Status: checkFail, Detail: fmt.Sprintf("row %d: %s", r.Bad, r.Reason)}
+	}
+	return api.Check{Name: "audit", Status: checkOK, Detail: fmt.Sprintf("%d row(s), the chain holds", r.Rows)}
+}

@@ -1,0 +1,330 @@
+package local
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/store"
+)
+
+// latest names the newest run.
+const latest = "@latest"
+
+// minPrefix is the shortest prefix of an id that is accepted.
+const minPrefix = 4
+
+// Resolve turns what a person typed into a run and, when it names an approval,
+// that approval.
+func (c *Client) Resolve(ctx context.Context, text string) (id, approvalID core.ID, err error) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == latest {
+		runs, err := c.o.Store.Runs(ctx, store.RunFilter{Limit: 1})
+		if err != nil {
+			return "", "", err
+		}
+		if len(runs) == 0 {
+			return "", "", core.Errorf(core.CodeNotFound, "there is no run yet").WithNext("pml", "execute", "FILE")
+		}
+		return runs[0].ID, "", nil
+	}
+	if len(text) < minPrefix {
+		return "", "", core.Errorf(core.CodeNotFound, "%q is too short: give at least %d characters of the id", core.Visible(text, 40, false), minPrefix).
+			WithNext("pml", "workflows", "ls")
+	}
+	found, err := c.o.Store.Find(ctx, text, 20)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case len(found.Runs) == 1 && len(found.Approvals) == 0:
+		return found.Runs[0], "", nil
+	case len(found.Runs) == 0 && len(found.Approvals) == 1:
+		ap, err := c.Approval(ctx, found.Approvals[0])
+		return ap.RunID, ap.ID, err
+	case len(found.Runs)+len(found.Approvals) == 0:
+		return "", "", core.Errorf(core.CodeNotFound, "there is no run or approval %q", core.Visible(text, 60, false)).
+			WithNext("pml", "workflows", "ls")
+	}
+	ids := append(slices.Clone(found.Runs), found.Approvals...)
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = string(id)
+	}
+	e := core.Errorf(core.CodeNotFound, "%q is the beginning of %d ids; give more of it: %s", text, len(all), strings.Join(all, ", ")).
+		WithNext("pml", "workflows", "ls")
+	e.Ambiguous = ids
+	return "", "", e
+}
+
+// Workflows lists runs, newest first.
+func (c *Client) Workflows(ctx context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error) {
+	filter := store.RunFilter{Before: core.ID(cursor), States: storedAs(states)}
+	if limit > 0 {
+		filter.Limit = limit + 1
+	}
+	page := api.Page[core.Run]{Items: []core.Run{}}
+	for {
+		runs, err := c.o.Store.Runs(ctx, filter)
+		if err != nil {
+			return page, err
+		}
+		for _, run := range runs {
+			run = c.shownOf(run.Workspace).run(c.present(ctx, run))
+			if len(states) == 0 || slices.Contains(states, run.State) {
+				page.Items = append(page.Items, run)
+			}
+		}
+		if limit > 0 && len(page.Items) > limit {
+			page.Items = page.Items[:limit]
+			page.Next = string(page.Items[limit-1].ID)
+			return page, nil
+		}
+		if limit <= 0 || len(runs) <= limit {
+			return page, nil
+		}
+		filter.Before = runs[len(runs)-1].ID
+	}
+}
+
+// storedAs are the states in which runs may be kept that are shown in some
+// states: nobody may have recorded yet that one was interrupted or has expired.
+func storedAs(shown []core.RunState) []core.RunState {
+	out := slices.Clone(shown)
+	if slices.Contains(shown, core.RunInterrupted) {
+		out = append(out, core.RunRunning)
+	}
+	if slices.Contains(shown, core.RunExpired) {
+		// One that runs may have been interrupted, and never expires before that.
+		out = append(out, core.RunWaiting, core.RunInterrupted)
+	}
+	return out
+}
+
+// present shows a run as it stands now: one whose process is gone is
+// interrupted, one past its time is expired, though nobody has recorded it.
+func (c *Client) present(ctx context.Context, run core.Run) core.Run {
+	if run.State == core.RunRunning {
+		if alive, err := c.alive(ctx, run); err == nil && !alive {
+			run.State = core.RunInterrupted
+		}
+	}
+	if !run.State.Final() && run.State != core.RunRunning && run.ExpiresAt != nil && !c.now().Before(*run.ExpiresAt) {
+		run.State = core.RunExpired
+	}
+	return run
+}
+
+// Workflow is a run with its layers, tasks and approvals.
+func (c *Client) Workflow(ctx context.Context, id core.ID) (core.Workflow, error) {
+	run, err := c.o.Store.Run(ctx, id)
+	if err != nil {
+		return core.Workflow{}, err
+	}
+	program, err := c.o.Store.Program(ctx, id)
+	if err != nil {
+		return core.Workflow{}, err
+	}
+	records, err := c.o.Store.Journal(ctx, id, 0)
+	if err != nil {
+		return core.Workflow{}, err
+	}
+	approvals, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: id, Now: c.now()})
+	if err != nil {
+		return core.Workflow{}, err
+	}
+	now := c.now()
+	for i := range approvals {
+		approvals[i].State = approvals[i].StateAt(now)
+	}
+	return c.shownOf(run.Workspace).workflow(engine.View(c.present(ctx, run), program, records, approvals)), nil
+}
+
+// RemoveWorkflows removes ended runs.
+func (c *Client) RemoveWorkflows(ctx context.Context, ids ...core.ID) error {
+	return c.o.Store.Remove(ctx, ids...)
+}
+
+// prunePage is how many headers are looked at at once.
+const prunePage = 1000
+
+// Prune records what has expired, ends runs that were given away and not heard of
+// since, and removes runs that ended before a time.
+func (c *Client) Prune(ctx context.Context, before time.Time) (int, error) {
+	if _, err := c.o.Store.Expire(ctx, c.now()); err != nil {
+		return 0, err
+	}
+	if err := c.abandonGiven(ctx); err != nil {
+		return 0, err
+	}
+	final := slices.DeleteFunc(slices.Clone(core.RunStates), func(s core.RunState) bool { return !s.Final() })
+	filter := store.RunFilter{States: final, Limit: prunePage}
+	var old []core.ID
+	for {
+		runs, err := c.o.Store.Runs(ctx, filter)
+		if err != nil {
+			return 0, err
+		}
+		for _, run := range runs {
+			ended := run.UpdatedAt
+			if run.EndedAt != nil {
+				ended = *run.EndedAt
+			}
+			if ended.Before(before) {
+				old = append(old, run.ID)
+			}
+		}
+		if len(runs) < prunePage {
+			break
+		}
+		filter.Before = runs[len(runs)-1].ID
+	}
+	removed := 0
+	for list := range slices.Chunk(old, prunePage) {
+		if err := c.o.Store.Remove(ctx, list...); err != nil {
+			return removed, err
+		}
+		removed += len(list)
+	}
+	return removed, nil
+}
+
+// Approvals lists what waits for a person, soonest expiry first; with all also
+// what was decided or has expired.
+func (c *Client) Approvals(ctx context.Context, all bool) ([]core.Approval, error) {
+	filter := store.ApprovalFilter{Now: c.now()}
+	if !all {
+		filter.States = []core.ApprovalState{core.ApprovalOpen}
+	}
+	list, err := c.o.Store.Approvals(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].State = list[i].StateAt(filter.Now)
+		list[i] = c.shownOf(list[i].Workspace).approval(list[i])
+	}
+	if list == nil {
+		list = []core.Approval{}
+	}
+	return list, nil
+}
+
+// Approval returns one approval.
+func (c *Client) Approval(ctx context.Context, id core.ID) (core.Approval, error) {
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{ID: id, Now: c.now()})
+	if err != nil {
+		return core.Approval{}, err
+	}
+	if len(list) == 0 {
+		return core.Approval{}, core.Errorf(core.CodeNotFound, "there is no approval %s", id.Short()).WithNext("pml", "approvals", "ls")
+	}
+	list[0].State = list[0].StateAt(c.now())
+	return c.shownOf(list[0].Workspace).approval(list[0]), nil
+}
+
+// Extend gives an open approval more time from now.
+func (c *Client) Extend(ctx context.Context, id core.ID, by time.Duration) (core.Approval, error) {
+	if by <= 0 {
+		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "the time to add must be more than 0")
+	}
+	ap, err := c.Approval(ctx, id)
+	if err != nil {
+		return core.Approval{}, err
+	}
+	from := c.now()
+	if ap.ExpiresAt == nil {
+		return ap, nil // it never expires
+	}
+	if ap.ExpiresAt.After(from) {
+		from = *ap.ExpiresAt
+	}
+	return c.o.Store.Extend(ctx, id, approval.Bounded(from.Add(by)))
+}
+
+// Renew asks again for an approval that expired.
+func (c *Client) Renew(ctx context.Context, id core.ID, by core.Actor) (core.Approval, error) {
+	ap, err := c.Approval(ctx, id)
+	if err != nil {
+		return core.Approval{}, err
+	}
+	return c.renew(ctx, ap, by)
+}
+
+// eventPage is how many events are read at once.
+const eventPage = 1000
+
+// Events calls f for events after a sequence number, in order; with follow it
+// goes on until the context ends or f returns an error.
+func (c *Client) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
+	var changes <-chan struct{}
+	if follow {
+		var err error
+		if changes, err = c.o.Store.Watch(ctx); err != nil {
+			return err
+		}
+	}
+	show := c.shownEvents(ctx)
+	for {
+		events, err := c.o.Store.Events(ctx, store.EventFilter{After: since, RunID: id, Limit: eventPage})
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e, err = show(e); err != nil {
+				return err
+			}
+			since = e.Seq
+			if err := f(e); err != nil {
+				return err
+			}
+		}
+		if len(events) == eventPage {
+			continue
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case _, ok := <-changes:
+			if !ok {
+				return ctx.Err()
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Audit lists rows of the audit log. Values of keys are left out of reasons
+// that were written before they were declared: then the hash of the row, which
+// VerifyAudit checks, is that of the reason as it was.
+func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	rows, err := c.o.Store.Audit(ctx, after, limit)
+	if rows == nil {
+		rows = []core.AuditRow{}
+	}
+	for i := range rows {
+		dir := rows[i].Workspace
+		if dir == "" {
+			dir = c.o.Workspace.Dir
+		}
+		rows[i].Reason = c.shownOf(dir).text(rows[i].Reason)
+	}
+	return rows, err
+}
+
+// VerifyAudit checks the chain of hashes of the whole audit log.
+func (c *Client) VerifyAudit(ctx context.Context) (api.AuditReport, error) {
+	rows, err := c.o.Store.Audit(ctx, 0, 0)
+	if err != nil {
+		return api.AuditReport{}, err
+	}
+	bad, reason := approval.Verify(rows)
+	return api.AuditReport{Rows: len(rows), OK: reason == "", Bad: bad, Reason: reason}, nil
+}

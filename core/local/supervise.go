@@ -1,0 +1,251 @@
+package local
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+)
+
+const (
+	superviseEvery = 5 * time.Second        // without any news
+	superviseRest  = 100 * time.Millisecond // between two looks at least
+	upAtOnce       = 8                      // runs that are taken up at the same time
+	orphansAtOnce  = 200                    // how many are looked for beyond those that are known here
+	firstPause     = time.Second            // before a run that went nowhere is taken up again
+	longestPause   = 5 * time.Minute
+)
+
+// Supervise takes up every run that has something to do and no living runner,
+// at once and whenever another one dies, until the context ends. It also
+// records what has expired and, once a day, removes old runs. Runs that wait
+// for a person and about which nobody has decided stay where they are.
+func (c *Client) Supervise(ctx context.Context) error {
+	eng, err := c.engineFor(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := c.base.Store.WatchOthers(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	runner := c.runner
+	c.mu.Unlock()
+	s := &supervisor{c: c, eng: eng, tries: map[core.ID]*pause{}, places: make(chan struct{}, upAtOnce)}
+	defer s.wg.Wait()
+	backstop := time.NewTicker(superviseEvery)
+	defer backstop.Stop()
+	s.housekeep(ctx)
+	for {
+		s.takeUp(ctx)
+		if !rest(ctx, superviseRest) {
+			return nil
+		}
+		select {
+		case _, ok := <-changes:
+			if !ok {
+				return nil
+			}
+		case <-backstop.C:
+			s.housekeep(ctx)
+		case <-runner.Lost():
+			fresh, err := c.reregister(ctx)
+			if err != nil {
+				c.o.Logger.Warn("cannot become a runner again; trying again", "error", core.AsError(err))
+				rest(ctx, firstPause)
+				continue
+			}
+			c.o.Logger.Warn("this process had lost its standing as a runner and goes on under a new one")
+			runner = fresh
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// rest waits a while; false when the context ends.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// supervisor is the state of Supervise.
+type supervisor struct {
+	c      *Client
+	eng    *engine.Engine
+	places chan struct{}
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	tries map[core.ID]*pause
+}
+
+// pause keeps a run that goes nowhere from being taken up over and over.
+type pause struct {
+	busy  bool      // it is being taken up
+	next  time.Time // not before
+	delay time.Duration
+	seq   int64 // where its journal ended when it was last taken up
+}
+
+// takeUp takes up the runs that nobody runs, oldest first.
+func (s *supervisor) takeUp(ctx context.Context) {
+	ids, err := s.c.base.Store.Orphans(ctx, s.eng.Runner(), s.eng.Running()+s.known()+orphansAtOnce)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.c.o.Logger.Warn("cannot look for runs that nobody runs; trying again", "error", core.AsError(err))
+		}
+		return
+	}
+	for _, id := range ids {
+		if s.eng.Handle(id) != nil || !s.due(id) {
+			continue
+		}
+		select {
+		case s.places <- struct{}{}:
+		case <-ctx.Done():
+			s.settle(id, func(p *pause) { p.busy = false })
+			return
+		}
+		s.wg.Go(func() {
+			defer func() { <-s.places }()
+			s.resume(ctx, id)
+		})
+	}
+	s.forget(ids)
+}
+
+// known counts the runs that may be in their pause: they must not keep newer
+// ones out of sight.
+func (s *supervisor) known() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tries)
+}
+
+// due reports whether a run may be taken up now, and marks that it is.
+func (s *supervisor) due(id core.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.tries[id]
+	if p == nil {
+		p = &pause{seq: -1}
+		s.tries[id] = p
+	}
+	if p.busy || s.c.now().Before(p.next) {
+		return false
+	}
+	p.busy = true
+	return true
+}
+
+func (s *supervisor) settle(id core.ID, f func(*pause)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.tries[id]; p != nil {
+		f(p)
+	}
+}
+
+// resume takes up one run. That somebody else was faster is fine.
+func (s *supervisor) resume(ctx context.Context, id core.ID) {
+	h, err := s.lift(ctx, id)
+	seq := int64(-1)
+	if err == nil {
+		status, _ := h.Status()
+		seq = status.Run.JournalSeq
+	}
+	var wait time.Duration
+	s.settle(id, func(p *pause) {
+		p.busy = false
+		if seq > p.seq {
+			p.delay = 0
+		}
+		p.seq = max(p.seq, seq)
+		if p.delay = 2 * p.delay; p.delay == 0 {
+			p.delay = firstPause
+		}
+		p.delay = min(p.delay, longestPause)
+		p.next = s.c.now().Add(p.delay)
+		wait = p.delay
+	})
+	switch code := core.CodeOf(err); {
+	case err == nil:
+		s.c.o.Logger.Info("took up a run", "workflow_id", id)
+	case code == core.CodeFenced || code == core.CodeNotWaiting || ctx.Err() != nil:
+	default:
+		s.c.o.Logger.Warn("cannot take up a run; trying again", "workflow_id", id, "after", wait.String(), "error", core.AsError(err))
+	}
+}
+
+// lift takes up a run if this machine can go on with it. Where servers share a
+// database, another one may have the folder, and trust it: there the run goes on,
+// here it would only fail.
+func (s *supervisor) lift(ctx context.Context, id core.ID) (*engine.Handle, error) {
+	run, err := s.c.base.Store.Run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if run.Abort == nil {
+		if err := s.c.canRun(ctx, run); err != nil {
+			return nil, err
+		}
+	}
+	return s.eng.Resume(ctx, id)
+}
+
+// canRun says why a run cannot go on on this machine: its folder is not here, or
+// a server that it calls is configured by files that are not trusted here.
+func (c *Client) canRun(ctx context.Context, run core.Run) error {
+	if fi, err := os.Stat(run.Workspace); err != nil || !fi.IsDir() {
+		return core.Errorf(core.CodeInvalidConfig, "the folder %s of the run is not on this machine", run.Workspace).WithRun(run.ID)
+	}
+	h, err := c.host(run.Workspace)
+	if err != nil {
+		return err
+	}
+	p, err := c.base.Store.Program(ctx, run.ID)
+	if err != nil || p.Plan == nil {
+		return err
+	}
+	for _, call := range p.Plan.Calls {
+		if err := h.Trusts(call.Tool); err != nil {
+			return core.AsError(err).WithRun(run.ID)
+		}
+	}
+	return nil
+}
+
+// forget drops what is known of runs that have got on: they are no orphans.
+func (s *supervisor) forget(orphans []core.ID) {
+	is := make(map[core.ID]bool, len(orphans))
+	for _, id := range orphans {
+		is[id] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, p := range s.tries {
+		// One that runs here may yet come back as it was.
+		if !is[id] && !p.busy && s.eng.Handle(id) == nil {
+			delete(s.tries, id)
+		}
+	}
+}
+
+// housekeep records what has expired and removes old runs.
+func (s *supervisor) housekeep(ctx context.Context) {
+	if _, err := s.c.base.Store.Expire(ctx, s.c.now()); err != nil && ctx.Err() == nil {
+		s.c.o.Logger.Warn("cannot record what has expired; trying again", "error", core.AsError(err))
+	}
+	s.c.tidy()
+}
