@@ -1,0 +1,393 @@
+//go:build unix
+
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/client"
+	"github.com/casys-ai/pml/core/server"
+)
+
+const (
+	aRun      = core.ID("11111111-0000-4000-8000-000000000001")
+	anAppr    = core.ID("22222222-0000-4000-8000-000000000002")
+	aDecision = "decided"
+)
+
+// behind is what stands behind a real server: a store in memory that outlives
+// the server, and a record of what reached it.
+type behind struct {
+	server.Backend // no method is left to it
+
+	mu     sync.Mutex
+	scope  api.Scope
+	asked  []any
+	events []core.Event
+	more   chan struct{}
+}
+
+func newBehind() *behind { return &behind{more: make(chan struct{})} }
+
+func (b *behind) half(scope api.Scope) (server.Backend, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if scope.By.Who != "" {
+		b.scope = scope
+	}
+	return b, nil
+}
+
+func (b *behind) note(v any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, v)
+}
+
+func (b *behind) last() any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked[len(b.asked)-1]
+}
+
+var done = api.Result{Status: api.StatusComplete, WorkflowID: aRun, Result: json.RawMessage(`{"call":1}`), Totals: &api.Totals{SuccessfulTasks: 1}}
+
+func (b *behind) Execute(_ context.Context, req api.ExecuteRequest) (api.Result, error) {
+	b.note(req)
+	return done, nil
+}
+
+func (b *behind) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
+	b.note(req)
+	return done, nil
+}
+
+func (b *behind) Retry(_ context.Context, id core.ID, _ core.Actor, _ time.Duration) (api.Result, error) {
+	b.note("retry " + id)
+	return done, nil
+}
+
+func (b *behind) Abort(_ context.Context, id core.ID, _ core.Actor, reason string) (api.Result, error) {
+	b.note("abort " + string(id) + reason)
+	return done, nil
+}
+
+func (b *behind) Replan(_ context.Context, _ core.ID, tasks []core.TaskSpec, _ core.Actor, _ string) (api.Result, error) {
+	b.note(tasks)
+	return done, nil
+}
+
+func (b *behind) ReplanFor(_ context.Context, _ core.ID, requirement string, _ json.RawMessage, _ core.Actor, _ string) (api.Result, error) {
+	b.note(requirement)
+	return done, nil
+}
+
+func (b *behind) Trace(_ context.Context, _ core.ID, t api.Trace) error {
+	b.note(t)
+	return nil
+}
+
+func (b *behind) Workflows(_ context.Context, states []core.RunState, _ int, cursor string) (api.Page[core.Run], error) {
+	b.note(states)
+	if cursor == "" {
+		return api.Page[core.Run]{Items: []core.Run{{ID: aRun}}, Next: string(aRun)}, nil
+	}
+	return api.Page[core.Run]{Items: []core.Run{{ID: "second"}}}, nil
+}
+
+func (b *behind) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
+	return core.Workflow{Run: core.Run{ID: id, Kind: core.KindDAG}, Layers: []core.Layer{{Tasks: []core.Task{{ID: "t"}}}}}, nil
+}
+
+func (b *behind) Program(context.Context, core.ID) (core.Program, error) {
+	return core.Program{Kind: core.KindCode, Source: "return 1"}, nil
+}
+
+func (b *behind) Checkpoints(_ context.Context, id core.ID) ([]core.Checkpoint, error) {
+	return []core.Checkpoint{{ID: "c", RunID: id}}, nil
+}
+
+func (b *behind) Records(_ context.Context, _ core.ID, after int64) ([]core.Record, error) {
+	var out []core.Record
+	for seq := after + 1; seq <= 2500; seq++ {
+		out = append(out, core.Record{Seq: seq, Kind: core.RecordSettled})
+	}
+	return out, nil
+}
+
+func (b *behind) RemoveWorkflows(_ context.Context, ids ...core.ID) error {
+	b.note(ids)
+	return nil
+}
+
+func (b *behind) Resolve(_ context.Context, text string) (id, approval core.ID, err error) {
+	switch {
+	case len(text) >= 4 && text == string(aRun[:len(text)]):
+		return aRun, "", nil
+	case len(text) >= 4 && text == string(anAppr[:len(text)]):
+		return aRun, anAppr, nil
+	}
+	return "", "", core.Errorf(core.CodeNotFound, "there is no run or approval %q", text).WithNext("pml", "workflows", "ls")
+}
+
+func (b *behind) Approvals(context.Context, bool) ([]core.Approval, error) {
+	return []core.Approval{{ID: anAppr, RunID: aRun}}, nil
+}
+
+func (b *behind) Approval(_ context.Context, id core.ID) (core.Approval, error) {
+	return core.Approval{ID: id, RunID: aRun}, nil
+}
+
+func (b *behind) Extend(_ context.Context, id core.ID, by time.Duration) (core.Approval, error) {
+	b.note(by)
+	return core.Approval{ID: id, RunID: aRun}, nil
+}
+
+func (b *behind) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval, error) {
+	b.note("renew " + id)
+	return core.Approval{ID: id, RunID: aRun}, nil
+}
+
+func (b *behind) Tools(context.Context) ([]core.Tool, []core.Fault, error) {
+	return []core.Tool{{Server: "a", Name: "b"}}, []core.Fault{{Message: "x is down"}}, nil
+}
+
+func (b *behind) Plan(context.Context, api.ExecuteRequest) (core.Plan, error) {
+	return core.Plan{Kind: core.KindCode, Tools: []string{"a:b"}}, nil
+}
+
+func (b *behind) Snapshot(context.Context) (api.Snapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return api.Snapshot{Seq: int64(len(b.events)), Workflows: []core.Run{{ID: aRun}}}, nil
+}
+
+func (b *behind) emit(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for range n {
+		b.events = append(b.events, core.Event{Seq: int64(len(b.events) + 1), Type: core.EventTaskLog, RunID: aRun, At: time.Now()})
+	}
+	close(b.more)
+	b.more = make(chan struct{})
+}
+
+func (b *behind) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
+	for {
+		b.mu.Lock()
+		list, more := slices.Clone(b.events[min(int(since), len(b.events)):]), b.more
+		b.mu.Unlock()
+		for _, e := range list {
+			since = e.Seq
+			if id != "" && e.RunID != id {
+				continue
+			}
+			if err := f(e); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// serve runs a real server on a socket until the function that it returns is
+// called.
+func serve(t testing.TB, b *behind, socket string) (stop func()) {
+	t.Helper()
+	ln, err := server.ListenUnix(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(server.Options{
+		Half: b.half, Clock: clock{}, User: "ann", Limits: server.Limits{Grace: time.Second},
+		Status: func(context.Context) api.ServerStatus { return api.ServerStatus{Version: "1", PID: 7} },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		s.Serve(ctx, ln)
+	}()
+	return sync.OnceFunc(func() {
+		cancel()
+		<-gone
+		s.Close()
+	})
+}
+
+// TestServer_EveryMethod: what is asked arrives, and what is answered comes back.
+func TestServer_EveryMethod(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	b := newBehind()
+	t.Cleanup(serve(t, b, socket))
+	c, err := open(t, client.Options{Socket: socket, Workspace: "/w", Via: core.ViaCLI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, by := t.Context(), core.Actor{}
+	equal := func(what string, got, want any) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", what, got, want)
+		}
+	}
+	ok := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	req := api.ExecuteRequest{
+		Code: "return 1", File: "a.ts", Intent: "label", IdempotencyKey: "k", Wait: time.Minute, HoldApprovals: true, Detach: true,
+		RunOptions: core.RunOptions{TimeoutMS: 5, PerLayer: true, HIL: core.HILAlways, Input: json.RawMessage(`{"x":1}`)},
+	}
+	r, err := c.Execute(ctx, req)
+	ok("execute", err)
+	equal("result", r.Status, api.StatusSuccess)
+	req.Wait, req.By = 25*time.Second, core.Actor{Who: "ann", Via: core.ViaCLI}
+	equal("execute", b.last(), req)
+	equal("workspace", b.scope.Workspace, "/w")
+	_, err = c.Execute(ctx, api.ExecuteRequest{Accept: &api.Acceptance{CallName: "a:b", Args: json.RawMessage(`{}`)}})
+	ok("accept", err)
+	equal("accept", b.last().(api.ExecuteRequest).Accept.CallName, "a:b")
+	d := &api.Decision{Approve: true, Checkpoint: anAppr, ExpectDigest: "sha256:x", Reason: aDecision, Pin: "1234", Answer: &core.Answer{Remember: core.RememberRun}}
+	_, err = c.Continue(ctx, api.ContinueRequest{ID: aRun, Decision: d, Wait: -1})
+	ok("continue", err)
+	equal("decision", b.last().(api.ContinueRequest).Decision, d)
+	_, err = c.Continue(ctx, api.ContinueRequest{ID: aRun, Decision: &api.Decision{AllOfType: core.ApproveTool, Abort: true}})
+	ok("deny all", err)
+	equal("deny all", b.last().(api.ContinueRequest).Decision, &api.Decision{AllOfType: core.ApproveTool, Abort: true})
+	_, err = c.Retry(ctx, aRun, by, -1)
+	ok("retry", err)
+	_, err = c.Abort(ctx, aRun, by, "!")
+	ok("abort", err)
+	equal("abort", b.last(), "abort "+string(aRun)+"!")
+	tasks := []core.TaskSpec{{ID: "t", Tool: "a:b", Arguments: json.RawMessage(`{"a":1}`)}}
+	_, err = c.Replan(ctx, aRun, tasks, by, "")
+	ok("replan", err)
+	equal("replan", b.last(), tasks)
+	_, err = c.ReplanFor(ctx, aRun, "more", json.RawMessage(`{}`), by, "")
+	ok("replan for", err)
+	equal("replan for", b.last(), "more")
+	tr := api.Trace{State: core.RunComplete, Result: json.RawMessage(`1`), Records: []core.Record{{Seq: 1, Kind: core.RecordSettled, CallID: "c1"}}, ActiveMS: 2.5}
+	ok("trace", c.Trace(ctx, aRun, tr))
+	equal("trace", b.last(), tr)
+	page, err := c.Workflows(ctx, []core.RunState{core.RunFailed, core.RunWaiting}, 0, "")
+	ok("list", err)
+	equal("states", b.last(), []core.RunState{core.RunFailed, core.RunWaiting})
+	equal("list", len(page.Items), 2)
+	w, err := c.Workflow(ctx, aRun)
+	ok("show", err)
+	equal("layers", len(w.Layers), 1)
+	p, err := c.Program(ctx, aRun)
+	ok("program", err)
+	equal("program", p.Source, "return 1")
+	cps, err := c.Checkpoints(ctx, aRun)
+	ok("checkpoints", err)
+	equal("checkpoints", cps[0].RunID, aRun)
+	recs, err := c.Records(ctx, aRun, 10)
+	ok("records", err)
+	equal("records", len(recs), 2490)
+	ok("remove", c.RemoveWorkflows(ctx, aRun))
+	aps, err := c.Approvals(ctx, true)
+	ok("approvals", err)
+	equal("approvals", aps[0].ID, anAppr)
+	ap, err := c.Extend(ctx, anAppr, 90*time.Second)
+	ok("extend", err)
+	equal("extend", []any{ap.ID, b.last()}, []any{anAppr, 90 * time.Second})
+	_, err = c.Renew(ctx, anAppr, by)
+	ok("renew", err)
+	equal("renew", b.last(), "renew "+anAppr)
+	tools, problems, err := c.Tools(ctx)
+	ok("tools", err)
+	equal("tools", []any{tools[0].ID(), problems[0].Message}, []any{"a:b", "x is down"})
+	plan, err := c.Plan(ctx, api.ExecuteRequest{Code: "x"})
+	ok("plan", err)
+	equal("plan", plan.Tools, []string{"a:b"})
+	st, err := c.Status(ctx)
+	ok("status", err)
+	equal("status", []int{st.PID, st.Protocol}, []int{7, api.Protocol})
+	snap, err := c.Snapshot(ctx)
+	ok("snapshot", err)
+	equal("snapshot", snap.Workflows[0].ID, aRun)
+	out, err := c.CallToolOnce(ctx, "a:b", json.RawMessage(`{"q":1}`), "run/c1/1", aRun)
+	ok("call", err)
+	equal("call", string(out), "1")
+	for text, want := range map[string][2]core.ID{string(aRun): {aRun}, "1111": {aRun}, "22222222": {aRun, anAppr}, "@latest": {aRun}} {
+		id, approval, err := c.Resolve(ctx, text)
+		ok("resolve", err)
+		equal("resolve "+text, [2]core.ID{id, approval}, want)
+	}
+	_, _, err = c.Resolve(ctx, "3333")
+	wantCode(t, err, core.CodeNotFound)
+	_, err = c.Execute(ctx, api.ExecuteRequest{})
+	wantCode(t, err, core.CodeInvalidArguments)
+}
+
+// TestServer_TwentyRestarts: a reader that follows a real server through 20
+// restarts sees every event once and in order.
+func TestServer_TwentyRestarts(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	b := newBehind()
+	stop := serve(t, b, socket)
+	c, err := open(t, client.Options{Socket: socket, Rand: func() float64 { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const restarts, each = 20, 50
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	finished := make(chan struct{})
+	seen := make(chan int64, restarts*each)
+	go func() {
+		defer close(finished)
+		for i := range restarts {
+			b.emit(each / 2)
+			for n := int64(0); n < int64(i*each+1); { // it reads from this server
+				select {
+				case n = <-seen:
+				case <-ctx.Done():
+					return
+				}
+			}
+			stop()
+			b.emit(each / 2) // while nobody serves
+			stop = serve(t, b, socket)
+		}
+	}()
+	next := int64(1)
+	err = c.Events(ctx, aRun, 0, true, func(e core.Event) error {
+		if e.Seq != next {
+			t.Errorf("event %d, want %d", e.Seq, next)
+		}
+		seen <- e.Seq
+		if next++; next > restarts*each {
+			return errEnough
+		}
+		return nil
+	})
+	<-finished
+	stop()
+	if !errors.Is(err, errEnough) {
+		t.Errorf("after %d events: %v", next-1, err)
+	}
+}

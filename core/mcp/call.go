@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// call is one request on its way through the protocol.
+type call struct {
+	args    json.RawMessage // as the client sent them: numbers keep their digits
+	token   json.RawMessage // for progress; empty: none is wanted
+	out     *stream
+	backend Backend
+	by      core.Actor
+
+	// refusal is set when the answer must be this error of the protocol: mcp-go
+	// has one code for whatever a handler returns.
+	refusal *replyError
+}
+
+func (c *call) refuse(code int, err error, data any) error {
+	c.refusal = &replyError{Code: code, Message: err.Error(), Data: data}
+	return err
+}
+
+type callKey struct{}
+
+// badArguments are arguments that the published schema does not allow. The
+// client gets them as an error of the protocol: it has sent what it must not.
+type badArguments struct {
+	tool   string
+	faults []core.Fault
+}
+
+// Error names every place.
+func (b *badArguments) Error() string {
+	said := make([]string, len(b.faults))
+	for i, f := range b.faults {
+		if f.Path == "" {
+			f.Path = "(root)"
+		}
+		said[i] = f.String()
+	}
+	return "invalid arguments of " + b.tool + ": " + strings.Join(said, "; ")
+}
+
+func (c *call) invalid(bad *badArguments) error {
+	return c.refuse(mcp.INVALID_PARAMS, bad, map[string]any{"faults": bad.faults})
+}
+
+// refuse says that arguments are wrong in one place.
+func refuse(tool, path, message string) error {
+	return &badArguments{tool: tool, faults: []core.Fault{{Path: path, Message: message}}}
+}
+
+// stream takes the notifications of one request to its client. After end
+// nothing is sent any more: the answer is the last that a client hears.
+type stream struct {
+	mu    sync.Mutex
+	ended bool
+	send  func(message any) error
+}
+
+func (s *stream) notify(method string, params any) {
+	// A client that is gone is noticed by its transport.
+	_ = s.pass(notification{JSONRPC: mcp.JSONRPC_VERSION, Method: method, Params: params})
+}
+
+// pass sends a message as it is.
+func (s *stream) pass(message any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.send == nil {
+		return nil
+	}
+	return s.send(message)
+}
+
+func (s *stream) end() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+}
+
+type notification struct {
+	JSONRPC string `json:"jsonrpc"`
+	Method  string `json:"method"`
+	Params  any    `json:"params,omitempty"`
+}
+
+// serve is the handler of every tool: it checks the arguments, runs the tool
+// and puts what comes out into the form of MCP.
+func (e *Edge) serve(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return nil, core.Errorf(core.CodeInternal, "core/mcp: a tool was called outside of a request")
+	}
+	t := e.tools[req.Params.Name]
+	if len(c.args) == 0 || bytes.Equal(c.args, core.Null) {
+		c.args = json.RawMessage("{}")
+	}
+	if faults := e.o.Validate(t.Input, c.args); len(faults) > 0 {
+		return nil, c.invalid(&badArguments{tool: t.Name, faults: faults})
+	}
+	var err error
+	if c.backend, c.by, err = e.backend(ctx); err != nil {
+		return failed(err)
+	}
+	value, err := t.run(ctx, e, c)
+	var bad *badArguments
+	switch {
+	case errors.As(err, &bad):
+		return nil, c.invalid(bad)
+	case err != nil:
+		return failed(err)
+	}
+	return shown(value)
+}
+
+// failed is the result of a call that failed.
+func failed(err error) (*mcp.CallToolResult, error) {
+	ce := core.AsError(err)
+	if ce.Code == core.CodeInternal && errors.Is(err, context.Canceled) {
+		ce = core.Errorf(core.CodeCancelled, "the call has stopped waiting; a run that it started goes on, workflow_status finds it: %w", err)
+	}
+	r := api.Result{
+		Status: api.StatusError, WorkflowID: ce.RunID, Error: ce.Message, ErrorCode: ce.Code, Location: ce.Location,
+		Failures: ce.Failures, Faults: ce.Faults, Next: ce.Next, Decided: ce.Decided, Stack: ce.Stack,
+	}
+	if ce.Code == core.CodeAwaitingHuman {
+		// The run is well, and the agent has done nothing wrong: it must tell a person.
+		r.Status = api.StatusAwaitingHuman
+	}
+	return shown(r)
+}
+
+// shown is a value as text and as structure, the same in both. A result whose
+// status is error is marked as failed.
+func shown(value any) (*mcp.CallToolResult, error) {
+	raw, err := encoded(value)
+	if err != nil {
+		return nil, err
+	}
+	r, isResult := value.(api.Result)
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.NewTextContent(string(raw))},
+		StructuredContent: json.RawMessage(raw),
+		IsError:           isResult && r.Status == api.StatusError,
+	}, nil
+}
+
+// encoded is a value as JSON that is easy to read for who is not a browser.
+func encoded(value any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return nil, core.Errorf(core.CodeInternal, "cannot encode a result: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}

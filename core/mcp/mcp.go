@@ -1,0 +1,155 @@
+// Package mcp offers pml's tools to MCP clients: execute, continue, abort,
+// replan, approval_response, workflow_status and discover, over streamable HTTP
+// and stdio.
+//
+// mcp-go speaks the protocol (revisions, handshake, lists); the transports are
+// this package's own, because an answer must never be overtaken by its progress,
+// a call that waits must not keep others from being answered, and a session
+// belongs to who opened it.
+//
+// A call waits while its run computes, never for a person unless it says how
+// long (options.wait). One that is cancelled, or whose client is gone, stops
+// waiting; its run goes on and is found by its id.
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// Options are what an Edge works with. Backend, Scope, Validate and Clock are
+// needed.
+type Options struct {
+	// Backend gives what a scope may use.
+	Backend func(scope api.Scope) (Backend, error)
+	// Scope says for whom a call is made; ok is false where nobody is known, and
+	// then the call is refused. The edge itself sets that the way in was MCP and
+	// that a caller without an owner sees the runs of its workspace only.
+	Scope func(ctx context.Context) (scope api.Scope, ok bool)
+	// Validate says all that is wrong with arguments by a JSON schema.
+	Validate func(schema, args json.RawMessage) []core.Fault
+	// Rank names the tools that fit an intent, best first, at most limit.
+	// Without it plain words are compared.
+	Rank  func(intent string, tools []core.Tool, limit int) []api.SuggestedTool
+	Clock core.Clock
+	Log   *slog.Logger // nil: none
+	// Random is where ids of sessions come from; nil: the system's.
+	Random  io.Reader
+	Version string
+
+	// Limits; zero stands for the default.
+	MaxMessage  int64         // bytes of one message: 8 MiB
+	MaxCalls    int           // of a session at the same time: 1000
+	OwnerCalls  int           // of an API key at the same time, over all its sessions: 100
+	MaxSessions int           // over HTTP, of all callers: 10,000
+	SessionIdle time.Duration // until a session over HTTP is forgotten: 8 h
+	Beat        time.Duration // between signs of life of a call that runs: 15 s
+	Grace       time.Duration // for calls to end once stdin has: 2 s
+}
+
+// Edge answers MCP clients. It is made once and serves any number of them.
+type Edge struct {
+	o        Options
+	protocol *server.MCPServer
+	tools    map[string]tool
+	list     []tool
+
+	mu       sync.Mutex
+	sessions map[string]*session
+	calls    map[string]int // by owner
+}
+
+// New makes an Edge.
+func New(o Options) (*Edge, error) {
+	if o.Backend == nil || o.Scope == nil || o.Validate == nil || o.Clock == nil {
+		return nil, core.Errorf(core.CodeInternal, "core/mcp: Backend, Scope, Validate and Clock are needed")
+	}
+	defaults(&o)
+	list, err := published()
+	if err != nil {
+		return nil, err
+	}
+	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, calls: map[string]int{}}
+	e.protocol = server.NewMCPServer("pml", o.Version,
+		server.WithTitle("PML"), server.WithInstructions(instructions),
+		server.WithCacheHints(0, mcp.CacheScopePrivate), // runs and tools are the caller's own
+		server.WithToolCapabilities(false), server.WithToolFilter(inOrder(list)),
+		server.WithResourceCapabilities(false, false), server.WithPromptCapabilities(false),
+		server.WithCompletions(), server.WithPromptCompletionProvider(completer{e}), server.WithResourceCompletionProvider(completer{e}))
+	for _, t := range list {
+		t.run = handlers[t.Name]
+		if t.run == nil {
+			return nil, core.Errorf(core.CodeInternal, "core/mcp: no handler for %s", t.Name)
+		}
+		e.tools[t.Name] = t
+		e.protocol.AddTool(t.definition(), e.serve)
+	}
+	e.offerResources()
+	e.offerPrompts()
+	return e, nil
+}
+
+// instructions are what a client may show its model about pml as a whole.
+const instructions = "pml runs code and workflows over MCP tools so that they survive crashes and wait for people. " +
+	"Use discover to find tools, execute to run, continue after a pause. A workflow_id stays valid across restarts."
+
+func defaults(o *Options) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Version == "" {
+		o.Version = "0"
+	}
+	o.MaxMessage = or(o.MaxMessage, 8<<20)
+	o.MaxCalls = or(o.MaxCalls, 1000)
+	o.OwnerCalls = or(o.OwnerCalls, 100)
+	o.MaxSessions = or(o.MaxSessions, 10_000)
+	o.SessionIdle = or(o.SessionIdle, 8*time.Hour)
+	o.Beat = or(o.Beat, 15*time.Second)
+	o.Grace = or(o.Grace, 2*time.Second)
+}
+
+func or[T int | int64 | time.Duration](v, otherwise T) T {
+	if v <= 0 {
+		return otherwise
+	}
+	return v
+}
+
+// backend gives what a caller may use, and who it is.
+func (e *Edge) backend(ctx context.Context) (Backend, core.Actor, error) {
+	scope, ok := e.scope(ctx)
+	if !ok {
+		return nil, core.Actor{}, core.Errorf(core.CodePermissionDenied, "nobody is known to be calling")
+	}
+	b, err := e.o.Backend(scope)
+	return b, scope.By, err
+}
+
+// scope is for whom a call is made, as an MCP caller.
+func (e *Edge) scope(ctx context.Context) (api.Scope, bool) {
+	s, ok := e.o.Scope(ctx)
+	if !ok {
+		return api.Scope{}, false
+	}
+	s.By.Via = core.ViaMCP
+	if s.By.Who == "" {
+		s.By.Who = "agent"
+	}
+	s.Confined = s.Confined || s.Owner == ""
+	return s, true
+}

@@ -1,0 +1,283 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// task is a task of a DAG with both spellings of its dependencies.
+type task struct {
+	core.TaskSpec
+	Alias []string `json:"dependsOn"`
+}
+
+func specs(tasks []task) []core.TaskSpec {
+	out := make([]core.TaskSpec, len(tasks))
+	for i, t := range tasks {
+		out[i] = t.TaskSpec
+		out[i].DependsOn = append(out[i].DependsOn, t.Alias...)
+	}
+	return out
+}
+
+// executeArgs are the arguments of execute. What tells absent from empty is a
+// pointer.
+type executeArgs struct {
+	Intent   string  `json:"intent"`
+	Code     *string `json:"code"`
+	Workflow *struct {
+		Tasks []task `json:"tasks"`
+	} `json:"workflow"`
+	Input   json.RawMessage `json:"input"`
+	Options struct {
+		api.ExecuteOptions
+		Wait *int64 `json:"wait"`
+	} `json:"options"`
+	Accept   *api.Acceptance       `json:"accept_suggestion"`
+	Continue *api.ContinueWorkflow `json:"continue_workflow"`
+}
+
+// decode reads arguments that the schema has let through.
+func decode(c *call, into any) error {
+	if err := json.Unmarshal(c.args, into); err != nil {
+		return core.Errorf(core.CodeInvalidArguments, "the arguments cannot be read: %w", err)
+	}
+	return nil
+}
+
+// patience is how long a call waits. Without a wish of the caller it waits
+// for computing, never for a person; with one it waits for whatever takes time,
+// no longer than that.
+type patience struct {
+	limit time.Duration
+	hold  bool
+}
+
+// maxMS is the longest time that arguments may ask for, a year in ms. Anything
+// much longer would not fit into a time.Duration.
+const maxMS = 365 * 24 * 60 * 60 * 1000
+
+func patienceOf(ms *int64) patience {
+	if ms == nil {
+		return patience{limit: -1}
+	}
+	return patience{limit: time.Duration(*ms) * time.Millisecond, hold: *ms > 0}
+}
+
+// execute runs code or a DAG, or asks for suggestions. What decides comes
+// first: continue_workflow, accept_suggestion, workflow, code, intent.
+func execute(ctx context.Context, e *Edge, c *call) (any, error) {
+	var in executeArgs
+	if err := decode(c, &in); err != nil {
+		return nil, err
+	}
+	if in.Options.Timeout > maxMS {
+		return nil, refuse("execute", "/options/timeout", "it must be at most "+strconv.Itoa(maxMS)+", a year")
+	}
+	p := patienceOf(in.Options.Wait)
+	if in.Continue != nil {
+		return e.decideFirst(ctx, c, *in.Continue, p)
+	}
+	req := api.ExecuteRequest{
+		Intent: in.Intent, By: c.by, Wait: p.limit, HoldApprovals: p.hold, IdempotencyKey: in.Options.IdempotencyKey,
+		RunOptions: core.RunOptions{
+			TimeoutMS: in.Options.Timeout, PerLayer: in.Options.PerLayer, HIL: in.Options.HIL, Input: in.Input,
+		},
+	}
+	switch {
+	case in.Accept != nil:
+		req.Accept = in.Accept
+	case in.Workflow != nil && in.Code != nil:
+		return nil, refuse("execute", "/workflow", "give workflow or code, not both")
+	case in.Workflow != nil:
+		req.Tasks = specs(in.Workflow.Tasks)
+	case in.Code != nil:
+		if strings.TrimSpace(*in.Code) == "" {
+			return nil, core.Errorf(core.CodeEmptyCode, "the code is empty; give code that calls tools and returns a value")
+		}
+		req.Code = *in.Code
+	case strings.TrimSpace(in.Intent) == "":
+		return nil, refuse("execute", "", "give one of intent, code, workflow, accept_suggestion, continue_workflow")
+	}
+	started := make(chan core.ID, 1)
+	req.Started = func(id core.ID) {
+		select {
+		case started <- id:
+		default:
+		}
+	}
+	defer e.follow(ctx, c, started)()
+	r, err := c.backend.Execute(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return e.settle(ctx, c, r, p, api.StatusSuccess)
+}
+
+// rejected is the reason of an abort by a denied approval when none was given.
+const rejected = "User rejected approval"
+
+// decideFirst is execute's older spelling of a decision: a no aborts the run.
+func (e *Edge) decideFirst(ctx context.Context, c *call, in api.ContinueWorkflow, p patience) (any, error) {
+	approved := in.Approved != nil && *in.Approved
+	d := &api.Decision{Approve: approved, Abort: !approved, Reason: in.Reason}
+	if !approved && d.Reason == "" {
+		d.Reason = rejected
+	}
+	return e.move(ctx, c, string(in.WorkflowID), string(in.CheckpointID), d, "", p)
+}
+
+// goOn is the tool continue.
+func goOn(ctx context.Context, e *Edge, c *call) (any, error) {
+	var in struct {
+		ID     string `json:"workflow_id"`
+		Reason string `json:"reason"`
+	}
+	if err := decode(c, &in); err != nil {
+		return nil, err
+	}
+	return e.move(ctx, c, in.ID, "", nil, in.Reason, patienceOf(nil))
+}
+
+// answer is the tool approval_response: it decides one approval, and a no
+// leaves the run alive.
+func answer(ctx context.Context, e *Edge, c *call) (any, error) {
+	var in struct {
+		ID         string `json:"workflow_id"`
+		Checkpoint string `json:"checkpoint_id"`
+		Approved   bool   `json:"approved"`
+		Feedback   string `json:"feedback"`
+	}
+	if err := decode(c, &in); err != nil {
+		return nil, err
+	}
+	d := &api.Decision{Approve: in.Approved, Reason: in.Feedback}
+	return e.move(ctx, c, in.ID, in.Checkpoint, d, "", patienceOf(nil))
+}
+
+// move continues a run, deciding first when there is a decision.
+func (e *Edge) move(ctx context.Context, c *call, text, checkpoint string, d *api.Decision, reason string, p patience) (any, error) {
+	id, named, err := c.backend.Resolve(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil {
+		d.Checkpoint = named
+	}
+	if d != nil && checkpoint != "" {
+		of, approval, err := c.backend.Resolve(ctx, checkpoint)
+		if err != nil {
+			return nil, err
+		}
+		if approval == "" || of != id {
+			return nil, core.Errorf(core.CodeNotFound, "the run %s has no approval %s", id.Short(), core.Visible(checkpoint, 64, false)).WithRun(id)
+		}
+		d.Checkpoint = approval
+	}
+	started := make(chan core.ID, 1)
+	started <- id
+	defer e.follow(ctx, c, started)()
+	r, err := c.backend.Continue(ctx, api.ContinueRequest{
+		ID: id, Decision: d, Reason: reason, By: c.by, Wait: p.limit, HoldApprovals: p.hold,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.settle(ctx, c, r, p, api.StatusComplete)
+}
+
+// lookWait bounds the second look at a run that was waited for in vain.
+const lookWait = time.Second
+
+// settle is the result as the caller gets it. When the caller's time is over
+// while people have not decided, it is told what waits rather than that the run
+// runs. done is the word for success.
+func (e *Edge) settle(ctx context.Context, c *call, r api.Result, p patience, done api.Status) (api.Result, error) {
+	if r.Status != api.StatusRunning || !p.hold || r.WorkflowID == "" {
+		return r, nil
+	}
+	w, err := c.backend.Workflow(ctx, r.WorkflowID)
+	if err != nil || w.State != core.RunWaiting {
+		return r, nil //nolint:nilerr // the first answer is still true
+	}
+	again, err := c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: c.by, Wait: lookWait})
+	if err != nil {
+		return r, nil //nolint:nilerr // the first answer is still true
+	}
+	if again.Status == api.StatusComplete {
+		again.Status = done
+	}
+	return again, nil
+}
+
+func abort(ctx context.Context, _ *Edge, c *call) (any, error) {
+	var in struct {
+		ID     string `json:"workflow_id"`
+		Reason string `json:"reason"`
+	}
+	if err := decode(c, &in); err != nil {
+		return nil, err
+	}
+	id, _, err := c.backend.Resolve(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return c.backend.Abort(ctx, id, c.by, in.Reason)
+}
+
+func replan(ctx context.Context, _ *Edge, c *call) (any, error) {
+	var in struct {
+		ID          string          `json:"workflow_id"`
+		Tasks       []task          `json:"new_tasks"`
+		Requirement string          `json:"new_requirement"`
+		Available   json.RawMessage `json:"available_context"`
+		Reason      string          `json:"reason"`
+	}
+	if err := decode(c, &in); err != nil {
+		return nil, err
+	}
+	if (len(in.Tasks) > 0) == (in.Requirement != "") {
+		return nil, refuse("replan", "", "give new_tasks or new_requirement, one of the two")
+	}
+	id, _, err := c.backend.Resolve(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if in.Requirement != "" {
+		return c.backend.ReplanFor(ctx, id, in.Requirement, in.Available, c.by, in.Reason)
+	}
+	return c.backend.Replan(ctx, id, specs(in.Tasks), c.by, in.Reason)
+}
+
+// listed is how many runs a list has unless more are wanted.
+const listed = 20
+
+func status(ctx context.Context, _ *Edge, c *call) (any, error) {
+	var in struct {
+		ID     string          `json:"workflow_id"`
+		Status []core.RunState `json:"status"`
+		Limit  int             `json:"limit"`
+		Cursor string          `json:"cursor"`
+	}
+	if err := decode(c, &in); err != nil {
+		return nil, err
+	}
+	if in.ID == "" {
+		page, err := c.backend.Workflows(ctx, in.Status, or(in.Limit, listed), in.Cursor)
+		if err == nil && page.Items == nil {
+			page.Items = []core.Run{}
+		}
+		return page, err
+	}
+	id, _, err := c.backend.Resolve(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return c.backend.Workflow(ctx, id)
+}

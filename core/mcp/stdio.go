@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// ServeStdio answers one client whose messages come by lines, until in ends or
+// the context does. It writes nothing but JSON-RPC. Every call has its own
+// goroutine, so that calls which wait keep none from being answered. When in
+// has ended, calls have Options.Grace to end before their contexts do; runs go
+// on or are taken up by others.
+func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	scope, ok := e.scope(ctx)
+	if !ok {
+		return core.Errorf(core.CodePermissionDenied, "nobody is known to be calling")
+	}
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	w := &lineWriter{w: out}
+	p := &pipe{edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w}
+	read := make(chan error, 1)
+	go func() { read <- p.read(calls, in) }()
+	var err error
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+	}
+	p.finish(e.o.Grace, cancel)
+	if err != nil {
+		return core.Errorf(core.CodeInternal, "the client's messages cannot be read: %w", err)
+	}
+	return nil
+}
+
+// pipe is one client over stdio.
+type pipe struct {
+	edge    *Edge
+	session *session
+	out     *lineWriter
+
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// read handles messages until there are no more.
+func (p *pipe) read(ctx context.Context, in io.Reader) error {
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := readLine(r, p.edge.o.MaxMessage)
+		switch {
+		case errors.Is(err, errLong):
+			_ = p.out.write(refused(nil, mcp.INVALID_REQUEST, "the message is too long"))
+		case len(bytes.TrimSpace(line)) > 0:
+			p.handle(ctx, line)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errLong) {
+			return err
+		}
+	}
+}
+
+// handle answers a message: at once if that takes no time, so that answers to
+// pipelined messages keep their order, else behind the reader.
+func (p *pipe) handle(ctx context.Context, line []byte) {
+	m, bad := parse(line)
+	if bad != nil {
+		_ = p.out.write(bad)
+		return
+	}
+	if !m.slow() {
+		p.answer(ctx, m)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.wg.Go(func() { p.answer(ctx, m) })
+}
+
+func (p *pipe) answer(ctx context.Context, m message) {
+	if answer := p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write}); answer != nil {
+		_ = orRefused(p.out.write, answer, m.ID)
+	}
+}
+
+// finish lets calls end for a while, then cancels them and waits for that.
+func (p *pipe) finish(grace time.Duration, cancel context.CancelFunc) {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		p.wg.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	cancel()
+	<-ended
+}
+
+// lineWriter writes messages as lines, one at a time.
+type lineWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lineWriter) write(message any) error {
+	raw, err := json.Marshal(message)
+	if err != nil {
+		return unencoded(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err = l.w.Write(append(raw, '\n'))
+	return err
+}
+
+var errLong = errors.New("the line is too long")
+
+// readLine reads to the end of a line; of one over the limit the rest is
+// skipped and errLong returned. The line may come with io.EOF.
+func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if int64(len(line)+len(part)) > limit {
+			long, line = true, nil
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case long && err == nil:
+			return nil, errLong
+		}
+		return line, err
+	}
+}
+
+// Fixed is a Scope for Options where every call is made for the same scope, as
+// over stdio.
+func Fixed(scope api.Scope) func(context.Context) (api.Scope, bool) {
+	return func(context.Context) (api.Scope, bool) { return scope, true }
+}

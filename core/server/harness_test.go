@@ -1,0 +1,465 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/server"
+)
+
+// backend is a server half without engine or store: it keeps runs and events in
+// memory, and remembers what it was asked.
+type backend struct {
+	mu      sync.Mutex
+	runs    []core.Run
+	events  []core.Event
+	changed chan struct{}
+	asked   []any
+	fail    error
+	wait    chan struct{} // Execute waits for it when it is set
+	begun   func()        // called when Execute begins to, when it is set
+	answer  api.Result
+	pages   int // of stored events that were read without following
+}
+
+func newBackend() *backend {
+	return &backend{changed: make(chan struct{}), answer: api.Result{Status: api.StatusSuccess, WorkflowID: id(1)}}
+}
+
+func id(n int) core.ID { return core.ID(fmt.Sprintf("%08x-0000-4000-8000-%012x", n, n)) }
+
+// emit commits an event.
+func (b *backend) emit(e core.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.Seq = int64(len(b.events)) + 1
+	if e.Type == "" {
+		e.Type = core.EventTaskLog
+	}
+	b.events = append(b.events, e)
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func (b *backend) half(scope api.Scope) (server.Backend, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, scope)
+	return &scoped{b, scope}, nil
+}
+
+// last returns the newest of what the backend was asked that is a T.
+func last[T any](b *backend) (out T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, v := range b.asked {
+		if t, ok := v.(T); ok {
+			out = t
+		}
+	}
+	return out
+}
+
+type scoped struct {
+	*backend
+	scope api.Scope
+}
+
+func (s *scoped) ask(v any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, v)
+	return s.fail
+}
+
+func (s *scoped) sees(owner string) bool { return s.scope.Owner == "" || s.scope.Owner == owner }
+
+func (s *scoped) Execute(ctx context.Context, req api.ExecuteRequest) (api.Result, error) {
+	if s.wait != nil {
+		s.mu.Lock()
+		begun := s.begun
+		s.mu.Unlock()
+		if begun != nil {
+			begun()
+		}
+		select {
+		case <-s.wait:
+		case <-ctx.Done():
+			return api.Result{}, ctx.Err()
+		}
+	}
+	return s.answer, s.ask(req)
+}
+
+func (s *scoped) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
+	return s.answer, s.ask(req)
+}
+
+func (s *scoped) Retry(_ context.Context, id core.ID, by core.Actor, wait time.Duration) (api.Result, error) {
+	return s.answer, s.ask([]any{"retry", id, by, wait})
+}
+
+func (s *scoped) Abort(_ context.Context, id core.ID, by core.Actor, reason string) (api.Result, error) {
+	return s.answer, s.ask([]any{"abort", id, by, reason})
+}
+
+func (s *scoped) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, by core.Actor, reason string) (api.Result, error) {
+	return s.answer, s.ask([]any{"replan", id, tasks, by, reason})
+}
+
+func (s *scoped) ReplanFor(_ context.Context, id core.ID, requirement string, available json.RawMessage, by core.Actor, reason string) (api.Result, error) {
+	return s.answer, s.ask([]any{"replanFor", id, requirement, string(available), by, reason})
+}
+
+func (s *scoped) Trace(_ context.Context, _ core.ID, t api.Trace) error { return s.ask(t) }
+
+func (s *scoped) Workflows(_ context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error) {
+	if err := s.ask(states); err != nil {
+		return api.Page[core.Run]{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page := api.Page[core.Run]{}
+	for _, run := range s.runs {
+		if string(run.ID) <= cursor || !s.sees(run.Owner) || len(states) > 0 && !slices.Contains(states, run.State) {
+			continue
+		}
+		if len(page.Items) == limit {
+			page.Next = string(page.Items[limit-1].ID)
+			break
+		}
+		page.Items = append(page.Items, run)
+	}
+	return page, nil
+}
+
+func (s *scoped) find(id core.ID) (core.Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, run := range s.runs {
+		if run.ID == id && s.sees(run.Owner) {
+			return run, nil
+		}
+	}
+	return core.Run{}, core.Errorf(core.CodeNotFound, "there is no run or approval %q", id)
+}
+
+func (s *scoped) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
+	run, err := s.find(id)
+	layer := core.Layer{Tasks: []core.Task{{ID: "t1", Tool: "a:b", State: core.TaskSuccess, Output: json.RawMessage(`{"n":1}`)}}}
+	return core.Workflow{Run: run, Layers: []core.Layer{layer}, Approvals: []core.Approval{sampleApproval(id)}}, err
+}
+
+func sampleApproval(run core.ID) core.Approval {
+	return core.Approval{
+		ID: "ffff" + run[4:], RunID: run, Type: core.ApproveTool, Risk: core.RiskLow, Context: json.RawMessage(`{}`),
+		Digest: "sha256:0", State: core.ApprovalOpen, CreatedAt: start, ExpiresAt: &start,
+	}
+}
+
+func (s *scoped) Program(_ context.Context, id core.ID) (core.Program, error) {
+	_, err := s.find(id)
+	return core.Program{Kind: core.KindDAG, Version: 1, Tasks: []core.TaskSpec{{ID: "t1", Tool: "a:b", Arguments: json.RawMessage(`{}`)}}}, err
+}
+
+func (s *scoped) Checkpoints(_ context.Context, run core.ID) ([]core.Checkpoint, error) {
+	return []core.Checkpoint{{ID: id(77), RunID: run, CreatedAt: start}}, nil
+}
+
+func (s *scoped) Records(_ context.Context, _ core.ID, after int64) ([]core.Record, error) {
+	var out []core.Record
+	for seq := after + 1; seq <= 5; seq++ {
+		out = append(out, core.Record{Seq: seq, Kind: core.RecordSettled, At: start})
+	}
+	return out, nil
+}
+
+func (s *scoped) RemoveWorkflows(_ context.Context, ids ...core.ID) error { return s.ask(ids) }
+
+func (s *scoped) Events(ctx context.Context, run core.ID, since int64, follow bool, f func(core.Event) error) error {
+	for {
+		s.mu.Lock()
+		list, changed := s.events[min(int(since), len(s.events)):], s.changed
+		if !follow {
+			s.pages++
+		}
+		s.mu.Unlock()
+		for _, e := range list {
+			since = e.Seq
+			if run != "" && e.RunID != run || !s.sees(e.Owner) {
+				continue
+			}
+			if err := f(e); err != nil {
+				return err
+			}
+		}
+		if len(list) > 0 && follow {
+			continue
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *scoped) Snapshot(context.Context) (api.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := api.Snapshot{Seq: int64(len(s.events)), ServerTime: start}
+	for _, run := range s.runs {
+		if s.sees(run.Owner) {
+			snap.Workflows = append(snap.Workflows, run)
+		}
+	}
+	return snap, s.fail
+}
+
+func (s *scoped) Resolve(_ context.Context, text string) (run, approval core.ID, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, run := range s.runs {
+		if !s.sees(run.Owner) || len(text) < 4 {
+			continue
+		}
+		if strings.HasPrefix(string(run.ID), text) {
+			return run.ID, "", nil
+		}
+		if ap := sampleApproval(run.ID).ID; strings.HasPrefix(string(ap), text) {
+			return run.ID, ap, nil
+		}
+	}
+	return "", "", core.Errorf(core.CodeNotFound, "there is no run or approval %q", text)
+}
+
+func (s *scoped) Approvals(_ context.Context, all bool) ([]core.Approval, error) {
+	if err := s.ask(all); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []core.Approval
+	for _, run := range s.runs {
+		if s.sees(run.Owner) {
+			out = append(out, sampleApproval(run.ID))
+		}
+	}
+	return out, nil
+}
+
+func (s *scoped) Approval(_ context.Context, id core.ID) (core.Approval, error) {
+	ap := sampleApproval(id)
+	ap.ID = id
+	return ap, nil
+}
+
+func (s *scoped) Extend(_ context.Context, id core.ID, by time.Duration) (core.Approval, error) {
+	return sampleApproval(id), s.ask([]any{"extend", id, by})
+}
+
+func (s *scoped) Renew(_ context.Context, id core.ID, by core.Actor) (core.Approval, error) {
+	return sampleApproval(id), s.ask([]any{"renew", id, by})
+}
+
+func (s *scoped) Tools(context.Context) ([]core.Tool, []core.Fault, error) {
+	return []core.Tool{{Server: "a", Name: "b", InputSchema: json.RawMessage(`{"type":"object"}`)}}, []core.Fault{{Message: "c is not there"}}, nil
+}
+
+func (s *scoped) CallTool(context.Context, string, json.RawMessage, core.Actor, time.Duration) (api.Result, error) {
+	return s.answer, nil
+}
+
+func (s *scoped) Plan(_ context.Context, req api.ExecuteRequest) (core.Plan, error) {
+	return core.Plan{Kind: core.KindCode, Calls: []core.PlanCall{}, Edges: []core.PlanEdge{}, Layers: [][]string{}, Tools: []string{}}, s.ask(req)
+}
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// clock is a clock that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// edge is a server on a unix socket and on TCP, with a client for each.
+type edge struct {
+	*server.Server
+	b      *backend
+	clock  *clock
+	keys   *server.Keys
+	logs   *bytes.Buffer
+	socket *http.Client
+	tcp    string // http://127.0.0.1:port
+	token  map[string]string
+	dir    string
+	sock   string
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// newEdge starts a server with two runs, of ana and of ben, and their keys.
+func newEdge(t testing.TB, change func(*server.Options)) *edge {
+	t.Helper()
+	e := &edge{b: newBackend(), clock: &clock{now: start}, logs: &bytes.Buffer{}, token: map[string]string{}, ended: make(chan error, 2)}
+	e.b.runs = []core.Run{
+		{ID: id(0x11110001), Owner: "ana", State: core.RunWaiting, CreatedAt: start, UpdatedAt: start, Side: core.SideServer},
+		{ID: id(0x22220002), Owner: "ben", State: core.RunComplete, CreatedAt: start, UpdatedAt: start, Side: core.SideServer, Result: json.RawMessage(`42`)},
+	}
+	dir := shortDir(t)
+	e.dir, e.sock = dir, filepath.Join(dir, "pml.sock")
+	e.keys = server.NewKeys(filepath.Join(dir, "keys"), e.clock)
+	for _, name := range []string{"ana", "ben"} {
+		token, err := e.keys.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.token[name] = token
+	}
+	o := server.Options{
+		Half: e.b.half, Clock: e.clock, Keys: e.keys, User: "me", Version: "1.2.3",
+		Logger: slog.New(slog.NewTextHandler(&locked{w: e.logs}, nil)),
+	}
+	if change != nil {
+		change(&o)
+	}
+	e.Server = server.New(o)
+	unix, err := server.ListenUnix(filepath.Join(dir, "pml.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := server.ListenTCP("127.0.0.1:0", e.keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.tcp = "http://" + tcp.Addr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	for _, ln := range []net.Listener{unix, tcp} {
+		go func() { e.ended <- e.Serve(ctx, ln) }()
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", unix.Addr().String())
+	}}
+	e.socket = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		stop()
+		transport.CloseIdleConnections()
+		http.DefaultClient.CloseIdleConnections()
+		for range 2 {
+			<-e.ended
+		}
+		e.Close()
+	})
+	return e
+}
+
+func (e *edge) keysDir() string { return filepath.Join(e.dir, "keys") }
+
+// shortDir is a folder whose path leaves room for a socket's name.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+type locked struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// reply is an answer that was read.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r reply) problem(t testing.TB) api.Problem {
+	t.Helper()
+	var p api.Problem
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.header.Get("Content-Type") != "application/problem+json" {
+		t.Fatalf("no problem: %d %s %s", r.status, r.header.Get("Content-Type"), r.body)
+	}
+	return p
+}
+
+// do sends a request on the socket; headers come in pairs.
+func (e *edge) do(t testing.TB, method, path, body string, headers ...string) reply {
+	t.Helper()
+	return send(t, e.socket, method, "http://pml"+path, body, headers...)
+}
+
+// as sends a request over TCP with somebody's key.
+func (e *edge) as(t testing.TB, who, method, path, body string, headers ...string) reply {
+	t.Helper()
+	return send(t, http.DefaultClient, method, e.tcp+path, body, append(headers, "Authorization", "Bearer "+e.token[who])...)
+}
+
+func send(t testing.TB, c *http.Client, method, url, body string, headers ...string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+			continue
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{res.StatusCode, res.Header, string(data)}
+}

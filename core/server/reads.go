@@ -1,0 +1,197 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/danielgtaylor/huma/v2"
+)
+
+type listInput struct {
+	Status []string `query:"status" doc:"States of runs, with commas between"`
+	Limit  int      `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor string   `query:"cursor" maxLength:"64" doc:"What the page before said in next"`
+
+	states []core.RunState
+}
+
+// Resolve reads the states, which may also stand in several parameters.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	url := ctx.URL()
+	var faults []error
+	for _, word := range words(url.Query()["status"]) {
+		state := core.RunState(word)
+		if !slices.Contains(core.RunStates, state) {
+			faults = append(faults, queryFault("status", "there is no state %q%s", core.Visible(word, 40, false), suggest(word, core.RunStates)))
+			continue
+		}
+		in.states = append(in.states, state)
+	}
+	return faults
+}
+
+// words splits values of a parameter at commas.
+func words(values []string) []string {
+	var out []string
+	for _, value := range values {
+		for word := range strings.SplitSeq(value, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}
+
+func suggest[T ~string](word string, all []T) string {
+	names := make([]string, len(all))
+	for i, name := range all {
+		names[i] = string(name)
+	}
+	if near := core.Suggest(word, names); near != "" {
+		return near
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+type journalInput struct {
+	RunPath
+	Since int64 `query:"since" minimum:"0" doc:"Records after this sequence number"`
+	Limit int   `query:"limit" minimum:"1" maximum:"5000" default:"1000"`
+}
+
+type checkpointInput struct {
+	RunPath
+	Checkpoint string `path:"cid" doc:"The id of a checkpoint, or the first 4 or more characters of it"`
+}
+
+func (s *Server) addReads() {
+	const one = prefix + "/workflows/{id}"
+	add(s, op("workflows", http.MethodGet, prefix+"/workflows", "Runs, newest first"), list)
+	add(s, op("workflow", http.MethodGet, one, "A run with its layers, tasks and approvals"), show)
+	add(s, op("remove", http.MethodDelete, one, "Remove a run that has ended"), remove)
+	add(s, op("dag", http.MethodGet, one+"/dag", "What a run executes, its newest version"), program)
+	add(s, op("checkpoints", http.MethodGet, one+"/checkpoints", "The newest checkpoints of a run"), checkpoints)
+	add(s, op("checkpoint", http.MethodGet, one+"/checkpoints/{cid}", "One checkpoint"), checkpoint)
+	add(s, op("journal", http.MethodGet, one+"/journal", "What a run has done, record by record"), journal)
+	add(s, op("result", http.MethodGet, one+"/result", "How a run ended"), result)
+	add(s, op("tools", http.MethodGet, prefix+"/tools", "The tools that there are"), tools)
+}
+
+func list(ctx context.Context, c call, in *listInput) (*page[core.Run], error) {
+	p, err := c.Workflows(ctx, in.states, in.Limit, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if p.Items == nil {
+		p.Items = []core.Run{}
+	}
+	return &page[core.Run]{p}, nil
+}
+
+type workflowOutput struct{ Body core.Workflow }
+
+func show(ctx context.Context, c call, in *RunPath) (*workflowOutput, error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wf, err := c.Workflow(ctx, id)
+	return &workflowOutput{wf}, err
+}
+
+func remove(ctx context.Context, c call, in *RunPath) (*nothing, error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &nothing{}, c.RemoveWorkflows(ctx, id)
+}
+
+type programOutput struct{ Body core.Program }
+
+func program(ctx context.Context, c call, in *RunPath) (*programOutput, error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Program(ctx, id)
+	return &programOutput{p}, err
+}
+
+func checkpoints(ctx context.Context, c call, in *RunPath) (*page[core.Checkpoint], error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.Checkpoints(ctx, id)
+	return pageOf(list, ""), err
+}
+
+type checkpointOutput struct{ Body core.Checkpoint }
+
+func checkpoint(ctx context.Context, c call, in *checkpointInput) (*checkpointOutput, error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.Checkpoints(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var found []core.Checkpoint
+	for _, cp := range list {
+		if string(cp.ID) == in.Checkpoint || len(in.Checkpoint) >= 4 && strings.HasPrefix(string(cp.ID), in.Checkpoint) {
+			found = append(found, cp)
+		}
+	}
+	if len(found) != 1 {
+		return nil, core.Errorf(core.CodeNotFound, "%d checkpoints of the run %s are %q; the newest 5 are kept", len(found), id.Short(), core.Visible(in.Checkpoint, 40, false)).WithRun(id)
+	}
+	return &checkpointOutput{found[0]}, nil
+}
+
+func journal(ctx context.Context, c call, in *journalInput) (*page[core.Record], error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	records, err := c.Records(ctx, id, in.Since)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(records) > in.Limit {
+		records = records[:in.Limit]
+		next = number(records[in.Limit-1].Seq)
+	}
+	return pageOf(records, next), nil
+}
+
+type resultOutput struct{ Body api.RunResult }
+
+func result(ctx context.Context, c call, in *RunPath) (*resultOutput, error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	wf, err := c.Workflow(ctx, id)
+	return &resultOutput{api.RunResult{WorkflowID: wf.ID, State: wf.State, Result: wf.Result, Error: wf.Error}}, err
+}
+
+type toolsOutput struct{ Body api.ToolList }
+
+func tools(ctx context.Context, c call, _ *nothing) (*toolsOutput, error) {
+	list, problems, err := c.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if list == nil {
+		list = []core.Tool{}
+	}
+	return &toolsOutput{api.ToolList{Items: list, Problems: problems}}, nil
+}
