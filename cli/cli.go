@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Deps is all that the command line needs from the process it runs in.
+// Nothing in this package looks past it.
+type Deps struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// StdinTTY, StdoutTTY and StderrTTY say which of them are terminals.
+	StdinTTY, StdoutTTY, StderrTTY bool
+	// Width is the terminal's width in columns, 0 when it is not known.
+	Width func() int
+	// Environ looks a variable of the process environment up.
+	Environ func(name string) (string, bool)
+	Clock   core.Clock
+	Version Version
+	// User is who decides, as the audit log names them.
+	User string
+	// ReadSecret writes a prompt to the terminal and reads a line from it without
+	// echo. It returns when the context ends, too, and leaves the terminal as it
+	// found it. Nil where there is no terminal: then no PIN can be given.
+	ReadSecret func(ctx context.Context, prompt string) (string, error)
+	// OpenURL opens an http or https URL in the person's browser: with the
+	// command of BROWSER, else the system's own. Nil where that cannot be done.
+	OpenURL func(ctx context.Context, url string) error
+	// Open opens the backend. It is called at most once, and only by commands
+	// that need it: after the arguments were found to be right.
+	Open func(ctx context.Context, o OpenOptions) (Backend, error)
+	// Serve runs a server until the context ends. Nil where there is none.
+	Serve func(ctx context.Context, o ServeOptions) error
+	// LocalServer gives the server that the options mean: this machine's own, or
+	// the one they name. It opens nothing. Nil where there is none.
+	LocalServer func(o OpenOptions) (LocalServer, error)
+}
+
+// OpenOptions are the choices of a command that the backend must know.
+type OpenOptions struct {
+	// Home, Server and Workspace are set by flags only; empty leaves the choice
+	// to the environment and the files.
+	Home, Server, Workspace string
+	// Log is the level of PML_LOG, empty for the default.
+	Log string
+	// NoStart starts no server, whatever is asked for.
+	NoStart bool
+	// Warn is told what a person should know about an answer that has a gap. It
+	// may be called from any goroutine.
+	Warn func(text string)
+	// Progress gets the events of the runs that this process runs, live and
+	// from any goroutine. It must not be called after Close returned.
+	Progress func(core.Event)
+}
+
+// Version says which build this is.
+type Version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"`
+	Go      string `json:"go,omitempty"`
+}
+
+// Signal is the cause with which the process cancels the context of Main when
+// a signal asks it to stop. Code is the exit code: 130 for SIGINT, 143 for
+// SIGTERM. A run that was under way is not aborted.
+type Signal struct{ Code int }
+
+// Error says that a signal came.
+func (s Signal) Error() string { return fmt.Sprintf("stopped by a signal (exit %d)", s.Code) }
+
+// Main runs the command line and returns the exit code. args leaves the
+// program's name out. It never ends the process.
+func Main(ctx context.Context, args []string, deps Deps) int {
+	return newApp(deps).main(ctx, args)
+}

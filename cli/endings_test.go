@@ -1,0 +1,181 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// A run that was made and failed ends with 1, whatever its error says; 2, 3 and
+// 13 are for errors before which nothing was run.
+func TestFailedRun_IsOne(t *testing.T) {
+	t.Parallel()
+	for _, code := range []core.Code{core.CodeInvalidArguments, core.CodeNoSuchTool, core.CodeDAGInvalid} {
+		failed := core.Workflow{Run: core.Run{ID: runA, State: core.RunFailed, Error: core.Errorf(code, "it broke")}}
+		file := write(t, "s.ts", "x")
+		for _, args := range [][]string{{"execute", file}, {"continue", "7f3a91"}, {"tools", "call", "a:b"}, {"wf", "watch", "7f3a91"}, {"wf", "result", "7f3a91"}} {
+			r := api.Result{Status: api.StatusError, WorkflowID: runA, Error: "it broke", ErrorCode: code}
+			(&shell{fake: &fake{results: []api.Result{r}, workflow: failed}}).run(args...).want(t, 1).has(t, "err", "it broke")
+		}
+		none := core.Errorf(code, "nothing was run")
+		if s := (&shell{fake: &fake{errs: []error{none}}}).run("execute", file); s.code < 2 {
+			t.Errorf("%s before a run: exit %d", code, s.code)
+		}
+	}
+	(&shell{fake: &fake{errs: []error{core.Errorf(core.CodeNotFound, "no such approval").WithRun(runA)}}}).run("continue", "7f3a91", "--approve").want(t, 3)
+}
+
+func TestWatch_LastEvent(t *testing.T) {
+	t.Parallel()
+	asked := core.Event{Seq: 2, At: at, Type: core.EventApprovalRequested, RunID: runA}
+	ended := []core.Event{{Seq: 3, At: at, Type: core.EventTaskComplete, RunID: runA}, {Seq: 4, At: at, Type: core.EventWorkflowComplete, RunID: runA}}
+	for name, looks := range map[string][]look{
+		"Paused":  {{state: core.RunRunning, then: []core.Event{asked}}, {state: core.RunComplete, then: ended}},
+		"AtOnce":  {{state: core.RunComplete, then: ended}},
+		"NoEvent": {{state: core.RunRunning}, {state: core.RunComplete, then: ended}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{events: []core.Event{{Seq: 1, At: at, Type: core.EventWorkflowStart, RunID: runA}}, look: looks}
+			s := (&shell{fake: f}).run("wf", "watch", "7f3a91", "--json").want(t, 0)
+			lines := strings.Split(strings.TrimSpace(s.out), "\n")
+			var e core.Event
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &e); err != nil || e.Type != core.EventWorkflowComplete {
+				t.Errorf("%v: the last line is %s", err, lines[len(lines)-1])
+			}
+			if n := strings.Count(s.out, `"workflow_start"`); n != 1 {
+				t.Errorf("%d times the first event", n)
+			}
+		})
+	}
+}
+
+func TestWatch_Interrupted(t *testing.T) {
+	t.Parallel()
+	for name, looks := range map[string][]look{
+		"Before":    {{state: core.RunInterrupted}},
+		"Meanwhile": {{state: core.RunRunning}, {state: core.RunInterrupted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{look: looks, workflow: core.Workflow{Run: core.Run{ID: runA}}}
+			(&shell{fake: f}).run("wf", "watch", "7f3a91").want(t, 1).has(t, "err", "interrupted", "next: pml continue 7f3a91c2\n")
+		})
+	}
+}
+
+// An empty value is an unset variable of a shell, not the flag left out.
+func TestFlags_EmptyValue(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"continue", "7f3a91", "--approve", "--expect-digest", ""},
+		{"continue", "7f3a91", "--approve", "--checkpoint="},
+		{"continue", "7f3a91", "--approve", "--all-of-type="},
+		{"continue", "7f3a91", "--answer", ""},
+		{"execute", "--code", "x", "--idempotency-key", ""},
+		{"servers", "update", "files", "--yes", "--expect-digest", ""},
+		{"events", "--workflow", ""},
+	} {
+		s := (&shell{}).run(args...).want(t, 2).has(t, "err", "is empty")
+		if s.opened != 0 {
+			t.Errorf("%q opened the backend", args)
+		}
+	}
+}
+
+func TestReplan_AsksAgain(t *testing.T) {
+	t.Parallel()
+	s := (&shell{stdin: `{"tasks":[{"id":"n","tool":"a:b"}]}`}).run("replan", "@latest", "--tasks", "-").want(t, 0).has(t, "err", "next: pml continue 7f3a91c2\n")
+	if strings.Contains(s.err, "--approve") {
+		t.Errorf("approves what nobody was asked yet: %s", s.err)
+	}
+}
+
+func TestHelp_Command(t *testing.T) {
+	t.Parallel()
+	(&shell{}).run("help").want(t, 0).has(t, "out", "Run and decide:")
+	(&shell{}).run("help", "servers", "add").want(t, 0).has(t, "out", "pml servers add")
+	(&shell{}).run("help", "exectue").want(t, 2).has(t, "err", `unknown command "exectue"`, "did you mean execute")
+	(&shell{}).run("help", "wf", "lst").want(t, 2).has(t, "err", "did you mean list, ls", "next: pml workflows --help")
+}
+
+// A run whose only question has expired must be asked again, and says so.
+func TestExpired_Question(t *testing.T) {
+	t.Parallel()
+	before := at.Add(-time.Minute)
+	p := permission(core.RiskLow)
+	p.ExpiresAt = &before
+	f := &fake{pending: []core.Approval{p}, workflow: core.Workflow{
+		Run: core.Run{ID: runA, State: core.RunWaiting, CreatedAt: at}, Approvals: []core.Approval{p},
+	}}
+	(&shell{fake: f}).run("wf", "show", "7f3a91").want(t, 0).has(t, "out", "expired without a decision: 52e3f18c tool_permission fs:write", "next: pml continue 7f3a91c2")
+	(&shell{fake: f}).run("approvals", "show", "7f3a91").want(t, 0).has(t, "out", string(appB), "expired")
+	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 0)
+	other := p
+	other.ID = appA
+	f.pending = append(f.pending, other)
+	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 2).has(t, "err", "has let expire 2 approvals", "52e3f18c, 41d2e07b")
+	f.pending[1].RenewedBy = "x"
+	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 0)
+	f.pending[0].RenewedBy = "x"
+	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 12).has(t, "err", "waits for no approval")
+}
+
+// Zeros of a run that has ended are part of its result.
+func TestResult_Zeros(t *testing.T) {
+	t.Parallel()
+	done := api.Result{Status: api.StatusSuccess, WorkflowID: runA, Totals: &api.Totals{}, DAG: &api.DAGSummary{Tools: []string{}}}
+	(&shell{fake: &fake{results: []api.Result{done}}}).run("execute", "--code", "x", "--json").want(t, 0).
+		has(t, "out", `"replayed_calls": 0`, `"successful_tasks": 0`, `"failed_tasks": 0`, `"tools": []`)
+	s := (&shell{fake: &fake{results: []api.Result{waiting(dependency())}}}).run("execute", "--code", "x", "--json").want(t, 8)
+	if strings.Contains(s.out, "successful_tasks") {
+		t.Errorf("totals of a run that has not ended: %s", s.out)
+	}
+}
+
+// What purging a server does to pml.lock can end the workspace's trust.
+func TestServersRm_PurgeAsksForTrust(t *testing.T) {
+	t.Parallel()
+	gone := func(t api.TrustState) *fake { return &fake{world: world{gone: true}, trust: t} }
+	(&shell{fake: gone(api.TrustState{})}).run("servers", "rm", "files", "--purge", "--yes").want(t, 0).has(t, "err", "next: pml trust\n")
+	for _, state := range []api.TrustState{{Trusted: true}, {Empty: true}} {
+		if s := (&shell{fake: gone(state)}).run("servers", "rm", "files", "--purge", "--yes").want(t, 0); strings.Contains(s.err, "pml trust") {
+			t.Errorf("%+v: %s", state, s.err)
+		}
+	}
+}
+
+func TestInit_OffersImport(t *testing.T) {
+	t.Parallel()
+	s := (&shell{fake: changing()}).run("init").want(t, 0).has(t, "out", "wrote /w/.pml.json").has(t, "err", "next: pml servers import\n")
+	if s.fake.world.written != nil {
+		t.Error("written without being asked")
+	}
+	s = (&shell{fake: changing()}).run("init", "--json").want(t, 0)
+	if !json.Valid([]byte(s.out)) || s.err != "" || s.fake.world.written != nil {
+		t.Errorf("%s %s %+v", s.out, s.err, s.fake.world.written)
+	}
+	s = (&shell{tty: true, stdin: "y\nno\n", fake: changing()}).run("init").want(t, 0).has(t, "err", "from /u/.cursor/mcp.json", "take these servers over? ", "next: pml trust")
+	if diff := cmp.Diff([]writing{{Digest: hashA}}, s.fake.world.written); diff != "" {
+		t.Error(diff)
+	}
+	for _, typed := range []string{"n\n", ""} {
+		s = (&shell{tty: true, stdin: typed, fake: changing()}).run("init").want(t, 0).has(t, "err", "no server was taken over", "next: pml servers import")
+		if s.fake.world.written != nil {
+			t.Errorf("%q: written", typed)
+		}
+	}
+	nothing := &fake{}
+	(&shell{fake: nothing}).run("init").want(t, 0).has(t, "err", "next: pml trust --show")
+	s = (&shell{fake: &fake{failWith: errors.New("it exists")}}).run("init").want(t, 1)
+	if s.fake.world.imported != nil {
+		t.Error("looked at hosts although nothing was written")
+	}
+}

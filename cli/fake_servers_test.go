@@ -1,0 +1,178 @@
+package cli_test
+
+import (
+	"context"
+	"slices"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// world is what the fake knows of servers and files, and what it was asked.
+type world struct {
+	list     []api.ServerInfo
+	set      api.ChangeSet // what add, rm and a PIN would change
+	sources  []api.ImportSource
+	lock     api.LockReport
+	update   api.Update
+	removed  api.Removed
+	rule     api.Rule
+	url      string
+	pin      string // is needed when it is not empty
+	gone     bool   // no server has the name
+	writeErr error
+	startErr error // of a server that was updated
+
+	checked  []string
+	locked   []string
+	lockOnly bool
+	added    []api.ServerEntry
+	imported []api.ImportRequest
+	updates  []api.UpdateRequest
+	purged   []string
+	pins     [][2]string
+	written  []writing
+	rules    []core.ID
+}
+
+// writing is one call of Write.
+type writing struct {
+	Digest string
+	Keep   bool
+	Pin    string
+}
+
+func (f *fake) needPin(pin string) error {
+	if pin != f.world.pin {
+		return core.Errorf(core.CodeAuth, "that is not the PIN")
+	}
+	return nil
+}
+
+func (f *fake) Servers(context.Context) ([]api.ServerInfo, error) { return f.world.list, f.failWith }
+
+func (f *fake) CheckServers(_ context.Context, names ...string) ([]api.ServerInfo, error) {
+	f.world.checked = names
+	var out []api.ServerInfo
+	for _, s := range f.world.list {
+		if len(names) == 0 || slices.Contains(names, s.Name) {
+			out = append(out, s)
+		}
+	}
+	return out, f.failWith
+}
+
+func (f *fake) AddServer(_ context.Context, e api.ServerEntry) (api.ChangeSet, error) {
+	f.world.added = append(f.world.added, e)
+	return f.world.set, f.failWith
+}
+
+func (f *fake) RemoveServer(_ context.Context, name string) (api.ChangeSet, error) {
+	if f.world.gone {
+		return api.ChangeSet{}, core.Errorf(core.CodeNoSuchTool, "no server has the name %s", name).WithNext("pml", "servers", "ls")
+	}
+	return f.world.set, nil
+}
+
+func (f *fake) Purge(_ context.Context, name string) (api.Removed, error) {
+	f.world.purged = append(f.world.purged, name)
+	r := f.world.removed
+	r.Name = name
+	return r, nil
+}
+
+func (f *fake) ImportServers(_ context.Context, req api.ImportRequest) (api.Import, error) {
+	f.world.imported = append(f.world.imported, req)
+	return api.Import{Sources: f.world.sources, ChangeSet: f.world.set}, nil
+}
+
+func (f *fake) LockServers(_ context.Context, check bool, names ...string) (api.LockReport, error) {
+	f.world.locked, f.world.lockOnly = names, check
+	r := f.world.lock
+	r.Written = !check && len(r.Changed) > 0
+	return r, nil
+}
+
+// UpdateServer carries out what was shown, as the real one does.
+func (f *fake) UpdateServer(_ context.Context, req api.UpdateRequest, progress func(string)) (api.Update, error) {
+	f.world.updates = append(f.world.updates, req)
+	u := f.world.update
+	if req.Digest == "" {
+		return u, f.failWith
+	}
+	if err := f.needPin(req.Pin); err != nil {
+		return api.Update{}, err
+	}
+	if req.Digest != u.Digest {
+		return api.Update{}, core.Errorf(core.CodeDigestMismatch, "another update")
+	}
+	progress("npm ci\x1b[2J")
+	u.Installed = true
+	return u, f.world.startErr
+}
+
+func (f *fake) ConnectServer(ctx context.Context, _ string, show func(string)) error {
+	show(f.world.url)
+	if f.block {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return f.failWith
+}
+
+func (f *fake) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
+	f.world.rules = append(f.world.rules, id)
+	return f.world.rule, f.failWith
+}
+
+func (f *fake) PinChange(_ context.Context, old, pin string) (api.ChangeSet, error) {
+	f.world.pins = append(f.world.pins, [2]string{old, pin})
+	return f.world.set, f.needPin(old)
+}
+
+func (f *fake) Write(_ context.Context, set api.ChangeSet, keep bool, pin string) (bool, error) {
+	f.world.written = append(f.world.written, writing{set.Changes[0].Digest, keep, pin})
+	if keep {
+		if err := f.needPin(pin); err != nil {
+			return false, err
+		}
+	}
+	return keep, f.world.writeErr
+}
+
+func (f *fake) NeedsPin(context.Context) (bool, error) { return f.world.pin != "", nil }
+
+// change is one of the workspace's file.
+func change() api.ChangeSet {
+	return api.ChangeSet{
+		Changes: []api.Change{{
+			File: "/w/.pml.json", Digest: hashA, Notes: []string{"the value of KEY goes to .env"},
+			Diff: "   \"mcpServers\": {\n+    \"files\": {\"command\": \"npx\", \"args\": [\"-y\", \"x\x1b[2J\"]}\n   }\n",
+		}},
+		Notes: []string{"nothing is started"},
+	}
+}
+
+// servers are one of each state.
+func servers() []api.ServerInfo {
+	return []api.ServerInfo{
+		{
+			Name: "files", State: api.ServerReady, Origin: "workspace", Kind: "npm", Package: "@scope/server", Range: "^2026", Version: "2026.8.31",
+			Command: []string{"npx", "-y", "@scope/server@^2026", "a b"}, Digest: hashA, Installed: true, Tools: 14, File: "/w/.pml.json",
+		},
+		{
+			Name: "web", State: api.ServerNeeds, Origin: "home", Kind: "http", URL: "https://mcp.example.com/a/very/long/path/that/is/shown/whole",
+			Needs: []api.ServerNeed{{
+				Type: core.ApproveOAuth, Description: "web asks you to sign in",
+				Context: map[string]any{"tool": "web", "auth_url": "https://id.example.com/authorize?x=1"}, Digest: hashA,
+			}},
+		},
+		{Name: "git", State: api.ServerNotTrusted, Origin: "workspace", Kind: "uvx", Warning: "the version is looked up anew each time"},
+		{
+			Name: "bad", State: api.ServerFailed, Origin: "workspace", Kind: "other", Error: "it ended at once\x1b[31m", Code: core.CodeServerUnreachable,
+			Next:    []string{"pml", "servers", "check", "bad"},
+			Health:  &api.ServerHealth{State: "failing", Failures: 3, LastError: "exit status 1", Stderr: "boom\x07\nTraceback\n"},
+			Changed: []api.ToolChange{{Tool: "bad:write", Kind: "changed", Diff: []string{"- readOnlyHint: true", "+ readOnlyHint: false"}, OldHash: "sha256:aa", NewHash: "sha256:bb"}},
+		},
+	}
+}

@@ -1,0 +1,347 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// at is the time of every fake clock.
+var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+type clock struct{}
+
+func (clock) Now() time.Time { return at }
+
+const (
+	runA  core.ID = "7f3a91c2-0000-4000-8000-000000000001"
+	runB  core.ID = "7f3a80aa-0000-4000-8000-000000000002"
+	appA  core.ID = "41d2e07b-0000-4000-8000-00000000000a"
+	appB  core.ID = "52e3f18c-0000-4000-8000-00000000000b"
+	hashA         = "sha256:9f04e77b00112233445566778899aabbccddeeff00112233445566778899aabb"
+)
+
+// fake is a backend in memory. A script of results answers Execute, then each
+// Continue; it records what it was asked.
+type fake struct {
+	mu       sync.Mutex
+	results  []api.Result
+	errs     []error
+	executed []api.ExecuteRequest
+	went     []api.ContinueRequest
+	events   []core.Event
+	progress func(core.Event)
+	block    bool // Execute waits for the context to end
+	failWith error
+	trusted  string
+	trust    api.TrustState
+	runs     []core.Run
+	workflow core.Workflow
+	pending  []core.Approval
+	tools    []core.Tool
+	audit    []core.AuditRow
+	checks   []api.Check
+	closed   int
+	world    world
+	trustPin string
+	since    api.Since
+	gap      func()   // warns of something, once
+	required string   // what ReplanFor was asked for
+	warnings []string // of lists
+	// look, when set, is what Workflow answers, one after the other; the last stays.
+	look []look
+}
+
+// look is a run at one moment, and what has happened since the look before.
+type look struct {
+	state core.RunState
+	then  []core.Event
+}
+
+// warn says once that something is missing.
+func (f *fake) warn() {
+	f.mu.Lock()
+	gap := f.gap
+	f.gap = nil
+	f.mu.Unlock()
+	if gap != nil {
+		gap()
+	}
+}
+
+func (f *fake) next() (api.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.errs) > 0 {
+		err := f.errs[0]
+		f.errs = f.errs[1:]
+		if err != nil {
+			return api.Result{}, err
+		}
+	}
+	if len(f.results) == 0 {
+		return api.Result{Status: api.StatusComplete, WorkflowID: runA, Result: json.RawMessage(`"done"`)}, nil
+	}
+	r := f.results[0]
+	f.results = f.results[1:]
+	return r, nil
+}
+
+func (f *fake) Resolve(_ context.Context, text string) (core.ID, core.ID, error) {
+	var found []core.ID
+	for _, id := range []core.ID{runA, runB} {
+		if text == string(id) || len(text) >= 4 && strings.HasPrefix(string(id), text) {
+			found = append(found, id)
+		}
+	}
+	switch {
+	case text == "@latest" || len(found) == 1 && found[0] == runA:
+		return runA, "", nil
+	case len(found) == 1:
+		return found[0], "", nil
+	case len(found) > 1:
+		return "", "", core.Errorf(core.CodeNotFound, "%s is the beginning of 2 ids", text)
+	}
+	for _, id := range []core.ID{appA, appB} {
+		if len(text) >= 4 && strings.HasPrefix(string(id), text) {
+			return runA, id, nil
+		}
+	}
+	return "", "", core.Errorf(core.CodeNotFound, "no workflow has the id %s", text)
+}
+
+func (f *fake) Execute(ctx context.Context, req api.ExecuteRequest) (api.Result, error) {
+	f.warn()
+	f.executed = append(f.executed, req)
+	for _, e := range f.events {
+		f.progress(e)
+	}
+	if f.block {
+		<-ctx.Done()
+		return api.Result{}, context.Cause(ctx)
+	}
+	return f.next()
+}
+
+func (f *fake) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
+	f.went = append(f.went, req)
+	return f.next()
+}
+
+func (f *fake) Retry(context.Context, core.ID, core.Actor, time.Duration) (api.Result, error) {
+	return f.next()
+}
+
+func (f *fake) Abort(_ context.Context, id core.ID, _ core.Actor, reason string) (api.Result, error) {
+	return api.Result{Status: api.StatusAborted, WorkflowID: id, Reason: reason}, nil
+}
+
+func (f *fake) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, _ core.Actor, _ string) (api.Result, error) {
+	return api.Result{Status: api.StatusReplanned, WorkflowID: id, NewTasksCount: len(tasks), TotalTasks: len(tasks) + 2}, nil
+}
+
+func (f *fake) ReplanFor(_ context.Context, id core.ID, requirement string, _ json.RawMessage, _ core.Actor, _ string) (api.Result, error) {
+	f.required = requirement
+	return api.Result{Status: api.StatusReplanned, WorkflowID: id, NewTasksCount: 1, TotalTasks: 3}, nil
+}
+
+func (f *fake) Plan(_ context.Context, req api.ExecuteRequest) (core.Plan, error) {
+	if f.failWith != nil {
+		return core.Plan{}, f.failWith
+	}
+	return core.Plan{
+		Kind: core.KindCode,
+		Calls: []core.PlanCall{
+			{ID: "c1", Tool: "fs:read", At: core.Position{Line: 2, Column: 7}},
+			{ID: "c2", Tool: "fs:write", Layer: 1, Conditional: true, Gates: []core.PlanGate{{Type: core.ApproveTool, Message: "not in permissions.allow"}}},
+		},
+		Edges:   []core.PlanEdge{{From: "c1", To: "c2", Kind: core.EdgeData}},
+		Layers:  [][]string{{"c1"}, {"c2"}},
+		Tools:   []string{"fs:read", "fs:write"},
+		Unknown: []core.PlanNote{{Message: "how often the loop runs", At: core.Position{Line: 4, Column: 1}}},
+	}, nil
+}
+
+// ParseDAG is as strict as the tests need it: it names what is wrong by
+// pointer and leaves positions to the command line.
+func (f *fake) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, error) {
+	var doc struct {
+		Tasks []core.TaskSpec `json:"tasks"`
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, nil, core.Errorf(core.CodeDAGInvalid, "the DAG is not JSON: %w", err)
+	}
+	e := core.Errorf(core.CodeDAGInvalid, "the DAG has mistakes")
+	for i, t := range doc.Tasks {
+		for j, d := range t.DependsOn {
+			if !slices.ContainsFunc(doc.Tasks, func(o core.TaskSpec) bool { return o.ID == d }) {
+				e.Faults = append(e.Faults, core.Fault{Path: "/tasks/" + itoa(i) + "/depends_on/" + itoa(j), Message: "no task has the id " + d})
+			}
+		}
+		if t.Tool == "" {
+			e.Faults = append(e.Faults, core.Fault{Path: "/tasks/" + itoa(i) + "/tool", Message: "a tool is missing"})
+		}
+	}
+	if len(e.Faults) > 0 {
+		return nil, nil, e
+	}
+	return doc.Tasks, doc.Input, nil
+}
+
+func itoa(i int) string { raw, _ := json.Marshal(i); return string(raw) }
+
+func (f *fake) Workflows(_ context.Context, states []core.RunState, _ int, _ string) (api.Page[core.Run], error) {
+	f.warn()
+	page := api.Page[core.Run]{Warnings: f.warnings}
+	for _, r := range f.runs {
+		if len(states) == 0 || slices.Contains(states, r.State) {
+			page.Items = append(page.Items, r)
+		}
+	}
+	return page, nil
+}
+
+func (f *fake) Workflow(context.Context, core.ID) (core.Workflow, error) {
+	f.warn()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.workflow
+	if len(f.look) > 0 {
+		w.State = f.look[0].state
+		f.events = append(f.events, f.look[0].then...)
+		f.look[0].then = nil
+		if len(f.look) > 1 {
+			f.look = f.look[1:]
+		}
+	}
+	return w, nil
+}
+
+func (f *fake) RemoveWorkflows(context.Context, ...core.ID) error { return f.failWith }
+
+func (f *fake) Prune(_ context.Context, before time.Time) (int, error) {
+	f.warn()
+	return int(at.Sub(before).Hours()), nil
+}
+
+func (f *fake) Events(ctx context.Context, _ core.ID, since api.Since, follow bool, do func(core.Event) error) error {
+	f.warn()
+	f.mu.Lock()
+	f.since = since
+	events := slices.Clone(f.events)
+	f.mu.Unlock()
+	for _, e := range events {
+		if e.Seq > since.Of(e.Side) {
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+	}
+	if follow {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (f *fake) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	var out []core.AuditRow
+	for _, r := range f.audit {
+		if r.Seq > after && len(out) < limit {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (f *fake) VerifyAudit(context.Context) (api.AuditReport, error) {
+	return api.AuditReport{Rows: len(f.audit), OK: f.failWith == nil, Bad: 2, Reason: "the hash does not match"}, nil
+}
+
+func (f *fake) Approvals(context.Context, bool) ([]core.Approval, error) { return f.pending, nil }
+
+func (f *fake) Approval(_ context.Context, id core.ID) (core.Approval, error) {
+	f.warn()
+	for _, p := range f.pending {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	return core.Approval{}, core.Errorf(core.CodeNotFound, "no approval has the id %s", id)
+}
+
+func (f *fake) Extend(_ context.Context, id core.ID, by time.Duration) (core.Approval, error) {
+	t := at.Add(by)
+	return core.Approval{ID: id, ExpiresAt: &t, State: core.ApprovalOpen}, nil
+}
+
+func (f *fake) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval, error) {
+	return core.Approval{ID: appB, RunID: runA, State: core.ApprovalOpen, Type: core.ApproveTool}, nil
+}
+
+func (f *fake) Tools(context.Context) ([]core.Tool, []core.Fault, error) {
+	return f.tools, []core.Fault{{Message: "server web: not trusted"}}, nil
+}
+
+func (f *fake) CallTool(context.Context, string, json.RawMessage, core.Actor, time.Duration) (api.Result, error) {
+	return f.next()
+}
+
+func (f *fake) Trust(context.Context) (api.TrustState, error) { return f.trust, nil }
+
+func (f *fake) SetTrust(_ context.Context, digest, pin string) error {
+	f.trusted, f.trustPin = digest, pin
+	return nil
+}
+
+func (f *fake) Init(context.Context) (string, error) { return "/w/.pml.json", f.failWith }
+
+func (f *fake) Doctor(context.Context) ([]api.Check, error) { return f.checks, nil }
+
+func (f *fake) Config(context.Context) (json.RawMessage, error) {
+	return json.RawMessage(`{"version":1,"permissions":{"allow":["a:b"]},"n":12345678901234567890}`), nil
+}
+
+func (f *fake) Paths(context.Context) (api.Paths, error) {
+	return api.Paths{Home: "/h", HomeConfig: "/h/config.json", Workspace: "/w", Config: "/w/.pml.json", Lock: "/w/pml.lock"}, nil
+}
+
+func (f *fake) Close() error {
+	f.closed++
+	return nil
+}
+
+var _ cli.Backend = (*fake)(nil)
+
+// approvals for tests.
+func dependency() core.Approval {
+	t := at.Add(5 * time.Minute)
+	return core.Approval{
+		ID: appA, RunID: runA, Type: core.ApproveDependency, Tool: "filesystem:read_file", Risk: core.RiskMedium,
+		Description: "install @scope/server 2026.8.31",
+		Context: json.RawMessage(`{"tool":"filesystem:read_file","dependency":{"name":"@scope/server","version":"2026.8.31","integrity":"` + hashA +
+			`","size_bytes":2097152,"packages":97,"scripts":["postinstall: node x.js"]}}`),
+		Digest: hashA, State: core.ApprovalOpen, ExpiresAt: &t, CreatedAt: at,
+	}
+}
+
+func permission(risk core.Risk) core.Approval {
+	t := at.Add(59 * time.Second)
+	return core.Approval{
+		ID: appB, RunID: runA, Type: core.ApproveTool, Tool: "fs:write", Risk: risk,
+		Context: json.RawMessage("{\"tool\":\"fs:write\",\"arguments\":{\"path\":\"a\\u001b[31m\u202etxt\"}}"),
+		Digest:  hashA, State: core.ApprovalOpen, ExpiresAt: &t, CreatedAt: at,
+	}
+}
+
+func waiting(ps ...core.Approval) api.Result {
+	return api.Result{Status: api.StatusApprovalRequired, WorkflowID: runA, CheckpointID: ps[0].ID, Pending: ps}
+}

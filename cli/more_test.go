@@ -1,0 +1,283 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	state := api.TrustState{Workspace: "/w", Digest: hashA, Content: "servers:\n  x: npx \x1b[8mevil", Diff: "+ x: npx"}
+	s := (&shell{fake: &fake{trust: state}}).run("trust").want(t, 8).has(t, "err", "--yes", "next: pml trust --show")
+	if s.fake.trusted != "" {
+		t.Error("trusted without being asked")
+	}
+	s = (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", hashA, "+ x: npx", "it changed")
+	if s.fake.trusted != "" {
+		t.Error("--show trusted")
+	}
+	s = (&shell{fake: &fake{trust: state}}).run("trust", "--yes").want(t, 0)
+	if s.fake.trusted != hashA {
+		t.Errorf("trusted %q", s.fake.trusted)
+	}
+	state.Diff = ""
+	for typed, want := range map[string]string{"yes\n": hashA, "y\n": "", "\n": "", "": ""} {
+		s = (&shell{tty: true, stdin: typed, fake: &fake{trust: state}}).run("trust").has(t, "err", `npx \x1b[8mevil`)
+		if s.fake.trusted != want || (want == "") != (s.code == 8) {
+			t.Errorf("%q: trusted %q, exit %d", typed, s.fake.trusted, s.code)
+		}
+	}
+	state.Trusted = true
+	(&shell{fake: &fake{trust: state}}).run("trust").want(t, 0).has(t, "out", "trusted\n")
+}
+
+func TestWorkflows_Result(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		run  core.Run
+		code int
+		out  string
+	}{
+		{core.Run{State: core.RunComplete, Result: json.RawMessage(`"x"`)}, 0, "x\n"},
+		{core.Run{State: core.RunFailed, Error: core.Errorf(core.CodeDenied, "no")}, 9, ""},
+		{core.Run{State: core.RunAborted}, 10, ""},
+		{core.Run{State: core.RunExpired}, 11, ""},
+		{core.Run{State: core.RunWaiting}, 8, ""},
+		{core.Run{State: core.RunRunning}, 12, ""},
+		{core.Run{State: core.RunInterrupted}, 12, ""},
+	}
+	for _, tt := range tests {
+		tt.run.ID = runA
+		s := (&shell{fake: &fake{workflow: core.Workflow{Run: tt.run}}}).run("wf", "result", "@latest").want(t, tt.code)
+		if s.out != tt.out {
+			t.Errorf("%s: %q", tt.run.State, s.out)
+		}
+	}
+}
+
+func TestWorkflows_ShowWatchLogs(t *testing.T) {
+	t.Parallel()
+	events := []core.Event{
+		{Seq: 1, At: at, Type: core.EventWorkflowStart, RunID: runA},
+		{Seq: 2, At: at, Type: core.EventTaskLog, RunID: runA, Message: "hello\x1b[2J"},
+		{Seq: 3, At: at, Type: core.EventApprovalRequested, RunID: runA, Tool: "a:b"},
+	}
+	w := core.Workflow{
+		Run:       core.Run{ID: runA, State: core.RunWaiting, CreatedAt: at},
+		Layers:    []core.Layer{{Tasks: []core.Task{{ID: "c1", Tool: "a:b", State: core.TaskWaiting}}}},
+		Approvals: []core.Approval{dependency()},
+	}
+	f := &fake{events: events, workflow: w}
+	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "! waiting", "layer 1", "approval required: dependency", hashA)
+	(&shell{fake: f}).run("wf", "watch", "@latest").want(t, 8).has(t, "out", "workflow_start", "approval_requested")
+	s := (&shell{fake: f}).run("wf", "logs", "@latest").want(t, 0)
+	if diff := cmp.Diff("hello\\x1b[2J\n", s.out); diff != "" {
+		t.Error(diff)
+	}
+	s = (&shell{fake: f}).run("events", "--since", "1", "--type", "task_log", "--json").want(t, 0)
+	var e core.Event
+	if err := json.Unmarshal([]byte(s.out), &e); err != nil || e.Seq != 2 {
+		t.Errorf("%v: %s", err, s.out)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cli.Signal{Code: 130})
+	(&shell{fake: f, ctx: ctx}).run("events", "--follow").want(t, 130)
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	f := &fake{audit: []core.AuditRow{{Seq: 1, At: at, Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Hash: "h1"}, {Seq: 2, At: at, Hash: "h2"}}}
+	(&shell{fake: f}).run("audit", "ls", "--limit", "1").want(t, 0).has(t, "out", "ann/cli", "2026-03-01T12:00:00Z").has(t, "err", "--after 1")
+	s := (&shell{fake: f}).run("audit", "export").want(t, 0)
+	if strings.Count(s.out, "\n") != 2 || !strings.Contains(s.out, `"hash":"h2"`) {
+		t.Errorf("%s", s.out)
+	}
+	(&shell{fake: f}).run("audit", "verify").want(t, 0).has(t, "out", "ok: 2 lines")
+	f.failWith = errors.New("x")
+	(&shell{fake: f}).run("audit", "verify").want(t, 1).has(t, "out", "broken at line 2")
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	f := &fake{checks: []api.Check{{Name: "home", Status: "ok", Detail: "/h"}, {Name: "node", Status: "fail", Detail: "not found", Next: []string{"apt", "install", "nodejs"}}}}
+	(&shell{fake: f}).run("doctor").want(t, 1).has(t, "out", "fail  node  not found", "next: apt install nodejs")
+	f.checks = append(f.checks, f.checks[len(f.checks)-1])
+	if out := (&shell{fake: f}).run("doctor").want(t, 1).out; strings.Count(out, "next: apt install nodejs") != 1 {
+		t.Errorf("one command is said twice:\n%s", out)
+	}
+	(&shell{fake: f}).run("doctor", "--json").want(t, 1).has(t, "out", `"items"`)
+}
+
+func TestTools(t *testing.T) {
+	t.Parallel()
+	yes := true
+	f := &fake{tools: []core.Tool{
+		{Server: "fs", Name: "read_file", Description: "Reads a file.\nMore.", Annotations: core.Annotations{ReadOnly: &yes}, InputSchema: json.RawMessage(`{"type":"object"}`)},
+		{Server: "fs", Name: "write_file", Description: "Writes \x1b[1m"},
+	}}
+	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: server web: not trusted")
+	if diff := cmp.Diff("TOOL           EFFECT   DESCRIPTION\nfs:read_file   reads    Reads a file.\nfs:write_file  unknown  Writes \\x1b[1m\n", s.out); diff != "" {
+		t.Error(diff)
+	}
+	s = (&shell{fake: f}).run("tools", "search", "WRITE", "file").want(t, 0)
+	if strings.Count(s.out, "\n") != 2 {
+		t.Errorf("%s", s.out)
+	}
+	(&shell{fake: f}).run("tools", "show", "fs:read_file").want(t, 0).has(t, "out", "effect: reads", `"type": "object"`)
+	(&shell{fake: f}).run("tools", "show", "fs:raed_file").want(t, 3).has(t, "err", "did you mean fs:read_file")
+	(&shell{fake: &fake{results: []api.Result{waiting(permission(core.RiskLow))}}}).run("tools", "call", "fs:write", "--args", "{}").want(t, 8)
+}
+
+func TestRest(t *testing.T) {
+	t.Parallel()
+	(&shell{}).run("init").want(t, 0).has(t, "out", "wrote /w/.pml.json")
+	(&shell{}).run("abort", "@latest", "--reason", "x").want(t, 0).has(t, "out", "aborted 7f3a91c2")
+	(&shell{}).run("retry", "@latest").want(t, 0).has(t, "out", "done")
+	(&shell{stdin: `{"tasks":[{"id":"n","tool":"a:b"}]}`}).run("replan", "@latest", "--tasks", "-").want(t, 0).has(t, "err", "1 new task, 3 in all", "pml continue")
+	(&shell{stdin: "return 1"}).run("replan", "@latest", "--tasks", "-").want(t, 2).has(t, "err", "is code")
+	(&shell{}).run("wf", "prune", "--older-than", "2d").want(t, 0).has(t, "out", "removed 48")
+	(&shell{}).run("wf", "prune", "--older-than", "soon").want(t, 2)
+	(&shell{}).run("wf", "rm", "@latest", "7f3a91").want(t, 0).has(t, "out", "removed 7f3a91c2")
+	(&shell{fake: manyRuns()}).run("approvals", "show", "41d2").want(t, 0).has(t, "out", "postinstall", hashA)
+	(&shell{fake: manyRuns()}).run("approvals", "show", "7f3a91").want(t, 2).has(t, "err", "waits for 2 approvals")
+	(&shell{fake: manyRuns()}).run("approvals", "extend", "41d2", "--by", "30m").want(t, 0).has(t, "out", "expires in 30:00")
+	(&shell{fake: manyRuns()}).run("approvals", "renew", "41d2").want(t, 0).has(t, "out", string(appB))
+	(&shell{}).run("config", "path").want(t, 0).has(t, "out", "/w/pml.lock")
+	s := (&shell{}).run("config", "schema").want(t, 0)
+	if !json.Valid([]byte(s.out)) || s.opened > 0 {
+		t.Errorf("schema: opened %d", s.opened)
+	}
+	(&shell{}).run("--help").want(t, 0).has(t, "out", "Run and decide:", "Look:", "Set up:")
+}
+
+func TestOnApproval_WaitAfterRetry(t *testing.T) {
+	t.Parallel()
+	s := (&shell{fake: &fake{results: []api.Result{waiting(dependency())}}}).run("retry", "@latest", "--on-approval", "wait").want(t, 0)
+	if len(s.fake.went) != 1 || !s.fake.went[0].HoldApprovals || s.fake.went[0].Decision != nil {
+		t.Errorf("%+v", s.fake.went)
+	}
+}
+
+func TestLayerComplete(t *testing.T) {
+	t.Parallel()
+	i := 0
+	r := api.Result{
+		Status: api.StatusLayerComplete, WorkflowID: runA, CheckpointID: appA, LayerIndex: &i, TotalLayers: 3,
+		LayerResults: []api.LayerResult{{TaskID: "a", Tool: "x:y", Status: core.TaskSuccess, Output: json.RawMessage(`{"n":1}`)}},
+		NextLayer:    &api.LayerPreview{Index: 1, Tasks: []api.PreviewTask{{ID: "b", Tool: "x:z"}}},
+	}
+	(&shell{fake: &fake{results: []api.Result{r}}}).run("execute", "--code", "x", "--per-layer").want(t, 8).
+		has(t, "err", "layer 1 of 3 is complete", `{"n":1}`, "then b (x:z)", "next: pml continue 7f3a91c2")
+	s := (&shell{tty: true, stdin: "y\n", fake: &fake{results: []api.Result{r}}}).run("execute", "--code", "x", "--per-layer").want(t, 0)
+	if len(s.fake.went) != 1 || !s.fake.went[0].Decision.Approve {
+		t.Errorf("%+v", s.fake.went)
+	}
+}
+
+// In a terminal that never answers no command writes an escape byte: whatever
+// it is, the terminal would have to understand it.
+func TestTerminal_Silent(t *testing.T) {
+	t.Parallel()
+	master, slave, err := pty.Open()
+	if err != nil {
+		if os.Getenv("PML_TEST_REQUIRE") == "all" {
+			t.Fatal(err)
+		}
+		t.Skip("no pty: ", err)
+	}
+	defer master.Close()
+	got := make(chan string)
+	go func() {
+		raw, _ := io.ReadAll(master) // ends with an error once the other side is closed
+		got <- string(raw)
+	}()
+	f := manyRuns()
+	f.events = []core.Event{{Seq: 1, Type: core.EventTaskStart, RunID: runA, TaskID: "c1", Tool: "a:b"}}
+	for _, args := range [][]string{{"--version"}, {"--help"}, {"wf", "ls"}, {"wf", "ls", "--json"}, {"approvals", "ls"}, {"execute", "--code", "1"}, {"nope"}} {
+		cli.Main(context.Background(), args, cli.Deps{
+			Stdin: slave, Stdout: slave, Stderr: slave, StdinTTY: true, StdoutTTY: true, StderrTTY: true,
+			Width: func() int { return 40 }, Clock: clock{},
+			Open: func(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+				f.progress = o.Progress
+				return f, nil
+			},
+		})
+	}
+	slave.Close()
+	if text := <-got; strings.ContainsRune(text, 0x1b) || !strings.Contains(text, "WORKFLOW") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestYAML_ToJSON(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ in, want string }{
+		{"a: 1.10\nb: -0\nc: 1e400\nd: 123456789012345678901234567890", `{"a":1.10,"b":-0,"c":1e400,"d":123456789012345678901234567890}`},
+		{"a: 0x1f\nb: 0o17\nc: 1_000\nd: +5\ne: .5", `{"a":31,"b":15,"c":1000,"d":5,"e":0.5}`},
+		{"a: yes\nb: true\nc: ~\nd:\ne: '1'\nf: !!str 12", `{"a":"yes","b":true,"c":null,"d":null,"e":"1","f":"12"}`},
+		{"a: |\n  x\n  y\nb: >-\n  x\n  y", `{"a":"x\ny\n","b":"x y"}`},
+		{"- &x {k: [1]}\n- *x", `[{"k":[1]},{"k":[1]}]`},
+		{"1: a\ntrue: b\n~: c", `{"1":"a","true":"b","~":"c"}`},
+		{"2026-01-31: 2026-01-31", `{"2026-01-31":"2026-01-31"}`},
+		{"{a: [1, {b: c}]}", `{"a":[1,{"b":"c"}]}`},
+		{"---\na: 1\n...\n", `{"a":1}`},
+	}
+	for _, tt := range tests {
+		raw, _, err := cli.YAMLToJSON([]byte(tt.in))
+		if err != nil {
+			t.Errorf("%q: %v", tt.in, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, string(raw)); diff != "" {
+			t.Errorf("%q: %s", tt.in, diff)
+		}
+	}
+}
+
+func TestYAML_AliasBomb(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
+	for i := 1; i < 12; i++ {
+		p := itoa(i - 1)
+		b.WriteString("a" + itoa(i) + ": &a" + itoa(i) + " [" + strings.Repeat("*a"+p+",", 9) + "*a" + p + "]\n")
+	}
+	if _, _, err := cli.YAMLToJSON([]byte(b.String())); core.CodeOf(err) != core.CodeDAGInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzYAML: whatever is read gives valid JSON, or an error of ours.
+func FuzzYAML(f *testing.F) {
+	for _, s := range []string{"a: 1", "tasks:\n - id: a\n   arguments: {x: 0x1f}", "&a [*a]", "? a\n: b", "!!int 3", "- - - -", "{a: [", "a: |\n b", "<<: {}", "\"\\x41\": 1"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		raw, _, err := cli.YAMLToJSON(data)
+		if err != nil {
+			var e *core.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		if !json.Valid(raw) {
+			t.Fatalf("%q became %q", data, raw)
+		}
+		if _, err := cli.YAMLOf(raw); err != nil {
+			t.Fatalf("%q: %v", raw, err)
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"pml": func() { os.Exit(scripted()) }})
+}
+
+// scripted is the command line with a fake whose answers are in the file that
+// PML_FAKE names: the results of execute and of each continue, in order. What
+// it knows of servers is in the file that PML_FAKE_WORLD names.
+func scripted() int {
+	f := manyRuns()
+	if name := os.Getenv("PML_FAKE"); name != "" {
+		raw, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(raw, &f.results)
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	if name := os.Getenv("PML_FAKE_WORLD"); name != "" {
+		f.world = readWorld(name)
+	}
+	return cli.Main(context.Background(), os.Args[1:], cli.Deps{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.LookupEnv,
+		Clock: clock{}, User: "ann", Version: cli.Version{Version: "1.2.3"},
+		Open: func(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+			f.progress = o.Progress
+			if os.Getenv("PML_FAKE_DOWN") != "" {
+				return nil, core.Errorf(core.CodeServerUnreachable, "no server at %s", o.Server).WithNext("pml", "doctor")
+			}
+			return f, nil
+		},
+	})
+}
+
+func readWorld(name string) world {
+	var w struct {
+		Servers []api.ServerInfo `json:"servers"`
+		Changes []api.Change     `json:"changes"`
+		Lock    api.LockReport   `json:"lock"`
+		Update  api.Update       `json:"update"`
+		URL     string           `json:"url"`
+	}
+	raw, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(raw, &w)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return world{list: w.Servers, set: api.ChangeSet{Changes: w.Changes}, lock: w.Lock, update: w.Update, url: w.URL}
+}
+
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exit": exitCommand,
+		},
+	})
+}
+
+// exitCommand runs a command and wants its exit code: exit 8 pml execute a.ts.
+func exitCommand(ts *testscript.TestScript, _ bool, args []string) {
+	var want int
+	if err := json.Unmarshal([]byte(args[0]), &want); err != nil {
+		ts.Fatalf("exit wants a number: %v", err)
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		got = -1
+		if e, ok := err.(interface{ ExitCode() int }); ok {
+			got = e.ExitCode()
+		}
+	}
+	if got != want {
+		ts.Fatalf("exit %d, want %d (%v)", got, want, err)
+	}
+}
