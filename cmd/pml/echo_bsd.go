@@ -1,0 +1,11 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package main
+
+import "golang.org/x/sys/unix"
+
+// The requests that read and set the state of a terminal.
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
+)

@@ -1,0 +1,14 @@
+//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
+
+package main
+
+import "golang.org/x/term"
+
+// withoutEcho remembers the state of a terminal; reading a password changes it.
+func withoutEcho(fd int) (restore func() error, err error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return term.Restore(fd, before) }, nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/client"
+	"github.com/casys-ai/pml/core/daemon"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/local"
+	"github.com/casys-ai/pml/core/route"
+)
+
+// own is the client half, one level down: of methods that both have, those of
+// the two halves together count.
+type own struct{ *local.Client }
+
+// halves are the client half and a server as one.
+type halves struct {
+	own
+	*route.Backend
+	server *connector
+}
+
+// Close ends what the client half has started, and the connections.
+func (h *halves) Close() error { return errors.Join(h.own.Close(), h.server.Close()) }
+
+// connector knows the server: the one that is named, else this machine's own.
+// It connects when it is first asked.
+type connector struct {
+	named     string // its URL; empty: this machine's own
+	home      env.Home
+	workspace env.Workspace
+	environ   env.Environ
+	warn      func(string)
+	noStart   bool
+
+	mu     sync.Mutex
+	client *client.Client
+}
+
+// connect returns the server. This machine's own is started where start wants
+// it or its store exists: then somebody may look for what is in it. Otherwise
+// there is none, and nil is returned.
+func (c *connector) connect(ctx context.Context, start bool) (*client.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client != nil {
+		return c.client, nil
+	}
+	o := client.Options{Version: build().Version, Via: core.ViaCLI, Workspace: c.workspace.Dir, Clock: systemClock{}, Warn: c.warn}
+	if c.named != "" {
+		o.URL = c.named
+		o.APIKey, _ = c.environ("PML_API_KEY")
+	} else {
+		d, err := newDaemon(c.home, c.environ)
+		if err != nil {
+			return nil, err
+		}
+		s, err := d.Connect(ctx, func() bool { return !c.noStart && (start || c.kept()) })
+		if err != nil || s == nil {
+			return nil, err
+		}
+		if s.Warning != "" && c.warn != nil {
+			c.warn(s.Warning)
+		}
+		o.Socket, o.Checked, o.Redial = s.Socket, true, c.redial(d)
+	}
+	fresh, err := client.New(o)
+	if err != nil {
+		return nil, err
+	}
+	c.client = fresh
+	return fresh, nil
+}
+
+// redial finds this machine's server when it is not where it was, and starts
+// another one if that is wanted.
+func (c *connector) redial(d *daemon.Daemon) func(context.Context, bool) (string, error) {
+	return func(ctx context.Context, start bool) (string, error) {
+		s, err := d.Connect(ctx, func() bool { return start && !c.noStart })
+		if err != nil || s == nil {
+			return "", err
+		}
+		return s.Socket, nil
+	}
+}
+
+// kept reports whether an earlier server has kept anything.
+func (c *connector) kept() bool {
+	if url, _ := c.environ("PML_STORE"); url != "" {
+		return true
+	}
+	_, err := os.Stat(c.home.ServerDB())
+	return err == nil
+}
+
+// remote is connect for the router, which knows a nil interface only.
+func (c *connector) remote(ctx context.Context, start bool) (route.Remote, error) {
+	r, err := c.connect(ctx, start)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close ends the connections.
+func (c *connector) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == nil {
+		return nil
+	}
+	return c.client.Close()
+}
+
+// CallTool implements local.Remote: a call of a run here that the server makes.
+func (c *connector) CallTool(ctx context.Context, call engine.Call, key string) (json.RawMessage, error) {
+	r, err := c.connect(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return r.CallToolOnce(ctx, call.Tool, call.Args, key, call.RunID)
+}
+
+// Tools implements local.Remote.
+func (c *connector) Tools(ctx context.Context) ([]core.Tool, []core.Fault, error) {
+	r, err := c.connect(ctx, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Tools(ctx)
+}
+
+// settings is the configuration of a workspace as far as it is trusted.
+func settings(o cli.OpenOptions, home env.Home, ws env.Workspace, environ env.Environ) (*env.Config, error) {
+	all, err := env.Load(env.LoadOptions{Workspace: ws, Home: home, Environ: environ, Server: o.Server})
+	if err != nil {
+		return nil, err
+	}
+	trust, err := home.TrustOf(all)
+	if err != nil {
+		return nil, err
+	}
+	return all.Effective(trust.Trusted), nil
+}
+
+// namedServer is the URL of the server that a flag, the environment or the
+// configuration names, empty for none. A configuration that cannot be read
+// names none: whoever needs it says what is wrong with it.
+func namedServer(o cli.OpenOptions, home env.Home, ws env.Workspace, environ env.Environ) string {
+	if o.Server != "" {
+		return o.Server
+	}
+	if url, _ := environ("PML_SERVER"); url != "" {
+		return url
+	}
+	cfg, err := settings(o, home, ws, environ)
+	if err != nil {
+		return ""
+	}
+	return cfg.Server.URL
+}

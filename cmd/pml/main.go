@@ -1,0 +1,171 @@
+// Command pml runs workflows that agents write, journals them and stops them
+// for approvals.
+//
+// This is the only place that knows all packages: it wires them together and
+// turns signals and exit codes.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"os/user"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/term"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/analyze"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/sandbox"
+)
+
+// sandboxCommand is the hidden subcommand under which pml starts itself as a
+// sandbox child.
+const sandboxCommand = "__sandbox"
+
+// Set by the linker in releases.
+var version, commit, date string
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == sandboxCommand {
+		os.Exit(sandbox.ChildMain(os.Stdin, os.Stdout, analyze.Code))
+	}
+	collectLater()
+	os.Exit(run(os.Args[1:]))
+}
+
+// commandGC lets a command that ends soon allocate its first 16 MB without a
+// collection, which would cost a third of its start. A server sets it back.
+const commandGC = 400
+
+// collectLater sets commandGC, unless GOGC says what a person wants.
+func collectLater() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(commandGC)
+	}
+}
+
+// collectAsUsual is for a process that stays.
+func collectAsUsual() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(100)
+	}
+}
+
+func run(args []string) int {
+	ctx, stop := signals(context.Background())
+	defer stop()
+	return cli.Main(ctx, args, cli.Deps{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		StdinTTY: isTerminal(os.Stdin), StdoutTTY: isTerminal(os.Stdout), StderrTTY: isTerminal(os.Stderr),
+		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: build(), User: userName(), Open: open,
+		Serve: serve, LocalServer: openLocalServer,
+		ReadSecret: secretReader(os.Stdin, os.Stderr), OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
+	})
+}
+
+// signals returns a context that ends at the first SIGINT or SIGTERM; a second
+// one later ends the process at once, which is safe at any time.
+func signals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	go heed(ch, time.Now, cancel, os.Exit)
+	return ctx, func() {
+		signal.Stop(ch)
+		close(ch)
+		cancel(nil)
+	}
+}
+
+// sameSignal is how soon after the first signal another one says no more: who
+// stops a process and then its group, as timeout does, sends two at once.
+const sameSignal = 500 * time.Millisecond
+
+// heed cancels at the first signal, and exits at a later one.
+func heed(ch <-chan os.Signal, now func() time.Time, cancel context.CancelCauseFunc, exit func(int)) {
+	var first time.Time
+	for s := range ch {
+		code := 130
+		if s == syscall.SIGTERM {
+			code = 143
+		}
+		switch {
+		case first.IsZero():
+			first = now()
+			cancel(cli.Signal{Code: code})
+		case now().Sub(first) >= sameSignal:
+			exit(code)
+		}
+	}
+}
+
+type systemClock struct{}
+
+// Now implements core.Clock.
+func (systemClock) Now() time.Time { return time.Now() }
+
+func newID() core.ID { return core.ID(uuid.NewString()) }
+
+// newLogger logs to stderr at the level that PML_LOG names; without it only
+// errors.
+func newLogger(level string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(level, slog.LevelError)}))
+}
+
+// logLevel reads a level of PML_LOG; one that makes no sense is the default.
+func logLevel(text string, otherwise slog.Level) slog.Level {
+	l := otherwise
+	if text != "" && l.UnmarshalText([]byte(text)) != nil {
+		return otherwise
+	}
+	return l
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+func width() int {
+	w, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+// build tells which build this is: the linker's word, else the module's.
+func build() cli.Version {
+	v := cli.Version{Version: version, Commit: commit, Date: date, Go: runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if v.Version == "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && v.Commit == "":
+			v.Commit = s.Value
+		case s.Key == "vcs.time" && v.Date == "":
+			v.Date = s.Value
+		}
+	}
+	return v
+}
+
+// userName is who decides, for the audit log.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return fmt.Sprintf("uid %d", os.Getuid())
+	}
+	return u.Username
+}

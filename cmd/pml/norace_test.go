@@ -1,0 +1,6 @@
+//go:build !race
+
+package main
+
+// raceEnabled makes the largest tests smaller.
+const raceEnabled = false

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/local"
+	"github.com/casys-ai/pml/core/route"
+	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/store/bolt"
+)
+
+// open wires the two halves together. Nothing of them does anything before it
+// is used.
+func open(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+	environ := env.OS()
+	home, err := env.FindHome(o.Home, environ)
+	if err != nil {
+		return nil, err
+	}
+	ws, err := workspaceOf(o.Workspace, environ)
+	if err != nil {
+		return nil, err
+	}
+	c := &connector{named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ, warn: o.Warn, noStart: o.NoStart}
+	half, err := openHalf(o, c)
+	if err != nil {
+		return nil, err
+	}
+	router := route.New(route.Options{
+		Local: half, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress,
+		Routing: func() (route.Routing, error) {
+			cfg, err := settings(o, home, ws, environ)
+			if err != nil {
+				return route.Routing{}, err
+			}
+			return route.Routing{Client: cfg.Routing.Client, Server: cfg.Routing.Server, Default: cfg.Routing.Default}, nil
+		},
+	})
+	return &halves{own{half}, router, c}, nil
+}
+
+// openHalf opens the client half. Calls that it gives to a server go through c.
+func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
+	logger := newLogger(o.Log)
+	clock := systemClock{}
+	st, err := bolt.Open(bolt.Options{
+		Dir: c.home.PendingDir(), Clock: clock, NewID: newID, PID: os.Getpid(), Process: filepath.Base(os.Args[0]), Logger: logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	self, err := executable()
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	lo := local.Options{
+		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
+		// A command runs one program: no child is kept ready for a next one.
+		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: -1}),
+		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: build().Version,
+		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: core.ViaCLI},
+	}
+	if c.named != "" {
+		lo.Remote = c
+	}
+	return local.Open(lo), nil
+}
+
+// workspaceOf is the workspace of a folder, of the current one without.
+func workspaceOf(dir string, environ env.Environ) (env.Workspace, error) {
+	if dir == "" {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return env.Workspace{}, core.Errorf(core.CodeInvalidConfig, "cannot find the current folder: %w", err)
+		}
+	}
+	return env.FindWorkspace(dir, environ)
+}
+
+// executable is pml's own binary, which starts itself as a child.
+func executable() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", core.Errorf(core.CodeInternal, "cannot find pml's own binary: %w", err)
+	}
+	return self, nil
+}
+
+// publisher hands events on one at a time.
+func publisher(progress func(core.Event)) func([]core.Event) {
+	if progress == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(events []core.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range events {
+			progress(e)
+		}
+	}
+}

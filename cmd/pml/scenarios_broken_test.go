@@ -1,0 +1,99 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// soon is far less than any limit on a call or a start, and enough for a busy
+// machine: what takes as long has waited for something that could not come.
+const soon = 20 * time.Second
+
+// Scenario 22: a server that exits in the middle of a call is an error at once,
+// with what it wrote last; the next call of the same run finds it restarted.
+func TestScenario22_ExitsDuringCall(t *testing.T) {
+	t.Parallel()
+	m := bareMachine(t)
+	die := filepath.Join(m.Dir, "die")
+	c := allowRec()
+	c.Servers = map[string]map[string]any{"rec": m.rec(map[string]any{"args": []string{"--log", m.Log, "--die", die}})}
+	m.configure(c)
+	if err := os.WriteFile(die, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	r := m.execute(0, `let first;
+		try { await mcp.rec.inc({key: "k"}); first = "answered" } catch (e) { first = e.code }
+		return [first, (await mcp.rec.put({key: "k", value: 2})).value]`)
+	if took := time.Since(began); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	if diff := cmp.Diff(`["server_unreachable",2]`, canonical(t, r.Result)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := m.count("inc"); n != 1 {
+		t.Errorf("the call that was cut off was made %d times", n)
+	}
+	if pids := m.pids(); len(pids) != 2 {
+		t.Errorf("%d processes of the server, want 2", len(pids))
+	}
+}
+
+// Scenario 22: a server that takes its time to start and is called by many
+// calls at once is one process, and each call is answered.
+func TestScenario22_SlowStart(t *testing.T) {
+	t.Parallel()
+	m := bareMachine(t)
+	c := allowRec()
+	c.Servers = map[string]map[string]any{"rec": m.rec(map[string]any{"args": []string{"--log", m.Log, "--start-delay", "3s"}})}
+	m.configure(c)
+	r := m.execute(0, `return (await Promise.all(Array.from({length: 10}, (_, i) => mcp.rec.inc({key: "k" + i})))).map(x => x.count)`)
+	if diff := cmp.Diff(`[1,1,1,1,1,1,1,1,1,1]`, canonical(t, r.Result)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if pids := m.pids(); len(pids) != 1 {
+		t.Errorf("%d processes of the server, want 1", len(pids))
+	}
+}
+
+// Scenario 22: a server that ends before it answers says why on its stderr,
+// and that is what a person reads.
+func TestScenario22_ExitsAtStart(t *testing.T) {
+	t.Parallel()
+	m := bareMachine(t)
+	script := m.write("broken.sh", "#!/bin/sh\necho 'fatal: no database at /var/lib/x' >&2\nexit 7\n")
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.configure(config{Permissions: map[string]any{"allow": []string{"*"}}, Servers: map[string]map[string]any{"broken": {"command": "./broken.sh"}}})
+	began := time.Now()
+	o := m.pml("execute", "--json", "--code", `return await mcp.broken.anything({})`)
+	if took := time.Since(began); took > soon {
+		t.Errorf("it took %v", took)
+	}
+	f := o.want(5).fault()
+	if f.Code != core.CodeServerUnreachable || !strings.Contains(f.Message, "broken") || !strings.Contains(f.Message, "no database at /var/lib/x") {
+		t.Errorf("%+v", f)
+	}
+	// The others are not concerned.
+	m.execute(0, `return await mcp.workspace.stat({path: "."})`)
+}
+
+// pids are the processes of the recorder that were called.
+func (m *machine) pids() map[int]bool {
+	m.t.Helper()
+	out := map[int]bool{}
+	for _, e := range m.entries() {
+		out[e.PID] = true
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/daemon"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/local"
+	"github.com/casys-ai/pml/core/mcp"
+	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/server"
+	"github.com/casys-ai/pml/core/suggest"
+	"github.com/casys-ai/pml/core/upstream"
+	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/bolt"
+	"github.com/casys-ai/pml/store/postgres"
+)
+
+// requestGrace is how long requests may take to end when a server stops. With
+// the grace of runs it stays under the ten seconds that a stop may take.
+const requestGrace = time.Second
+
+// serve runs a server until the context ends or, in the background, until
+// nobody needs it. A starter is told when it is ready, or why it cannot be.
+func serve(ctx context.Context, o cli.ServeOptions) (err error) {
+	collectAsUsual()
+	var ready *daemon.Ready
+	if o.ReadyFD > 0 {
+		if ready, err = daemon.OpenReady(o.ReadyFD); err != nil {
+			return err
+		}
+		if o.Idle == 0 {
+			o.Idle = daemon.IdleTime
+		}
+	}
+	defer func() { ready.Tell(err) }()
+	ctx, stop := untilHangup(ctx)
+	defer stop()
+	s := &serving{o: o, ready: ready, environ: env.OS(), started: time.Now()}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// untilHangup is a context that ends when the terminal of a server goes away,
+// unless that is to be ignored, as under nohup.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
+// serving is a server: what it is made of, in the order in which it was made.
+type serving struct {
+	o       cli.ServeOptions
+	ready   *daemon.Ready
+	environ env.Environ
+	started time.Time
+
+	home      env.Home
+	log       *slog.Logger
+	claim     *daemon.Claim // nil for one beside another server of this home
+	observer  *observer
+	store     store.Store
+	counts    *counts
+	half      *local.Client
+	closeHalf func() error // with its store; the same answer each time
+	keys      *server.Keys
+	edge      *server.Server
+	listeners []net.Listener
+	closers   []io.Closer
+	record    daemon.Record
+}
+
+// open makes all parts and listens, but answers nobody yet.
+func (s *serving) open(ctx context.Context) error {
+	var err error
+	if s.o.Socket != "" {
+		if err := daemon.CheckSocket(s.o.Socket); err != nil {
+			return err
+		}
+	}
+	if s.home, err = env.FindHome(s.o.Home, s.environ); err != nil {
+		return err
+	}
+	if err := s.home.Ensure(); err != nil {
+		return err
+	}
+	var log io.Closer
+	s.log, log = serverLog(s.o, s.home)
+	s.closers = append(s.closers, log)
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	if err := s.openHalf(ctx); err != nil {
+		return err
+	}
+	if err := s.openEdge(); err != nil {
+		return err
+	}
+	return s.listen()
+}
+
+// take makes this process the server of its home. One on an address of its own
+// and with a database that others share may stand beside it.
+func (s *serving) take(ctx context.Context) error {
+	claim, err := daemon.NewClaim(ctx, s.home.Dir)
+	switch {
+	case err == nil:
+		s.claim = claim
+		s.closers = append(s.closers, claim)
+	case core.CodeOf(err) == core.CodeStoreBusy && s.o.Store != "" && (s.o.TCP != "" || s.o.Socket != ""):
+		s.log.Info("another server has the socket of this home; this one is at its own address only")
+	default:
+		return err
+	}
+	return nil
+}
+
+// openHalf opens the store and what runs workflows on it.
+func (s *serving) openHalf(ctx context.Context) error {
+	self, err := executable()
+	if err != nil {
+		return err
+	}
+	ws, err := s.workspace()
+	if err != nil {
+		return err
+	}
+	if s.observer, err = newObserver(ctx, s); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.observer)
+	kept, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	s.store = timed{kept, s.observer.metrics.ObserveStore}
+	s.counts = &counts{store: s.store}
+	s.half = local.Open(local.Options{
+		Side: core.SideServer, Home: s.home, Workspace: ws, Environ: s.environ, Names: env.OSNames(),
+		Store: s.store, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}}),
+		Clock: systemClock{}, NewID: newID, LookPath: exec.LookPath, Logger: s.log, Version: build().Version,
+		By: core.Actor{Who: userName(), Via: core.ViaHTTP}, Publish: s.observer.publish,
+	})
+	s.log = s.half.Logger() // leaves values of keys out
+	s.closeHalf = sync.OnceValue(s.half.Close)
+	return nil
+}
+
+// workspace is the server's own: of the folder in which a person starts it. In
+// the background there is none, and an empty folder stands for it: callers on
+// the socket name theirs.
+func (s *serving) workspace() (env.Workspace, error) {
+	if s.o.ReadyFD == 0 {
+		return workspaceOf("", s.environ)
+	}
+	dir := filepath.Join(s.home.Dir, "server")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return env.Workspace{}, core.Errorf(core.CodeStoreFailed, "cannot make the folder %s: %w", dir, err)
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return env.Workspace{}, core.Errorf(core.CodeStoreFailed, "cannot use the folder %s: %w", dir, err)
+	}
+	return env.Workspace{Dir: dir, Source: "server"}, nil
+}
+
+func (s *serving) openStore(ctx context.Context) (store.Store, error) {
+	if s.o.Store != "" {
+		return postgres.Open(ctx, postgres.Options{URL: s.o.Store, Clock: systemClock{}, NewID: newID, Logger: s.log})
+	}
+	return bolt.Open(bolt.Options{
+		Dir: s.home.Dir, Name: "server", Exclusive: true, Clock: systemClock{}, NewID: newID,
+		PID: os.Getpid(), Process: "pml serve", Logger: s.log,
+	})
+}
+
+// storeKind names a store without what its URL may hold.
+func storeKind(url string) string {
+	if url == "" {
+		return "bbolt"
+	}
+	return "postgres"
+}
+
+// openEdge makes what callers speak to: HTTP, and MCP behind the same checks.
+func (s *serving) openEdge() error {
+	tools, err := mcp.New(mcp.Options{
+		Backend:  func(scope api.Scope) (mcp.Backend, error) { return s.half.In(scope) },
+		Scope:    server.ScopeFrom,
+		Validate: new(upstream.Validator).Faults,
+		Rank: func(intent string, tools []core.Tool, limit int) []api.SuggestedTool {
+			found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
+			return found[:min(limit, len(found))]
+		},
+		Clock: systemClock{}, Log: s.log, Version: build().Version,
+	})
+	if err != nil {
+		return err
+	}
+	s.keys = server.NewKeys(s.home.Keys(), systemClock{})
+	s.edge = server.New(server.Options{
+		Half: s.scoped, Clock: systemClock{}, Keys: s.keys, Logger: s.log, Version: build().Version, Status: s.status,
+		User: userName(), Hosts: s.o.Hosts, Origins: s.o.Origins, MetricsKeys: s.o.Metrics, Limits: server.Limits{Grace: requestGrace},
+		MCP: tools.Handler(), Lag: s.observer.metrics.ObserveEventLag,
+		Metrics: s.observer.handler(func() int { return s.edge.Readers() }),
+	})
+	return nil
+}
+
+// scoped is the half that a caller may use.
+func (s *serving) scoped(scope api.Scope) (server.Backend, error) { return s.half.In(scope) }

@@ -1,0 +1,101 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/client"
+	"github.com/casys-ai/pml/core/daemon"
+)
+
+// TestHandOver_Busy: many commands of a newer pml at once, with those of an
+// older one between them, put one newer server in the place of the older. Calls
+// that are under way end in the older server, and what follows runs in the
+// newer; who waits for a run, or reads the events, notices nothing.
+//
+// Scenario 36.
+func TestHandOver_Busy(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	m.stopAtEnd()
+	gate := filepath.Join(m.Dir, "gate")
+	older := func(args ...string) *process { m.setenv("PML_TEST_VERSION", "v1.0.0"); return m.start(args...) }
+	newer := func(args ...string) *process { m.setenv("PML_TEST_VERSION", "v1.1.0"); return m.start(args...) }
+
+	var waiters, commands []*process
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, p := range append(waiters, commands...) {
+				t.Logf("%q: %s%s", p.args, p.out.String(), p.err.String())
+			}
+			t.Logf("the servers said:\n%s", readFile(t, daemon.LogFile(m.Home)))
+		}
+	})
+	want := []string{}
+	for i := range 4 {
+		waiters = append(waiters, older("execute", "--detach", "--wait", "60s", "--code", fmt.Sprintf(
+			`const a = await mcp.rec.inc({key: "a%d"}); await mcp.rec.hold({file: %q}); return a.count + (await mcp.rec.inc({key: "b%[1]d"})).count`, i, gate)))
+		want = append(want, fmt.Sprintf(`inc {"key":"a%d"}`, i), fmt.Sprintf(`hold {"file":%q}`, gate), fmt.Sprintf(`inc {"key":"b%d"}`, i))
+	}
+	waitFor(t, "the runs are in the middle", func() bool { return m.count("hold") == len(waiters) })
+	var waiting []string
+	for i := range 4 {
+		waiting = append(waiting, string(older("execute", "--detach", "--wait", "60s", "--json", "--code",
+			fmt.Sprintf(`return (await mcp.rec.danger({x: "d%d"})).done`, i)).wait().want(8).result().WorkflowID))
+		want = append(want, fmt.Sprintf(`danger {"x":"d%d"}`, i))
+	}
+	old, _ := daemon.ReadRecord(m.Home)
+	o := client.Options{Socket: old.Socket, Workspace: m.WS, Clock: systemClock{}}
+	events := readEvents(t, mustClient(t, o))
+	waitFor(t, "the reader reads", func() bool { return len(events.all()) > 0 })
+
+	for range 3 {
+		commands = append(commands, newer("approvals", "ls"), newer("execute", "--detach", "--wait", "60s", "--code", "return 1"), older("workflows", "ls"))
+	}
+	waitFor(t, "the older server stops", func() bool {
+		return strings.Contains(readFile(t, daemon.LogFile(m.Home)), "the server stops")
+	})
+	touch(t, gate)
+	for _, p := range commands {
+		p.wait().want(0)
+	}
+	for _, p := range waiters {
+		if out := p.wait().want(0).Stdout; out != "2\n" {
+			t.Errorf("who waited through the change got %q", out)
+		}
+	}
+	now := m.status(0).Server
+	if now.Version != "v1.1.0" || now.PID == old.PID || m.started() != 2 {
+		t.Errorf("%d servers were started, the last is %+v", m.started(), now)
+	}
+	for i, id := range waiting {
+		if out := m.ok("continue", id, "--approve"); out.Stdout != fmt.Sprintf("d%d\n", i) {
+			t.Errorf("the approval %d came to %q", i, out.Stdout)
+		}
+	}
+	got := m.calls()
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	var kept []core.Event
+	if err := mustClient(t, o).Events(t.Context(), "", 0, false, func(e core.Event) error {
+		kept = append(kept, e)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the reader has all events", func() bool { return len(events.all()) >= len(kept) })
+	if diff := cmp.Diff(lines(kept), lines(events.all())); diff != "" {
+		t.Errorf("events (-kept +read):\n%s", diff)
+	}
+}
