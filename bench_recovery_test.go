@@ -1,0 +1,233 @@
+//go:build unix
+
+package pml_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/client"
+)
+
+// BenchmarkRecovery is W5 of docs/performance.md, with the real program: a
+// server runs a DAG of 10 layers of 10 tasks, each a call of a tool in another
+// process, and is killed with -9 in the middle of layer 5; what it has started
+// ends with it. Then a new one is started. Reported are the times until its socket
+// answers (up-ms) and from then on until the DAG is complete (ms), and how many
+// tasks ran again whose outcome was kept (again). The floor starts a tool's
+// server, makes the calls that were left, layer by layer, and commits their
+// results.
+//
+//	go test -run '^$' -bench Recovery -benchtime 20x .
+func BenchmarkRecovery(b *testing.B) {
+	pml, rec := buildBench(b, "./cmd/pml"), buildBench(b, "./testdata/recorder")
+	for _, in := range keptIn {
+		b.Run(in.name, func(b *testing.B) {
+			r := newRecovery(b, pml, rec)
+			if in.name == "postgres" {
+				r.serve = append(r.serve, "--store", postgresURL(b))
+			}
+			floor := newBare(b, in.open(b).floor)
+			var own, up, floors []time.Duration
+			again := 0
+			for b.Loop() {
+				again += r.round(&own, &up)
+				timed(&floors, func() { r.bare(floor) })
+			}
+			report(b, own, floors)
+			b.ReportMetric(float64(median(up).Microseconds())/1000, "up-ms")
+			b.ReportMetric(float64(again), "again")
+		})
+	}
+}
+
+// recovery is a machine whose server is killed.
+type recovery struct {
+	b         *testing.B
+	pml, rec  string
+	env       []string
+	serve     []string
+	ws, log   string
+	file      string // the tasks in the middle wait for it
+	client    *client.Client
+	workflows int
+}
+
+func newRecovery(b *testing.B, pml, rec string) *recovery {
+	b.Helper()
+	dir, err := os.MkdirTemp("", "pml-w5-*") // b.TempDir is too long for a socket
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &recovery{b: b, pml: pml, rec: rec, serve: []string{"serve"}, ws: filepath.Join(dir, "ws"), log: filepath.Join(dir, "calls.jsonl"), file: filepath.Join(dir, "go-on")}
+	home := filepath.Join(dir, "home")
+	r.env = []string{"PML_HOME=" + home, "PML_WORKSPACE=" + r.ws, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	if err := os.Mkdir(r.ws, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	config := fmt.Sprintf(`{"mcpServers": {"rec": {"command": %q, "args": ["--log", %q]}}, "permissions": {"allow": ["rec"]}}`, rec, r.log)
+	if err := os.WriteFile(filepath.Join(r.ws, ".pml.json"), []byte(config), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if out, err := r.command("trust", "--yes").CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	r.client, err = client.New(client.Options{Socket: filepath.Join(home, "pml.sock"), Workspace: r.ws, Clock: benchClock{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = r.client.Close() })
+	return r
+}
+
+func (r *recovery) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(r.pml, args...)
+	cmd.Dir, cmd.Env = r.ws, r.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// start starts a server and returns when its socket answers.
+func (r *recovery) start() *exec.Cmd {
+	r.b.Helper()
+	cmd := r.command(r.serve...)
+	if err := cmd.Start(); err != nil {
+		r.b.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		if _, err := r.client.Status(ctx); err == nil {
+			return cmd
+		}
+		select {
+		case <-time.After(200 * time.Microsecond):
+		case <-ctx.Done():
+			r.b.Fatal("the server never answers")
+		}
+	}
+}
+
+// kill kills a server, and waits until what it has started is gone.
+func (r *recovery) kill(cmd *exec.Cmd) {
+	r.b.Helper()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	l := flock.New(r.log + ".alive")
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if ok, err := l.TryLockContext(ctx, time.Millisecond); !ok {
+		r.b.Fatal(err)
+	}
+	_ = l.Close()
+}
+
+// killedLayer is the layer in the middle of which the server is killed.
+const killedLayer = 5
+
+// errEnough ends the reading of events.
+var errEnough = errors.New("enough")
+
+// round is one run. It returns how many of its tasks ran again that had an
+// outcome before.
+func (r *recovery) round(own, up *[]time.Duration) int {
+	r.b.Helper()
+	r.workflows++
+	_ = os.Remove(r.file) // of the round before
+	name := fmt.Sprintf("w%d", r.workflows)
+	cmd := r.start()
+	res, err := r.client.Execute(r.b.Context(), api.ExecuteRequest{Tasks: r.dag(name), Detach: true})
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	settled := map[string]bool{}
+	if err := r.client.Events(r.b.Context(), res.WorkflowID, 0, true, func(e core.Event) error {
+		if e.Type == core.EventTaskComplete {
+			settled[e.TaskID] = true
+		}
+		if len(settled) == 10*killedLayer+5 {
+			return errEnough
+		}
+		return nil
+	}); !errors.Is(err, errEnough) {
+		r.b.Fatal(err)
+	}
+	r.kill(cmd)
+	if err := os.WriteFile(r.file, nil, 0o600); err != nil {
+		r.b.Fatal(err)
+	}
+	timed(up, func() { cmd = r.start() })
+	timed(own, func() {
+		got, err := r.client.Continue(r.b.Context(), api.ContinueRequest{ID: res.WorkflowID, Wait: time.Minute})
+		if err != nil || got.Status != api.StatusComplete {
+			r.b.Fatalf("%v %+v", err, got)
+		}
+	})
+	r.kill(cmd)
+	return r.again(name, settled)
+}
+
+// again counts the calls of tasks beyond the first of those that had settled.
+func (r *recovery) again(name string, settled map[string]bool) int {
+	raw, err := os.ReadFile(r.log)
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	n := 0
+	for id := range settled {
+		n += strings.Count(string(raw), fmt.Sprintf(`"event":"start","server":"rec","tool":"echo","args":{"value":"%s.%s"}`, name, id)) - 1
+	}
+	return n
+}
+
+// dag is 10 layers of 10 tasks that do nothing; half of a layer waits for a file.
+func (r *recovery) dag(name string) []core.TaskSpec {
+	var tasks []core.TaskSpec
+	for l := range 10 {
+		for i := range 10 {
+			spec := core.TaskSpec{ID: fmt.Sprintf("t%d_%d", l, i), Tool: "rec:echo"}
+			spec.Arguments = json.RawMessage(fmt.Sprintf(`{"value": "%s.%s"}`, name, spec.ID))
+			if l == killedLayer && i >= 5 {
+				spec.Tool, spec.Arguments = "rec:wait", json.RawMessage(fmt.Sprintf(`{"file": %q}`, r.file))
+			}
+			for d := range 10 {
+				if l > 0 {
+					spec.DependsOn = append(spec.DependsOn, fmt.Sprintf("t%d_%d", l-1, d))
+				}
+			}
+			tasks = append(tasks, spec)
+		}
+	}
+	return tasks
+}
+
+// bare does what is left with nothing around it.
+func (r *recovery) bare(floor *bare) {
+	r.b.Helper()
+	c := bareClient(r.b, r.rec, r.log+".floor")
+	for _, width := range []int{5, 10, 10, 10, 10} {
+		bareCalls(r.b, c, width, width)
+		rows := make([]any, width)
+		for i := range rows {
+			rows[i] = core.Record{Kind: core.RecordSettled, CallID: "x", Tool: "rec:echo", Args: json.RawMessage(`{"value":"x"}`), Result: json.RawMessage(`{"value":"x"}`), StartedAt: time.Now()}
+		}
+		if err := floor.commit(rows...); err != nil {
+			r.b.Fatal(err)
+		}
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,210 @@
+// Package pml_test holds the tests of the repository as a whole: its import
+// rules, its documents, and the corpus of scripts.
+package pml_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/casys-ai/pml/"
+
+// allowed lists, for each package, the module packages that its production
+// files may import; nil means any. A package that is not here fails the test.
+var allowed = map[string][]string{
+	"core":                      {},
+	"core/dag":                  {"core"},
+	"core/analyze":              {"core", "core/dag"},
+	"core/engine":               {"core", "core/approval", "core/dag", "core/sandbox", "store"},
+	"core/policy":               {"core"},
+	"core/atomicfile":           {},
+	"core/approval":             {"core"},
+	"core/sandbox":              {"core"},
+	"core/upstream":             {"core"},
+	"core/upstream/workspace":   {"core"},
+	"core/diff":                 {},
+	"core/jsonc":                {},
+	"core/install":              {"core", "core/atomicfile", "core/diff"},
+	"core/install/registrytest": {"core"},
+	"core/env":                  {"core", "core/atomicfile", "core/diff", "core/jsonc"},
+	"core/oauth":                {"core", "core/atomicfile"},
+	"core/oauth/oauthtest":      {},
+	"core/hosts":                {"core", "core/jsonc"},
+	"core/gate":                 {"core", "core/api", "core/atomicfile", "core/engine", "core/policy", "core/install", "core/env", "core/oauth", "core/upstream"},
+	"core/api":                  {"core"},
+	"core/local": {
+		"core", "core/api", "core/atomicfile", "core/dag", "core/diff", "core/engine", "core/env", "core/gate", "core/hosts", "core/install", "core/oauth", "core/policy",
+		"core/sandbox", "core/suggest", "core/upstream", "core/upstream/workspace", "core/approval", "store",
+	},
+	"core/suggest":    {"core", "core/api"},
+	"core/trace":      {"core"},
+	"core/daemon":     {"core", "core/api", "core/atomicfile", "core/client"},
+	"core/server":     {"core", "core/api", "core/atomicfile"},
+	"core/client":     {"core", "core/api"},
+	"core/mcp":        {"core", "core/api"},
+	"core/route":      {"core", "core/api", "core/policy"},
+	"store":           {"core"},
+	"store/postgres":  {"core", "store", "core/approval"},
+	"store/bolt":      {"core", "store", "core/approval"},
+	"store/storetest": {"core", "store", "core/approval"},
+	"cli":             {"core", "core/api", "core/env"},
+	"cmd/pml":         nil, // the one place that puts everything together
+}
+
+// confined lists import prefixes and the packages that may use each.
+var confined = map[string][]string{
+	"go.etcd.io/bbolt":                 {"store/bolt"},
+	"github.com/gofrs/flock":           {"store/bolt", "core/install", "core/oauth", "core/daemon"},
+	"github.com/jackc/pgx/":            {"store/postgres"},
+	"github.com/pressly/goose/":        {"store/postgres"},
+	"github.com/danielgtaylor/huma/":   {"core/server"},
+	"golang.org/x/time/":               {"core/server"},
+	"github.com/prometheus/":           {"core/trace"},
+	"go.opentelemetry.io/":             {"core/trace"},
+	"gopkg.in/natefinch/lumberjack.v2": {"cmd/pml"},
+	"github.com/fsnotify/fsnotify":     {"store/bolt"},
+	"modernc.org/quickjs":              {"core/sandbox"},
+	"modernc.org/libquickjs":           {"core/sandbox"},
+	"github.com/evanw/esbuild/":        {"core/sandbox"},
+	"github.com/dop251/goja/":          {"core/analyze"},
+	"github.com/mark3labs/mcp-go/":     {"core/upstream", "core/oauth/oauthtest", "core/mcp"},
+	"github.com/santhosh-tekuri/":      {"core/upstream"},
+	"github.com/spf13/cobra":           {"cli"},
+	"github.com/goccy/go-yaml":         {"cli"},
+	"golang.org/x/term":                {"cli", "cmd/pml"},
+	"golang.org/x/oauth2":              {"core/oauth"},
+	"golang.org/x/crypto/":             {"core/local"},
+	"github.com/joho/godotenv":         {"core/env"},
+	"github.com/tailscale/hujson":      {"core/env"},
+	"github.com/google/uuid":           {"cmd/pml", "core/local"},
+	"testing":                          {"store/storetest", "core/install/registrytest"},
+	"github.com/google/go-cmp/":        {"store/storetest"},
+	"pgregory.net/rapid":               {"store/storetest"},
+	"go.uber.org/goleak":               {},
+	"github.com/creack/pty":            {},
+	"github.com/rogpeppe/go-internal/": {},
+}
+
+// pure lists packages that import nothing but core and the standard library.
+var pure = []string{"core", "core/dag", "core/policy", "core/api", "core/approval", "store"}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	eachFile(t, func(file string, test bool) {
+		pkg := path.Dir(file)
+		if test || pkg == "." {
+			return
+		}
+		rule, ok := allowed[pkg]
+		if !ok {
+			t.Errorf("%s: no import rule for %s; add one to imports_test.go", file, pkg)
+			return
+		}
+		for _, imp := range importsOf(t, file) {
+			if why := refused(pkg, imp, rule); why != "" {
+				t.Errorf("%s: %s", file, why)
+			}
+		}
+	})
+}
+
+// refused says why a package may not import something, "" if it may.
+func refused(pkg, imp string, rule []string) string {
+	for prefix, owners := range confined {
+		if under(imp, prefix) && !slices.Contains(owners, pkg) {
+			return pkg + " must not import " + imp + "; it is confined to " + strings.Join(owners, ", ")
+		}
+	}
+	dep, inModule := strings.CutPrefix(imp, module)
+	host, _, _ := strings.Cut(imp, "/")
+	if !inModule && strings.Contains(host, ".") && slices.Contains(pure, pkg) {
+		return pkg + " must not import " + imp + ": it imports the standard library only"
+	}
+	if inModule && rule != nil && !slices.Contains(rule, dep) {
+		return pkg + " must not import " + dep
+	}
+	return ""
+}
+
+// under reports whether an import path is a prefix itself or inside of it.
+func under(imp, prefix string) bool {
+	p := strings.TrimSuffix(prefix, "/")
+	return imp == p || strings.HasPrefix(imp, p+"/")
+}
+
+func TestImports_Refused(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		pkg, imp string
+		refused  bool
+	}{
+		{"core", "encoding/json", false},
+		{"core", "github.com/google/uuid", true},
+		{"core", module + "core/api", true},
+		{"core/dag", module + "core", false},
+		{"core/dag", "golang.org/x/sync/errgroup", true},
+		{"core/analyze", "github.com/dop251/goja/parser", false},
+		{"core/sandbox", "github.com/dop251/goja/parser", true},
+		{"store/bolt", "go.etcd.io/bbolt", false},
+		{"cli", "go.etcd.io/bbolt/errors", true},
+		{"cli", module + "store", true},
+		{"cmd/pml", module + "store/bolt", false},
+		{"core/local", module + "store/bolt", true},
+		{"core/env", "testing", true},
+		{"core/env", "testing/fstest", true},
+	}
+	for _, tt := range tests {
+		if why := refused(tt.pkg, tt.imp, allowed[tt.pkg]); (why != "") != tt.refused {
+			t.Errorf("%s importing %s: refused = %q, want refused %v", tt.pkg, tt.imp, why, tt.refused)
+		}
+	}
+}
+
+// eachFile calls f for every Go file of the module that the go command would
+// build, with a slash-separated path from the root.
+func eachFile(t *testing.T, f func(file string, test bool)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if name == "testdata" || file != "." && strings.HasPrefix(name, ".") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, ".go") {
+			f(filepath.ToSlash(file), strings.HasSuffix(name, "_test.go"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func importsOf(t *testing.T, file string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := make([]string, 0, len(f.Imports))
+	for _, spec := range f.Imports {
+		imp, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports = append(imports, imp)
+	}
+	return imports
+}

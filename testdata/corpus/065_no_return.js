@@ -1,0 +1,2 @@
+// constructs: no return value
+await mcp.rec.echo({ value: 1 });
