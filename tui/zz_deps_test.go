@@ -1,0 +1,5 @@
+package tui
+
+import (
+	_ "github.com/hinshun/vt10x"
+)
