@@ -1,9 +1,6 @@
 package tui
 
 import (
-	_ "github.com/charmbracelet/bubbletea"
-	_ "github.com/charmbracelet/lipgloss"
+	_ "github.com/charmbracelet/bubbletea" // until program.go is there
 	_ "github.com/charmbracelet/x/ansi"
-	_ "github.com/muesli/termenv"
-	_ "github.com/rivo/uniseg"
 )

@@ -1,0 +1,195 @@
+// Package paint draws text onto a grid of cells.
+//
+// Everything that reaches the terminal goes through a Canvas: it has exactly as
+// many rows and columns as the window, clips what does not fit, and lets no
+// control character through. So what a screen draws can be wrong, but never
+// break the terminal.
+package paint
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// cell is one column of a row: a grapheme, or the right half of a wide one.
+type cell struct {
+	text  string // empty: the right half of the cell before it
+	style Style
+}
+
+// Canvas is a grid of cells. It is used by one goroutine.
+type Canvas struct {
+	w, h  int
+	theme *Theme
+	cells []cell
+}
+
+// NewCanvas returns an empty canvas of a size, at least 1 x 1.
+func NewCanvas(w, h int, theme *Theme) *Canvas {
+	c := &Canvas{w: max(w, 1), h: max(h, 1), theme: theme}
+	c.cells = make([]cell, c.w*c.h)
+	c.Clear()
+	return c
+}
+
+// Clear makes all cells blank.
+func (c *Canvas) Clear() {
+	blank := cell{text: " "}
+	for i := range c.cells {
+		c.cells[i] = blank
+	}
+}
+
+// Area returns the whole canvas as an area.
+func (c *Canvas) Area() Area { return Area{c: c, W: c.w, H: c.h} }
+
+// Plain returns the rows without any style, each exactly as wide as the canvas.
+func (c *Canvas) Plain() string {
+	var b strings.Builder
+	b.Grow(len(c.cells) + c.h)
+	for y := range c.h {
+		if y > 0 {
+			b.WriteByte('\n')
+		}
+		for _, cell := range c.cells[y*c.w : (y+1)*c.w] {
+			b.WriteString(cell.text)
+		}
+	}
+	return b.String()
+}
+
+// String returns the rows with the theme's escape sequences.
+func (c *Canvas) String() string {
+	var b strings.Builder
+	b.Grow(2 * len(c.cells))
+	for y := range c.h {
+		if y > 0 {
+			b.WriteByte('\n')
+		}
+		c.row(&b, c.cells[y*c.w:(y+1)*c.w])
+	}
+	return b.String()
+}
+
+func (c *Canvas) row(b *strings.Builder, row []cell) {
+	var on Style
+	suffix := ""
+	for _, cell := range row {
+		if cell.style != on {
+			b.WriteString(suffix)
+			var prefix string
+			prefix, suffix = c.theme.escapes(cell.style)
+			b.WriteString(prefix)
+			on = cell.style
+		}
+		b.WriteString(cell.text)
+	}
+	b.WriteString(suffix)
+}
+
+// ascii holds each printable ASCII character as a string.
+const ascii = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+
+// put writes text at a column of a row, between two columns, and returns the
+// columns that it used. A wide character that does not fit is left out.
+func (c *Canvas) put(x, y, left, right int, style Style, text string) int {
+	if y < 0 || y >= c.h {
+		return 0
+	}
+	begin := x
+	row := c.cells[y*c.w : (y+1)*c.w]
+	for state := -1; text != ""; {
+		if b := text[0]; b >= ' ' && b <= '~' && (len(text) == 1 || text[1] < utf8.RuneSelf) {
+			c.set(row, x, left, right, style, ascii[b-' ':b-' '+1], 1)
+			x, text, state = x+1, text[1:], -1
+		} else {
+			var cluster string
+			var width int
+			cluster, text, width, state = uniseg.FirstGraphemeClusterInString(text, state)
+			cluster, width = safe(cluster, width)
+			c.set(row, x, left, right, style, cluster, width)
+			x += width
+		}
+		if x >= right {
+			break
+		}
+	}
+	return min(x, right) - begin
+}
+
+// set writes one grapheme, and blanks the halves of wide ones that it cuts.
+func (c *Canvas) set(row []cell, x, left, right int, style Style, text string, width int) {
+	if width == 0 || x < left || x+width > right || x < 0 || x+width > len(row) {
+		return
+	}
+	if row[x].text == "" && x > 0 {
+		row[x-1].text = " "
+	}
+	if end := x + width; end < len(row) && row[end].text == "" {
+		row[end].text = " "
+	}
+	row[x] = cell{text, style}
+	if width == 2 {
+		row[x+1] = cell{"", style}
+	}
+}
+
+// safe returns what is drawn for a grapheme: nothing that acts on a terminal,
+// nothing without a width, and one or two columns.
+func safe(cluster string, width int) (text string, columns int) {
+	for _, r := range cluster {
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != 0x200D || unicode.Is(unicode.Co, r) {
+			return "?", 1
+		}
+	}
+	if width < 1 {
+		return "?", 1
+	}
+	return cluster, min(width, 2)
+}
+
+// Width returns how many columns a text takes on a canvas.
+func Width(text string) int {
+	n := 0
+	for state := -1; text != ""; {
+		if b := text[0]; b >= ' ' && b <= '~' && (len(text) == 1 || text[1] < utf8.RuneSelf) {
+			n, text, state = n+1, text[1:], -1
+			continue
+		}
+		var cluster string
+		var width int
+		cluster, text, width, state = uniseg.FirstGraphemeClusterInString(text, state)
+		_, width = safe(cluster, width)
+		n += width
+	}
+	return n
+}
+
+// Clip returns as much of a text as fits into a number of columns, with an
+// ellipsis where something is gone.
+func Clip(text string, w int, more string) string {
+	if w <= 0 {
+		return ""
+	}
+	if len(text) <= w || Width(text) <= w {
+		return text
+	}
+	room := w - Width(more)
+	if room < 0 {
+		return more[:0]
+	}
+	n, end := 0, 0
+	for rest, state := text, -1; rest != ""; {
+		var cluster string
+		var width int
+		cluster, rest, width, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if _, width = safe(cluster, width); n+width > room {
+			break
+		}
+		n, end = n+width, end+len(cluster)
+	}
+	return text[:end] + more
+}

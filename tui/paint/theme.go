@@ -1,0 +1,148 @@
+package paint
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/muesli/termenv"
+)
+
+// Role is what a text is for; the theme says how that looks.
+type Role uint8
+
+// The roles.
+const (
+	Text Role = iota
+	Muted
+	Accent
+	OK
+	Warn
+	Danger
+	Info
+	Border
+	BorderFocus
+	roles
+)
+
+// Attr are attributes beside the colour.
+type Attr uint8
+
+// The attributes. They survive where there are no colours.
+const (
+	Bold Attr = 1 << iota
+	Selected
+	Underline
+	attrs
+)
+
+// Style is how a cell looks.
+type Style struct {
+	Role Role
+	Attr Attr
+}
+
+// Bold returns the style in bold.
+func (s Style) Bold() Style { s.Attr |= Bold; return s }
+
+// Selected returns the style as it looks in the selected row.
+func (s Style) Selected() Style { s.Attr |= Selected; return s }
+
+// Underline returns the style underlined.
+func (s Style) Underline() Style { s.Attr |= Underline; return s }
+
+// Palette says which colours a theme has.
+type Palette string
+
+// The palettes. Ansi leaves the colours to the terminal's own scheme; Modus
+// can be told apart without seeing red and green.
+const (
+	Ansi  Palette = "ansi"
+	Dark  Palette = "dark"
+	Light Palette = "light"
+	Modus Palette = "modus"
+)
+
+// Palettes lists them, for validation and help.
+var Palettes = []Palette{Ansi, Dark, Light, Modus}
+
+// Profile says what a terminal can show.
+type Profile uint8
+
+// The profiles, from least to most. NoColor has attributes, Dumb has nothing.
+const (
+	Dumb Profile = iota
+	NoColor
+	Ansi16
+	Ansi256
+	TrueColor
+)
+
+// Theme is how everything looks on one terminal.
+type Theme struct {
+	Glyph Glyphs
+	pairs [int(roles) * int(attrs)]pair
+}
+
+type pair struct{ prefix, suffix string }
+
+// NewTheme returns a theme. asciiOnly draws with ASCII characters only.
+func NewTheme(p Palette, profile Profile, asciiOnly bool) *Theme {
+	t := &Theme{Glyph: unicodeGlyphs}
+	if asciiOnly {
+		t.Glyph = asciiGlyphs
+	}
+	r := lipgloss.NewRenderer(io.Discard)
+	r.SetHasDarkBackground(p != Light)
+	r.SetColorProfile(map[Profile]termenv.Profile{Ansi16: termenv.ANSI, Ansi256: termenv.ANSI256, TrueColor: termenv.TrueColor}[profile])
+	if profile <= NoColor {
+		r.SetColorProfile(termenv.Ascii)
+	}
+	for role := range roles {
+		for attr := range attrs {
+			t.pairs[int(role)*int(attrs)+int(attr)] = escapesOf(r, colours[p][role], attr, profile)
+		}
+	}
+	return t
+}
+
+func (t *Theme) escapes(s Style) (prefix, suffix string) {
+	p := t.pairs[int(s.Role)*int(attrs)+int(s.Attr)]
+	return p.prefix, p.suffix
+}
+
+// escapesOf makes the escape sequences of a style. Without colours the library
+// leaves attributes out, too; here they stay.
+func escapesOf(r *lipgloss.Renderer, colour string, attr Attr, profile Profile) pair {
+	switch profile {
+	case Dumb:
+		return pair{}
+	case NoColor:
+		codes := []string{}
+		for bit, code := range map[Attr]string{Bold: "1", Underline: "4", Selected: "7"} {
+			if attr&bit != 0 {
+				codes = append(codes, code)
+			}
+		}
+		if len(codes) == 0 {
+			return pair{}
+		}
+		slices.Sort(codes)
+		return pair{"\x1b[" + strings.Join(codes, ";") + "m", "\x1b[0m"}
+	}
+	s := r.NewStyle().Bold(attr&Bold != 0).Reverse(attr&Selected != 0).Underline(attr&Underline != 0)
+	if colour != "" {
+		s = s.Foreground(lipgloss.Color(colour))
+	}
+	prefix, suffix, _ := strings.Cut(s.Render("x"), "x")
+	return pair{prefix, suffix}
+}
+
+// colours are the foreground colours of the roles.
+var colours = map[Palette][roles]string{
+	Ansi:  {Text: "", Muted: "8", Accent: "6", OK: "2", Warn: "3", Danger: "1", Info: "4", Border: "8", BorderFocus: "6"},
+	Dark:  {Text: "#d0d4dc", Muted: "#7f8794", Accent: "#7fc8ff", OK: "#8fd18f", Warn: "#e6c067", Danger: "#ff7b72", Info: "#a5b8ff", Border: "#4b5362", BorderFocus: "#7fc8ff"},
+	Light: {Text: "#24292f", Muted: "#6a737d", Accent: "#005cc5", OK: "#1a7f37", Warn: "#9a6700", Danger: "#b31d28", Info: "#5a32a3", Border: "#b0b7c0", BorderFocus: "#005cc5"},
+	Modus: {Text: "", Muted: "#989898", Accent: "#00d3d0", OK: "#2fafff", Warn: "#d0bc00", Danger: "#ff8059", Info: "#b6a0ff", Border: "#646464", BorderFocus: "#00d3d0"},
+}

@@ -1,0 +1,128 @@
+package screen
+
+import (
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// Intent is something that a person wants and the screen cannot do itself. The
+// program carries it out and reports back.
+type Intent interface{ intent() }
+
+// The intents.
+type (
+	// Quit ends the program.
+	Quit struct{}
+	// Suspend stops the program until the shell brings it back.
+	Suspend struct{}
+	// Redraw clears the terminal and draws all of it anew.
+	Redraw struct{}
+	// Refresh reads everything again.
+	Refresh struct{}
+
+	// Decide decides approvals one by one, each bound to the digest that was on
+	// screen. Pin is what was typed where one is needed.
+	Decide struct {
+		Approvals []core.Approval
+		Approve   bool
+		Abort     bool // with Approve false: also abort the run
+		Reason    string
+		Answer    *core.Answer
+		Pin       string
+	}
+	// AskRule wants the rule that would remember an approval; the answer comes
+	// with Screen.ShowRule.
+	AskRule struct{ Approval core.Approval }
+	// Remember writes a rule that was shown, and then approves.
+	Remember struct {
+		Approval core.Approval
+		Rule     api.Rule
+		Pin      string
+	}
+	// Extend gives an approval more time.
+	Extend struct {
+		ID core.ID
+		By time.Duration
+	}
+	// Renew asks again for an approval that expired.
+	Renew struct{ ID core.ID }
+	// Continue goes on with an interrupted run.
+	Continue struct{ Run core.ID }
+	// Retry runs the failed tasks of a run again.
+	Retry struct{ Run core.ID }
+	// Abort ends a run.
+	Abort struct {
+		Run    core.ID
+		Reason string
+	}
+	// Replan opens an editor for tasks to add to a DAG, and adds them.
+	Replan struct{ Run core.ID }
+
+	// Copy puts text into the clipboard; What names it.
+	Copy struct{ What, Text string }
+	// View shows text in the person's editor, read only. Name ends in a suffix
+	// that tells the editor its kind.
+	View struct{ Name, Text string }
+	// Save writes text to a file of that name in the current folder, which must
+	// not exist.
+	Save struct{ Name, Text string }
+	// OpenURL opens an address in the browser.
+	OpenURL struct{ URL string }
+	// Command runs a command line of pml, without the pml; its output comes with
+	// Screen.ShowOutput.
+	Command struct{ Line string }
+	// LoadAudit reads the audit log.
+	LoadAudit struct{}
+)
+
+func (Quit) intent()      {}
+func (Suspend) intent()   {}
+func (Redraw) intent()    {}
+func (Refresh) intent()   {}
+func (Decide) intent()    {}
+func (AskRule) intent()   {}
+func (Remember) intent()  {}
+func (Extend) intent()    {}
+func (Renew) intent()     {}
+func (Continue) intent()  {}
+func (Retry) intent()     {}
+func (Abort) intent()     {}
+func (Replan) intent()    {}
+func (Copy) intent()      {}
+func (View) intent()      {}
+func (Save) intent()      {}
+func (OpenURL) intent()   {}
+func (Command) intent()   {}
+func (LoadAudit) intent() {}
+
+// Level is how a message is meant.
+type Level int
+
+// The levels.
+const (
+	Good Level = iota
+	Note
+	Bad
+)
+
+// flash is the message in the last line but one.
+type flash struct {
+	level Level
+	text  string
+	at    time.Time
+}
+
+// Say shows a message; text is safe to show.
+func (s *Screen) Say(level Level, text string, now time.Time) { s.flash = flash{level, text, now} }
+
+// ShowRule shows the rule that would remember an approval, for a person to
+// agree to, or why there is none.
+func (s *Screen) ShowRule(rule api.Rule, err error, now time.Time) {}
+
+// NeedPin says that decisions need a PIN: the card asks for it.
+func (s *Screen) NeedPin(need bool) {}
+
+// ShowOutput shows what a command printed, and its exit code.
+func (s *Screen) ShowOutput(line, output string, code int, now time.Time) {}

@@ -1,0 +1,61 @@
+// Package tui is the terminal companion: everything that runs and waits, live,
+// and decisions in seconds. This package is the program: it reads keys and the
+// backend, and carries out what the screen wants. The screen itself is in
+// tui/screen, what is known in tui/state.
+package tui
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/feed"
+	_ "github.com/casys-ai/pml/tui/guard" // before bubbletea: see there
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// Options are what the program is made of.
+type Options struct {
+	Backend feed.Backend
+	// Links is as in feed.Options.
+	Links func(ctx context.Context, f func(feed.Link))
+	Clock core.Clock
+	In    *os.File // a terminal
+	Out   *os.File // a terminal
+	// Environ looks a variable of the process environment up.
+	Environ   func(name string) (string, bool)
+	User      string // who decides, as the audit log names them
+	Version   string
+	Workspace string
+	Keys      *keys.Map
+	Palette   paint.Palette
+	Profile   paint.Profile
+	ASCII     bool
+	Notify    Notify
+	// Command runs a command line of pml in this process and writes what it
+	// prints to out, without colour; it returns the exit code. It must not read.
+	Command func(ctx context.Context, args []string, out io.Writer) int
+	// OpenURL opens an address in the browser; nil: it cannot.
+	OpenURL func(ctx context.Context, url string) error
+	// Warnings are texts that the backend wants a person to know. May be nil.
+	Warnings <-chan string
+}
+
+// Notify says how the person is told of what waits.
+type Notify string
+
+// The ways to notify.
+const (
+	NotifyOff  Notify = "off"
+	NotifyBell Notify = "bell"
+	NotifyOSC  Notify = "osc" // bell, and a desktop notification
+)
+
+// Run shows the terminal until the person leaves or the context ends, and
+// leaves the terminal as it found it. Runs that this process has taken over
+// stop resumable; their ids are returned.
+func Run(ctx context.Context, o Options) (left []core.ID, err error) {
+	return nil, core.Errorf(core.CodeInternal, "the terminal is not there yet")
+}
