@@ -1,0 +1,89 @@
+package keys
+
+// scope is where an action means something. Two actions can share a key where
+// they share no scope.
+type scope uint
+
+const (
+	lists scope = 1 << iota // workflows and audit
+	inbox                   // approvals, and an open card
+	dag
+	task
+	events
+	everywhere = lists | inbox | dag | task | events
+)
+
+// binding is an action as it is without configuration.
+type binding struct {
+	action Action
+	scope  scope
+	label  string // what it does, in a few words
+	keys   []string
+}
+
+// bindings are all actions, in the order in which help lists them.
+var bindings = []binding{
+	{Approve, inbox | dag, "approve once", []string{"a"}},
+	{ApproveRemember, inbox, "approve and remember, or all marked", []string{"A"}},
+	{Deny, inbox, "deny", []string{"d"}},
+	{Message, inbox, "deny with a message", []string{"m"}},
+	{Abort, lists | inbox | dag | task, "abort the workflow", []string{"x"}},
+	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},
+	{MoreTime, inbox, "5 more minutes", []string{"+"}},
+	{Again, lists | inbox | dag | task, "retry, or ask again", []string{"R"}},
+	{Trail, inbox, "audit trail", []string{"i"}},
+
+	{Up, everywhere, "up", []string{"k", "up"}},
+	{Down, everywhere, "down", []string{"j", "down"}},
+	{Left, everywhere, "left", []string{"h", "left"}},
+	{Right, everywhere, "right", []string{"l", "right"}},
+	{First, everywhere, "first", []string{"g", "home"}},
+	{Last, everywhere, "last", []string{"G", "end"}},
+	{HalfUp, everywhere, "half a page up", []string{"ctrl+u"}},
+	{HalfDown, everywhere, "half a page down", []string{"ctrl+d"}},
+	{PageUp, everywhere, "page up", []string{"pgup", "ctrl+b"}},
+	{PageDown, everywhere, "page down", []string{"pgdown", "ctrl+f"}},
+	{Open, everywhere, "open", []string{"enter"}},
+	{Back, everywhere, "back", []string{"esc"}},
+	{NextPanel, everywhere, "next panel", []string{"tab"}},
+	{PreviousPanel, everywhere, "previous panel", []string{"shift+tab"}},
+	{Panel1, everywhere, "workflows", []string{"1"}},
+	{Panel2, everywhere, "approvals", []string{"2"}},
+	{Panel3, everywhere, "DAG", []string{"3"}},
+	{Panel4, everywhere, "task", []string{"4"}},
+	{Panel5, everywhere, "events", []string{"5"}},
+	{Panel6, everywhere, "audit", []string{"6"}},
+
+	{Filter, everywhere, "filter or search", []string{"/"}},
+	{NextMatch, everywhere, "next match", []string{"n"}},
+	{PreviousMatch, everywhere, "previous match", []string{"N"}},
+	{Sort, lists | inbox, "sort", []string{"s"}},
+	{SortReverse, lists | inbox, "reverse the order", []string{"S"}},
+	{Mark, lists | inbox, "mark", []string{"space"}},
+	{MarkRange, lists | inbox, "mark a range", []string{"v"}},
+	{Zoom, everywhere, "zoom the panel", []string{"z", "f"}},
+	{Graph, dag, "boxes or list", []string{"v"}},
+	{Fold, dag, "fold all", []string{"-"}},
+	{Unfold, dag, "unfold all", []string{"="}},
+	{PreviousTab, task, "previous tab", []string{"["}},
+	{NextTab, task, "next tab", []string{"]"}},
+	{Follow, task | events, "follow", []string{"F"}},
+	{Wrap, task | inbox, "wrap long lines", []string{"w"}},
+	{Times, task | events, "times", []string{"t"}},
+	{Pause, events, "pause", []string{"space"}},
+	{Types, events, "types", []string{"T"}},
+	{OnlyThis, events, "only this workflow", []string{"W"}},
+
+	{CopyID, everywhere, "copy the id", []string{"y"}},
+	{CopyAll, everywhere, "copy as JSON", []string{"Y"}},
+	{CopyCommand, everywhere, "copy as a command", []string{"ctrl+y"}},
+	{Edit, everywhere, "view in $EDITOR", []string{"e"}},
+	{Save, everywhere, "save, or open the URL", []string{"o"}},
+	{Palette, everywhere, "command", []string{":"}},
+	{Help, everywhere, "help", []string{"?"}},
+	{Refresh, everywhere, "read again", []string{"ctrl+r"}},
+	{Redraw, everywhere, "redraw", []string{"ctrl+l"}},
+	{Suspend, everywhere, "suspend", []string{"ctrl+z"}},
+	{Quit, everywhere, "quit", []string{"q"}},
+	{QuitNow, everywhere, "quit now", []string{"ctrl+c"}},
+}
