@@ -280,7 +280,7 @@ func TestExclusive_FreePages(t *testing.T) {
 // raw changes a store's file as a pml would that knows no indexes of runs.
 func raw(t *testing.T, path string, f func(*bbolt.Tx) error) {
 	t.Helper()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: hung})
 	if err != nil {
 		t.Fatal(err)
 	}

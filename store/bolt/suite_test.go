@@ -17,7 +17,7 @@ func newID() core.ID { return core.ID(uuid.NewString()) }
 // open opens a store on a folder and closes it after the test.
 func open(t testing.TB, dir string, clock core.Clock) *bolt.Store {
 	t.Helper()
-	s, err := bolt.Open(bolt.Options{Dir: dir, Clock: clock, NewID: newID, PID: os.Getpid(), Process: "test"})
+	s, err := bolt.Open(bolt.Options{Dir: dir, Clock: clock, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung})
 	if err != nil {
 		t.Fatal(err)
 	}
