@@ -117,12 +117,23 @@ type flash struct {
 // Say shows a message; text is safe to show.
 func (s *Screen) Say(level Level, text string, now time.Time) { s.flash = flash{level, text, now} }
 
+// ruleTaker is an overlay that asked for a rule.
+type ruleTaker interface {
+	showRule(rule api.Rule, err error, now time.Time)
+}
+
 // ShowRule shows the rule that would remember an approval, for a person to
-// agree to, or why there is none.
-func (s *Screen) ShowRule(rule api.Rule, err error, now time.Time) {}
+// agree to, or why there is none. It goes to the overlay that asked for it.
+func (s *Screen) ShowRule(rule api.Rule, err error, now time.Time) {
+	for _, o := range s.overlay {
+		if t, ok := o.(ruleTaker); ok {
+			t.showRule(rule, err, now)
+		}
+	}
+}
 
 // NeedPin says that decisions need a PIN: the card asks for it.
-func (s *Screen) NeedPin(need bool) {}
+func (s *Screen) NeedPin(need bool) { s.needPin = need }
 
 // ShowOutput shows what a command printed, and its exit code.
 func (s *Screen) ShowOutput(line, output string, code int, now time.Time) {}

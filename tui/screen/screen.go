@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
@@ -42,6 +43,12 @@ type Env struct {
 	Keys  *keys.Map
 	Sel   *Selection
 	Theme *paint.Theme
+	// QuietUntil is until when a decision key does nothing, because what is
+	// under it changed by itself or the terminal just got the focus. The screen
+	// keeps to it for panels; an overlay that decides has to ask.
+	QuietUntil time.Time
+	// NeedPin says that a decision needs the person's PIN.
+	NeedPin bool
 }
 
 // panel is one of the six. Draw must not change what Do depends on but for
@@ -52,17 +59,33 @@ type panel interface {
 	// do carries an action out, when the panel has the focus. What it does not
 	// know it returns as not handled.
 	do(act keys.Action, e *Env) (intents []Intent, handled bool)
-	// click selects what is at a place of the area that was drawn last.
+	// click selects what is at a place of the area that was drawn last; x and y
+	// count from its top left cell, which is of the frame.
 	click(x, y int, e *Env) []Intent
 	// hints are the keys that help here, most useful first.
 	hints(e *Env) []keys.Action
 }
+
+// settler is a panel that keeps the selection true: it is called before each
+// drawing and each key, and must be cheap when nothing has changed. What it
+// changes in the selection of an approval starts a quiet time.
+type settler interface{ settle(e *Env) }
 
 // overlay takes the keys while it is open. It is drawn over the panels.
 type overlay interface {
 	draw(a paint.Area, e *Env)
 	// key handles a key press; closed says that the overlay is done.
 	key(k keys.Key, e *Env) (intents []Intent, closed bool)
+}
+
+// typist is an overlay that may take text: while it does, it gets every key
+// but those to quit at once, to redraw and to suspend.
+type typist interface{ typing() bool }
+
+// clicker is an overlay that a mouse can be used on; x and y are cells of the
+// area that it was drawn with.
+type clicker interface {
+	click(x, y int, e *Env) (intents []Intent, closed bool)
 }
 
 // Options are what a Screen is made of.
@@ -81,19 +104,28 @@ type Screen struct {
 	o       Options
 	w, h    int
 	focus   PanelID
+	left    PanelID // the list that two columns show
+	right   PanelID // the detail that two columns show
+	bottom  PanelID // what the dashboard shows below
 	zoomed  bool
 	sel     Selection
 	panels  [panels]panel
 	overlay []overlay // the last one has the keys
 	flash   flash
 	canvas  *paint.Canvas
+	places  []place // of the panels that were drawn last
+	tabs    []tab   // that were drawn last
+	running []core.ID
+	audited bool // the audit log was asked for
+	settled bool // a selection was made once
+	needPin bool
 	// quietUntil is until when a decision key does nothing.
 	quietUntil time.Time
 }
 
 // New returns a screen of 80 x 24.
 func New(o Options) *Screen {
-	s := &Screen{o: o, w: 80, h: 24}
+	s := &Screen{o: o, w: 80, h: 24, right: PanelDAG, bottom: PanelEvents}
 	s.panels = [panels]panel{newWorkflows(), newInbox(), newDAG(), newTask(), newEvents(), newAudit()}
 	return s
 }
@@ -102,17 +134,56 @@ func New(o Options) *Screen {
 func (s *Screen) Resize(w, h int) { s.w, s.h, s.canvas = w, h, nil }
 
 // Changed says that the state changed by itself: new events, lists, links.
-func (s *Screen) Changed(now time.Time) {}
+func (s *Screen) Changed(now time.Time) { s.settle(s.env(now)) }
 
 // Focused says that the terminal got the focus (or lost it): the first keys and
 // clicks after that decide nothing.
-func (s *Screen) Focused(on bool, now time.Time) {}
+func (s *Screen) Focused(on bool, now time.Time) {
+	if on {
+		s.quiet(now)
+	}
+}
+
+// SetRunning says which runs this process runs itself: they stop when it ends,
+// and leaving asks first.
+func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // Wants are the runs whose layers and tasks should be loaded, most wanted
 // first: the selected one and those in view.
-func (s *Screen) Wants() []core.ID { return nil }
+func (s *Screen) Wants() []core.ID {
+	var out []core.ID
+	if s.sel.Run != "" {
+		out = append(out, s.sel.Run)
+	}
+	if w, ok := s.panels[PanelWorkflows].(interface{ inView() []core.ID }); ok {
+		for _, id := range w.inView() {
+			if id != s.sel.Run {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin}
+}
+
+func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }
+
+// settle lets the panels mend the selection. When the approval under the keys
+// becomes another one by that, decisions are off for a moment.
+func (s *Screen) settle(e *Env) {
+	before := s.sel.Approval
+	for _, p := range s.panels {
+		if p, ok := p.(settler); ok {
+			p.settle(e)
+		}
+	}
+	if s.settled && s.sel.Approval != before {
+		s.quiet(e.Now)
+		e.QuietUntil = s.quietUntil
+	}
+	s.settled = true
 }

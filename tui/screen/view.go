@@ -3,7 +3,6 @@ package screen
 import (
 	"time"
 
-	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
 
@@ -20,36 +19,22 @@ func (s *Screen) draw(now time.Time) *paint.Canvas {
 	}
 	s.canvas.Clear()
 	e := s.env(now)
-	area := s.canvas.Area()
-	s.panels[s.focus].draw(area, e, true)
+	s.settle(e)
+	window := s.canvas.Area()
+	s.places, s.tabs = nil, nil
+	switch s.mode() {
+	case tiny:
+		s.drawTiny(window, e)
+		return s.canvas
+	case mini:
+		s.drawCard(window, e)
+	case single, columns, dashboard:
+		s.drawHeader(window, e)
+		s.drawPanels(window, e)
+		s.drawFooter(window, e)
+	}
 	for _, o := range s.overlay {
-		o.draw(area, e)
+		o.draw(window, e)
 	}
 	return s.canvas
 }
-
-// Key handles a key press.
-func (s *Screen) Key(k keys.Key, now time.Time) []Intent {
-	e := s.env(now)
-	if n := len(s.overlay); n > 0 {
-		intents, closed := s.overlay[n-1].key(k, e)
-		if closed {
-			s.overlay = s.overlay[:n-1]
-		}
-		return intents
-	}
-	return nil
-}
-
-// Button is what a mouse did.
-type Button int
-
-// The buttons.
-const (
-	Click Button = iota
-	WheelUp
-	WheelDown
-)
-
-// Mouse handles a click or a turn of the wheel at a cell of the window.
-func (s *Screen) Mouse(x, y int, b Button, now time.Time) []Intent { return nil }

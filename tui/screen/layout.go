@@ -1,0 +1,88 @@
+package screen
+
+import (
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// mode is how much of the window there is.
+type mode int
+
+// The modes, from the smallest window to the largest.
+const (
+	tiny      mode = iota // one line
+	mini                  // the next approval alone
+	single                // one panel
+	columns               // a list and a detail
+	dashboard             // everything
+)
+
+func (s *Screen) mode() mode { return modeOf(s.w, s.h) }
+
+func modeOf(w, h int) mode {
+	switch {
+	case w >= 140 && h >= 40:
+		return dashboard
+	case w >= 100 && h >= 30:
+		return columns
+	case w >= 60 && h >= 15:
+		return single
+	case w >= 40 && h >= 10:
+		return mini
+	}
+	return tiny
+}
+
+// place is where a panel is in the window.
+type place struct {
+	id         PanelID
+	x, y, w, h int
+}
+
+// tab is where a panel's tab is in the window.
+type tab struct {
+	id      PanelID
+	x, y, w int
+}
+
+// head and foot are the lines above and below the panels.
+const (
+	head = 2
+	foot = 2
+)
+
+// leftWidth is how wide the lists of the dashboard are.
+const leftWidth = 64
+
+// layout says where the panels are. It returns nothing in the modes that show
+// no panel.
+func (s *Screen) layout() []place {
+	y, h := head, s.h-head-foot
+	switch m := s.mode(); {
+	case m == tiny || m == mini:
+		return nil
+	case m == single || s.zoomed:
+		return []place{{s.focus, 0, y, s.w, h}}
+	case m == columns:
+		left := min(s.w/2, leftWidth)
+		return []place{{s.left, 0, y, left, h}, {s.right, left, y, s.w - left, h}}
+	}
+	below := h * 22 / 100
+	top := h - below
+	upper := top * 19 / 32
+	right, dag := s.w-leftWidth, s.dashboardRight()
+	return []place{
+		{PanelWorkflows, 0, y, leftWidth, upper}, {PanelApprovals, 0, y + upper, leftWidth, top - upper},
+		{dag[0], leftWidth, y, right, upper}, {dag[1], leftWidth, y + upper, right, top - upper},
+		{s.bottom, 0, y + top, s.w, below},
+	}
+}
+
+func (s *Screen) dashboardRight() [2]PanelID { return [2]PanelID{PanelDAG, PanelTask} }
+
+// drawPanels draws the panels that are in view.
+func (s *Screen) drawPanels(window paint.Area, e *Env) {
+	s.places = s.layout()
+	for _, p := range s.places {
+		s.panels[p.id].draw(window.Sub(p.x, p.y, p.w, p.h), e, p.id == s.focus)
+	}
+}

@@ -1,0 +1,295 @@
+package screen
+
+import (
+	"slices"
+	"time"
+
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+// openOverlay is an intent of a panel to the screen itself: it opens something
+// over the panels.
+type openOverlay struct{ overlay }
+
+func (openOverlay) intent() {}
+
+// decisions are the actions that wait while it is quiet.
+var decisions = []keys.Action{
+	keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message, keys.Abort, keys.Replan, keys.MoreTime, keys.Again,
+}
+
+// always are the actions that work whatever is open, text inputs included.
+var always = []keys.Action{keys.QuitNow, keys.Redraw, keys.Suspend}
+
+// Key handles a key press. Pasted text goes to an open text input, and is lost
+// everywhere else.
+func (s *Screen) Key(k keys.Key, now time.Time) []Intent {
+	e := s.env(now)
+	s.settle(e)
+	return s.carryOut(s.key(k, e), e)
+}
+
+func (s *Screen) key(k keys.Key, e *Env) []Intent {
+	acts := s.o.Keys.Actions(k)
+	if intents, done := s.globals(acts, e, func(a keys.Action) bool { return slices.Contains(always, a) }); done {
+		return intents
+	}
+	switch s.mode() {
+	case tiny: // nothing is on screen that a key could be meant for
+		intents, _ := s.globals(acts, e, func(a keys.Action) bool { return a == keys.Quit && len(s.overlay) == 0 })
+		return intents
+	case mini, single, columns, dashboard:
+	}
+	if n := len(s.overlay); n > 0 {
+		return s.overlayKey(k, acts, e)
+	}
+	if k.Paste {
+		return nil
+	}
+	return s.act(acts, e)
+}
+
+// overlayKey gives a key to the topmost overlay. One that takes no text leaves
+// a few global actions alone.
+func (s *Screen) overlayKey(k keys.Key, acts []keys.Action, e *Env) []Intent {
+	top := s.overlay[len(s.overlay)-1]
+	if t, ok := top.(typist); (!ok || !t.typing()) && !k.Paste {
+		ok := func(a keys.Action) bool { return a == keys.Help || a == keys.Palette || a == keys.Refresh }
+		if intents, done := s.globals(acts, e, ok); done {
+			return intents
+		}
+	}
+	intents, closed := top.key(k, e)
+	if closed {
+		s.close(top)
+	}
+	return intents
+}
+
+// close takes an overlay away, wherever it is by now.
+func (s *Screen) close(o overlay) {
+	s.overlay = slices.DeleteFunc(s.overlay, func(other overlay) bool { return other == o })
+}
+
+// act tries what a key may mean: what means the same everywhere, then what the
+// panel makes of it.
+func (s *Screen) act(acts []keys.Action, e *Env) []Intent {
+	if intents, done := s.globals(acts, e, func(keys.Action) bool { return true }); done {
+		return intents
+	}
+	for _, act := range acts {
+		if slices.Contains(decisions, act) && e.Now.Before(s.quietUntil) {
+			s.Say(Note, "too early: what is under the cursor had just changed. Press again", e.Now)
+			return nil
+		}
+		if intents, handled := s.panels[s.acting()].do(act, e); handled {
+			return intents
+		}
+		if act == keys.Back {
+			s.back()
+			return nil
+		}
+	}
+	return nil
+}
+
+// acting is the panel that gets the actions: in card mode that of approvals.
+func (s *Screen) acting() PanelID {
+	if s.mode() == mini {
+		return PanelApprovals
+	}
+	return s.focus
+}
+
+// back leaves what was entered.
+func (s *Screen) back() {
+	switch {
+	case s.zoomed:
+		s.zoomed = false
+	case s.focus == PanelTask:
+		s.focusOn(PanelDAG)
+	case s.focus == PanelDAG:
+		s.focusOn(PanelWorkflows)
+	}
+}
+
+// globals carries out the first of the actions that means the same in every
+// panel and is let through.
+func (s *Screen) globals(acts []keys.Action, e *Env, let func(keys.Action) bool) (intents []Intent, done bool) {
+	for _, act := range acts {
+		if !let(act) {
+			continue
+		}
+		if intents, done = s.global(act, e); done {
+			return intents, true
+		}
+	}
+	return nil, false
+}
+
+func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
+	switch act {
+	case keys.Quit:
+		return s.quit(e), true
+	case keys.QuitNow:
+		return []Intent{Quit{}}, true
+	case keys.Suspend:
+		return []Intent{Suspend{}}, true
+	case keys.Redraw:
+		return []Intent{Redraw{}}, true
+	case keys.Refresh:
+		return s.refresh(), true
+	case keys.Help:
+		s.open(newHelp(s.acting(), s.panels[s.acting()].hints(e)))
+	case keys.Palette:
+		s.open(newPalette(e))
+	case keys.Zoom:
+		s.zoomed = !s.zoomed
+	case keys.NextPanel:
+		return s.focusOn((s.focus + 1) % panels), true
+	case keys.PreviousPanel:
+		return s.focusOn((s.focus + panels - 1) % panels), true
+	default:
+		i := slices.Index(panelKeys[:], act)
+		if i < 0 {
+			return nil, false
+		}
+		return s.focusOn(PanelID(i)), true
+	}
+	return nil, true
+}
+
+// panelKeys are the actions that go to a panel, by panel.
+var panelKeys = [panels]keys.Action{keys.Panel1, keys.Panel2, keys.Panel3, keys.Panel4, keys.Panel5, keys.Panel6}
+
+// focusOn gives the focus to a panel, and shows it where there are tabs.
+func (s *Screen) focusOn(id PanelID) []Intent {
+	s.focus = id
+	switch id {
+	case PanelWorkflows, PanelApprovals:
+		s.left = id
+	case PanelEvents, PanelAudit:
+		s.bottom, s.right = id, id
+	case PanelDAG, PanelTask, panels:
+		s.right = id
+	}
+	if id == PanelAudit && !s.audited {
+		s.audited = true
+		return []Intent{LoadAudit{}}
+	}
+	return nil
+}
+
+// refresh reads everything again, the audit log once somebody looked at it.
+func (s *Screen) refresh() []Intent {
+	if s.audited {
+		return []Intent{Refresh{}, LoadAudit{}}
+	}
+	return []Intent{Refresh{}}
+}
+
+// quit leaves, or asks first where something would be left behind.
+func (s *Screen) quit(e *Env) []Intent {
+	waiting := len(e.State.Waiting(e.Now))
+	if len(s.running) == 0 && (waiting == 0 || !s.o.Confirm) {
+		return []Intent{Quit{}}
+	}
+	s.open(newQuit(waiting, s.running, e))
+	return nil
+}
+
+func (s *Screen) open(o overlay) { s.overlay = append(s.overlay, o) }
+
+// carryOut takes out the intents that are for the screen itself.
+func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
+	var out []Intent
+	for _, i := range intents {
+		switch i := i.(type) {
+		case openOverlay:
+			s.open(i.overlay)
+		default:
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Button is what a mouse did.
+type Button int
+
+// The buttons.
+const (
+	Click Button = iota
+	WheelUp
+	WheelDown
+)
+
+// wheelRows is how far a turn of the wheel goes.
+const wheelRows = 3
+
+// Mouse handles a click or a turn of the wheel at a cell of the window. A click
+// selects; the first one after the terminal got the focus does not even that.
+func (s *Screen) Mouse(x, y int, b Button, now time.Time) []Intent {
+	e := s.env(now)
+	s.settle(e)
+	if s.mode() == tiny || b == Click && now.Before(s.quietUntil) {
+		return nil
+	}
+	if n := len(s.overlay); n > 0 {
+		return s.carryOut(s.overlayMouse(s.overlay[n-1], x, y, b, e), e)
+	}
+	if b == Click {
+		for _, t := range s.tabs {
+			if y == t.y && x >= t.x && x < t.x+t.w {
+				return s.focusOn(t.id)
+			}
+		}
+	}
+	for _, p := range s.places {
+		if x >= p.x && x < p.x+p.w && y >= p.y && y < p.y+p.h {
+			return s.carryOut(s.panelMouse(p, x, y, b, e), e)
+		}
+	}
+	return nil
+}
+
+func (s *Screen) overlayMouse(top overlay, x, y int, b Button, e *Env) []Intent {
+	if b == Click {
+		c, ok := top.(clicker)
+		if !ok {
+			return nil
+		}
+		intents, closed := c.click(x, y, e)
+		if closed {
+			s.close(top)
+		}
+		return intents
+	}
+	for range wheelRows {
+		if _, closed := top.key(keys.Key{Name: wheelKey[b]}, e); closed {
+			s.close(top)
+			break
+		}
+	}
+	return nil
+}
+
+// wheelKey is the key that a turn of the wheel stands for in an overlay.
+var wheelKey = map[Button]string{WheelUp: "up", WheelDown: "down"}
+
+func (s *Screen) panelMouse(p place, x, y int, b Button, e *Env) []Intent {
+	if b == Click {
+		intents := s.focusOn(p.id)
+		return append(intents, s.panels[p.id].click(x-p.x, y-p.y, e)...)
+	}
+	act := keys.Up
+	if b == WheelDown {
+		act = keys.Down
+	}
+	var out []Intent
+	for range wheelRows {
+		intents, _ := s.panels[p.id].do(act, e)
+		out = append(out, intents...)
+	}
+	return out
+}
