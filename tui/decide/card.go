@@ -1,0 +1,216 @@
+package decide
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Card is what stands between a person and the decision of one approval: what
+// was on screen, what was typed, and what became of the approval meanwhile. It
+// has no clock; the times are given.
+type Card struct {
+	a     core.Approval // as shown: a decision binds its digest
+	gone  bool          // not known any more
+	lost  string        // why what is shown may be out of date
+	read  bool
+	typed string
+	quiet Guard
+
+	scripts bool
+	inDoubt *core.Answer // the way on that was chosen
+}
+
+// Open begins a card. It is quiet at first: the key that opened it may be
+// pressed twice.
+func Open(a core.Approval, now time.Time) Card {
+	c := Card{a: a}
+	c.quiet.Disturb(now)
+	return c
+}
+
+// Approval is what the card is about, as last known.
+func (c *Card) Approval() core.Approval { return c.a }
+
+// Update takes what is known now: the approval, whether it is known at all, and
+// why its half cannot be reached, empty when it can. It reports whether what a
+// decision would bind has changed; then it must be read again.
+func (c *Card) Update(a core.Approval, known bool, lost string, now time.Time) (changed bool) {
+	c.gone, c.lost = !known, lost
+	if !known {
+		return false
+	}
+	changed = !sameQuestion(a, c.a)
+	ended := a.State != c.a.State
+	c.a = a
+	if changed {
+		c.read, c.typed, c.scripts, c.inDoubt = false, "", false, nil
+	}
+	if changed || ended {
+		c.quiet.Disturb(now)
+	}
+	return changed
+}
+
+// sameQuestion reports whether two approvals ask the same.
+func sameQuestion(a, b core.Approval) bool {
+	return a.ID == b.ID && a.RunID == b.RunID && a.Type == b.Type && a.Digest == b.Digest && a.Risk == b.Risk &&
+		a.Tool == b.Tool && a.Description == b.Description && bytes.Equal(a.Context, b.Context)
+}
+
+// Disturb begins a quiet period: the terminal got the focus back, say.
+func (c *Card) Disturb(now time.Time) { c.quiet.Disturb(now) }
+
+// Read notes that the end of the payload was on screen.
+func (c *Card) Read() { c.read = true }
+
+// HasRead reports whether the end of the payload was on screen.
+func (c *Card) HasRead() bool { return c.read || !NeedsReading(c.a) }
+
+// Wants is what has to be typed, empty where nothing has to.
+func (c *Card) Wants() string { return confirmation(c.a, c.scripts) }
+
+// Typed is what was typed so far.
+func (c *Card) Typed() string { return c.typed }
+
+// Type adds what was typed, and says whether that was right so far. What is
+// pasted must not come here. After a wrong character all begins anew.
+func (c *Card) Type(text string) bool {
+	want := c.Wants()
+	typed := c.typed + strings.ToLower(text)
+	if !strings.HasPrefix(want, typed) {
+		c.typed = ""
+		return false
+	}
+	c.typed = typed
+	return true
+}
+
+// Erase takes the last character back.
+func (c *Card) Erase() {
+	if n := len(c.typed); n > 0 {
+		c.typed = c.typed[:n-1]
+	}
+}
+
+// Confirmed reports whether all that must be typed was.
+func (c *Card) Confirmed() bool { return c.typed == c.Wants() }
+
+// Scripts returns the install scripts that the approval names.
+func (c *Card) Scripts() []string {
+	if c.a.Type != core.ApproveDependency {
+		return nil
+	}
+	var shown struct {
+		Dependency struct {
+			Scripts []string `json:"scripts"`
+		} `json:"dependency"`
+	}
+	if json.Unmarshal(c.a.Context, &shown) != nil {
+		return nil
+	}
+	return shown.Dependency.Scripts
+}
+
+// ScriptsAllowed reports whether the install scripts may run with an approval.
+func (c *Card) ScriptsAllowed() bool { return c.scripts }
+
+// ToggleScripts allows the install scripts, or takes that back; it reports
+// whether there are any. What was typed was for something else.
+func (c *Card) ToggleScripts() bool {
+	if len(c.Scripts()) == 0 {
+		return false
+	}
+	c.scripts, c.typed = !c.scripts, ""
+	return true
+}
+
+// ChooseInDoubt says how a call goes on that may have run; result is for
+// core.SkipResult. It reports whether the approval is of that kind and the
+// result is JSON. What was typed was for something else.
+func (c *Card) ChooseInDoubt(way core.InDoubtAnswer, result json.RawMessage) bool {
+	if c.a.Type != core.ApproveInDoubt {
+		return false
+	}
+	if way == core.SkipResult {
+		if len(bytes.TrimSpace(result)) == 0 {
+			result = core.Null
+		}
+		if !json.Valid(result) {
+			return false
+		}
+	} else {
+		result = nil
+	}
+	c.inDoubt, c.typed = &core.Answer{InDoubt: way, Result: result}, ""
+	return true
+}
+
+// Answer is what an approval would say beyond yes.
+func (c *Card) Answer() *core.Answer {
+	switch {
+	case c.inDoubt != nil:
+		return c.inDoubt
+	case c.scripts:
+		return &core.Answer{Scripts: true}
+	}
+	return nil
+}
+
+// Why says why a decision cannot be taken at a time, in words for the person;
+// empty when it can.
+func (c *Card) Why(v Verb, now time.Time) string {
+	if why := c.Ended(now); why != "" {
+		return why
+	}
+	if c.lost != "" {
+		return c.lost + ": decisions are off, nothing is queued"
+	}
+	if !c.quiet.Ready(now) {
+		return "too early: it had only just appeared; press again"
+	}
+	if !approves(v) {
+		return ""
+	}
+	switch {
+	case v == Remember && c.a.Type != core.ApproveTool:
+		return "only the permission of a tool can be remembered"
+	case !c.HasRead():
+		return "not all of it was on screen yet: approve unlocks at the end"
+	case c.a.Type == core.ApproveInDoubt && c.inDoubt == nil:
+		return "first say how: r runs it again, s skips it with a result"
+	case !c.Confirmed():
+		return "high risk: type " + c.Wants() + " first"
+	}
+	return ""
+}
+
+// Ended says that the approval waits no more, and why; empty while it waits.
+func (c *Card) Ended(now time.Time) string {
+	if c.gone {
+		return "it is gone: its run was removed"
+	}
+	switch state := c.a.StateAt(now); state {
+	case core.ApprovalOpen:
+		return ""
+	case core.ApprovalExpired:
+		text := "expired"
+		if c.a.ExpiresAt != nil {
+			text += " at " + c.a.ExpiresAt.In(now.Location()).Format(time.TimeOnly)
+		}
+		return text + ": nobody decided, nothing ran"
+	case core.ApprovalSuperseded:
+		return "not needed any more: the run went on or ended without it"
+	case core.ApprovalApproved, core.ApprovalDenied:
+		if d := c.a.DecidedBy; d != nil {
+			return "already " + string(state) + " by " + core.Visible(d.Who, 60, false) + " via " +
+				core.Visible(string(d.Via), 20, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly)
+		}
+		return "already " + string(state)
+	default:
+		return "it does not wait"
+	}
+}
