@@ -1,0 +1,122 @@
+package screen
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// ttlText is a time that is left, m:ss, and h:mm:ss from an hour on.
+func ttlText(d time.Duration) string {
+	// The last second counts until it is over: 0:00 is past.
+	s := int64(max(d+time.Second-1, 0) / time.Second)
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+// ageText is how long something is ago, in at most five columns: 31s, 2m14s,
+// 14m, 3h05m, 26h, 12d.
+func ageText(d time.Duration) string {
+	s := int64(max(d, 0) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 3600:
+		return fmt.Sprintf("%dm", s/60)
+	case s < 36000:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	case s < 72*3600:
+		return fmt.Sprintf("%dh", s/3600)
+	}
+	return fmt.Sprintf("%dd", s/86400)
+}
+
+// clockText is the time of day of t, where the person is.
+func clockText(t time.Time, e *Env) string { return t.In(e.Now.Location()).Format("15:04:05") }
+
+// typeName is what an approval is called on a screen.
+func typeName(t core.ApprovalType) string {
+	switch t {
+	case core.ApproveKeys:
+		return "api key"
+	case core.ApproveTool:
+		return "tool perm"
+	case core.ApproveOAuth:
+		return "oauth"
+	case core.ApproveInDoubt:
+		return "in doubt"
+	case core.ApproveDependency, core.ApproveIntegrity, core.ApproveLayer, core.ApproveHook:
+	}
+	return core.Visible(string(t), 20, false)
+}
+
+// runLook is the glyph of a run's state, and the style of glyph and word.
+func runLook(s core.RunState, t *paint.Theme) (glyph string, style paint.Style) {
+	g := &t.Glyph
+	switch s {
+	case core.RunRunning:
+		return g.Running, paint.Style{Role: paint.Info}
+	case core.RunWaiting:
+		return g.Waiting, paint.Style{Role: paint.Warn}
+	case core.RunInterrupted:
+		return g.Stale, paint.Style{Role: paint.Warn}
+	case core.RunComplete:
+		return g.Done, paint.Style{Role: paint.OK}
+	case core.RunFailed:
+		return g.Failed, paint.Style{Role: paint.Danger}
+	case core.RunAborted:
+		return g.Aborted, paint.Style{Role: paint.Muted}
+	case core.RunExpired:
+		return g.Expired, paint.Style{Role: paint.Muted}
+	}
+	return "?", paint.Style{}
+}
+
+// approvalLook is the glyph of an approval's state, and the style of both.
+func approvalLook(s core.ApprovalState, t *paint.Theme) (glyph string, style paint.Style) {
+	g := &t.Glyph
+	switch s {
+	case core.ApprovalOpen:
+		return g.Waiting, paint.Style{Role: paint.Warn}
+	case core.ApprovalApproved:
+		return g.Done, paint.Style{Role: paint.OK}
+	case core.ApprovalDenied:
+		return g.Failed, paint.Style{Role: paint.Danger}
+	case core.ApprovalExpired:
+		return g.Expired, paint.Style{Role: paint.Muted}
+	case core.ApprovalSuperseded:
+		return g.Skipped, paint.Style{Role: paint.Muted}
+	}
+	return "?", paint.Style{}
+}
+
+// staleText says how old what is shown of one half is, and nothing when it is
+// live or there is none.
+func staleText(side core.Side, e *Env) string {
+	link := e.State.Links.Of(side)
+	if link.State == state.LinkLive || link.State == state.LinkNone {
+		return ""
+	}
+	if link.AsOf.IsZero() {
+		return "not read yet"
+	}
+	return "stale, as of " + clockText(link.AsOf, e)
+}
+
+// staleLists is staleText for what both halves are shown in together.
+func staleLists(e *Env) string {
+	if s := staleText(core.SideClient, e); s != "" {
+		return s
+	}
+	if s := staleText(core.SideServer, e); s != "" {
+		return "server " + s
+	}
+	return ""
+}
