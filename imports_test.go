@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"store/postgres":  {"core", "store", "core/approval"},
 	"store/bolt":      {"core", "store", "core/approval"},
 	"store/storetest": {"core", "store", "core/approval"},
-	"cli":             {"core", "core/api", "core/env", "tui", "tui/demo", "tui/feed", "tui/keys", "tui/paint", "tui/plain"},
+	"cli":             {"core", "core/api", "core/env", "tui/keys"},
 	"tui/guard":       {},
 	"tui/paint":       {},
 	"tui/graph":       {},

@@ -35,6 +35,9 @@ type Deps struct {
 	Open func(ctx context.Context, o OpenOptions) (Backend, error)
 	// Serve runs a server until the context ends. Nil where there is none.
 	Serve func(ctx context.Context, o ServeOptions) error
+	// Terminal runs the full screen, or the dialogue of lines, until the person
+	// leaves, and returns the runs that it left unfinished. Nil where there is none.
+	Terminal func(ctx context.Context, o TerminalOptions) (left []core.ID, err error)
 	// LocalServer gives the server that the options mean: this machine's own, or
 	// the one they name. It opens nothing. Nil where there is none.
 	LocalServer func(o OpenOptions) (LocalServer, error)
@@ -52,9 +55,22 @@ type OpenOptions struct {
 	// Warn is told what a person should know about an answer that has a gap. It
 	// may be called from any goroutine.
 	Warn func(text string)
+	// Via is how decisions come in; empty: by the command line.
+	Via core.Via
+	// Link is told of the connection to the server while all events are
+	// followed. May be nil.
+	Link func(Link)
 	// Progress gets the events of the runs that this process runs, live and
 	// from any goroutine. It must not be called after Close returned.
 	Progress func(core.Event)
+}
+
+// Link is how a command that follows all events stands with the server.
+type Link struct {
+	Up   bool
+	None bool   // there is no server, which is no fault
+	Name string // of the server, if it is known
+	Err  error  // why it is not up
 }
 
 // Version says which build this is.

@@ -53,7 +53,7 @@ was, whatever happened to the process in between.`,
 		&cobra.Group{ID: groupSetup, Title: "Set up:"},
 	)
 	addGroup(root, groupRun, a.executeCmd(), a.continueCmd(), a.retryCmd(), a.abortCmd(), a.replanCmd(), a.approvalsCmd())
-	addGroup(root, groupWatch, a.planCmd(), a.workflowsCmd(), a.toolsCmd(), a.eventsCmd(), a.auditCmd())
+	addGroup(root, groupWatch, a.tuiCmd(), a.planCmd(), a.workflowsCmd(), a.toolsCmd(), a.eventsCmd(), a.auditCmd())
 	addGroup(root, groupSetup, a.initCmd(), a.serversCmd(), a.trustCmd(), a.serveCmd(), a.serverCmd(), a.doctorCmd(), a.configCmd(), a.completionCmd(), a.versionCmd())
 	root.AddCommand(a.manCmd())
 	root.SetHelpCommand(helpCmd())

@@ -39,6 +39,8 @@ type connector struct {
 	workspace env.Workspace
 	environ   env.Environ
 	warn      func(string)
+	link      func(cli.Link)
+	via       core.Via
 	noStart   bool
 
 	mu     sync.Mutex
@@ -54,7 +56,10 @@ func (c *connector) connect(ctx context.Context, start bool) (*client.Client, er
 	if c.client != nil {
 		return c.client, nil
 	}
-	o := client.Options{Version: build().Version, Via: core.ViaCLI, Workspace: c.workspace.Dir, Clock: systemClock{}, Warn: c.warn}
+	o := client.Options{Version: build().Version, Via: c.via, Workspace: c.workspace.Dir, Clock: systemClock{}, Warn: c.warn}
+	if c.link != nil {
+		o.Link = c.linked
+	}
 	if c.named != "" {
 		o.URL = c.named
 		o.APIKey, _ = c.environ("PML_API_KEY")
@@ -79,6 +84,12 @@ func (c *connector) connect(ctx context.Context, start bool) (*client.Client, er
 	c.client = fresh
 	return fresh, nil
 }
+
+// linked passes on how the stream of events of the server is.
+func (c *connector) linked(live bool, err error) { c.link(cli.Link{Up: live, Name: c.named, Err: err}) }
+
+// missing passes on that there is no server, or why it cannot be reached.
+func (c *connector) missing(err error) { c.link(cli.Link{None: err == nil, Name: c.named, Err: err}) }
 
 // redial finds this machine's server when it is not where it was, and starts
 // another one if that is wanted.

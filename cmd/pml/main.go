@@ -63,13 +63,18 @@ func collectAsUsual() {
 func run(args []string) int {
 	ctx, stop := signals(context.Background())
 	defer stop()
-	return cli.Main(ctx, args, cli.Deps{
+	return cli.Main(ctx, args, commandLine())
+}
+
+// commandLine is what the command line gets of this process.
+func commandLine() cli.Deps {
+	return cli.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		StdinTTY: isTerminal(os.Stdin), StdoutTTY: isTerminal(os.Stdout), StderrTTY: isTerminal(os.Stderr),
 		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: build(), User: userName(), Open: open,
-		Serve: serve, LocalServer: openLocalServer,
+		Serve: serve, LocalServer: openLocalServer, Terminal: terminal,
 		ReadSecret: secretReader(os.Stdin, os.Stderr), OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
-	})
+	}
 }
 
 // signals returns a context that ends at the first SIGINT or SIGTERM; a second

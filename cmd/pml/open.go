@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -29,13 +30,17 @@ func open(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ, warn: o.Warn, noStart: o.NoStart}
+	c := &connector{named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ, warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart}
 	half, err := openHalf(o, c)
 	if err != nil {
 		return nil, err
 	}
+	var missing func(error)
+	if c.link != nil {
+		missing = c.missing
+	}
 	router := route.New(route.Options{
-		Local: half, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress,
+		Link: missing, Local: half, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress,
 		Routing: func() (route.Routing, error) {
 			cfg, err := settings(o, home, ws, environ)
 			if err != nil {
@@ -66,7 +71,7 @@ func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
 		// A command runs one program: no child is kept ready for a next one.
 		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: -1}),
 		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: build().Version,
-		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: core.ViaCLI},
+		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: c.via},
 	}
 	if c.named != "" {
 		lo.Remote = c

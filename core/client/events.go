@@ -50,6 +50,9 @@ func (c *Client) Events(ctx context.Context, id core.ID, since int64, follow boo
 		return c.past(ctx, path, since, f)
 	}
 	s := &subscription{c: c, path: path, last: max(0, since), event: f}
+	if id == "" {
+		s.state = c.o.Link
+	}
 	return s.run(ctx)
 }
 

@@ -56,7 +56,8 @@ type Config struct {
 	Limits    Limits
 	Retention time.Duration // of finished runs; 0: for ever
 	// Expose are globs on tools that are offered through under their own names.
-	Expose []string
+	Expose   []string
+	Terminal Terminal
 
 	environ Environ
 	flag    string

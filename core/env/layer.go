@@ -23,6 +23,7 @@ type layer struct {
 	Limits      limitsPart              `json:"limits,omitzero"`
 	Retention   *duration               `json:"retention,omitempty"`
 	Expose      []string                `json:"expose,omitempty"`
+	Terminal    terminalPart            `json:"tui,omitzero"`
 }
 
 type serverPart struct {

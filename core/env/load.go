@@ -155,6 +155,7 @@ func build(o LoadOptions, home, work *file) *Config {
 		Limits:    m.limits(h.Limits, w.Limits),
 		Retention: m.duration("/retention", defaultRetention, h.Retention, w.Retention),
 		Expose:    m.either("/expose", h.Expose, w.Expose),
+		Terminal:  m.terminal(h.Terminal),
 		Servers:   m.servers(h.Servers, w.Servers),
 		environ:   o.Environ, flag: o.Server, home: home, work: work, origins: m.origins,
 	}

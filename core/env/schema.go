@@ -60,6 +60,7 @@ const maxCount = 1_000_000
 
 func (l *layer) fields(origin Origin) []field {
 	server, limits := l.Server.fields(), l.Limits.fields()
+	terminal := l.Terminal.fields()
 	permissions, approvals, routing := l.Permissions.fields(), l.Approvals.fields(origin), l.Routing.fields()
 	entry := schObject("", new(ServerEntry).fields())
 	entry["oneOf"] = []sch{{"required": []string{"command"}}, {"required": []string{"url"}}}
@@ -76,6 +77,7 @@ func (l *layer) fields(origin Origin) []field {
 		{"limits", schObject("What bounds a run.", limits), readObject(limits)},
 		{"retention", schDuration(`How long finished runs are kept. Default 30d; "0" for ever.`), readDuration(&l.Retention)},
 		{"expose", schPatterns("Tools that pml offers through under their own names."), readStrings(&l.Expose)},
+		{"tui", schObject("How pml tui looks and behaves. Only in the home's config.json.", terminal), readTerminal(&l.Terminal, terminal, origin)},
 	}
 }
 

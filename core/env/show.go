@@ -39,6 +39,9 @@ func (c *Config) Show() json.RawMessage {
 		},
 		"retention": formatDuration(c.Retention),
 		"expose":    list(c.Expose),
+		"tui": map[string]any{
+			"theme": c.Terminal.Theme, "ascii": c.Terminal.ASCII, "plain": c.Terminal.Plain, "notify": c.Terminal.Notify, "keys": c.Terminal.keys(),
+		},
 	}, "", "  ")
 	if err != nil {
 		return json.RawMessage("{}") // plain values always encode

@@ -117,6 +117,10 @@ type Options struct {
 	// Progress is told of the events of a run of a server while its caller waits
 	// for it. It may be nil.
 	Progress func(core.Event)
+	// Link is told, while all events are followed, that there is no server (err
+	// is nil) or why it cannot be reached. That it is there says its client. It
+	// may be nil.
+	Link func(err error)
 	// Warn is told what a person should know of an answer that has a gap, once
 	// for each text. It may be nil.
 	Warn func(text string)

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+// TerminalOptions are the choices of the terminal. What is empty or false is
+// left to the configuration and the environment.
+type TerminalOptions struct {
+	OpenOptions
+	// Demo plays a script instead of showing this machine's runs.
+	Demo bool
+	// Plain is a dialogue of lines.
+	Plain bool
+	ASCII bool
+	// Theme is ansi, dark, light or modus, Color auto, always or never, Notify
+	// off, bell or osc.
+	Theme, Color, Notify string
+}
+
+func (a *app) tuiCmd() *cobra.Command {
+	var o TerminalOptions
+	var printKeys bool
+	cmd := &cobra.Command{
+		Use:   "tui",
+		Short: "Watch everything live and decide: the full screen",
+		Long: `Shows all runs and everything that waits for a person, of this machine and of its
+server, live, and takes decisions. --plain is the same as a dialogue of lines, for
+screen readers and simple terminals. --demo plays a script with runs and approvals
+of all kinds; it needs no set-up and changes nothing.
+
+Keys, theme and notifications are configured under "tui" in config.json of pml's
+folder; --print-keys lists the actions and their keys.`,
+		Example: `  pml tui
+  pml tui --demo
+  pml tui --plain
+  pml tui --theme modus --notify bell
+  pml tui --print-keys --json`,
+		Args: maxArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if printKeys {
+				return a.printKeys()
+			}
+			return a.tui(cmd, o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.Demo, "demo", false, "play a script: no set-up, nothing is changed")
+	f.BoolVar(&o.Plain, "plain", false, "a dialogue of lines instead of a full screen")
+	f.BoolVar(&o.ASCII, "ascii", false, "draw with ASCII characters only")
+	f.StringVar(&o.Theme, "theme", "", "ansi, dark, light or modus")
+	f.StringVar(&o.Color, "color", "auto", "auto, always or never")
+	f.StringVar(&o.Notify, "notify", "", "how to tell of what waits: off, bell or osc")
+	f.BoolVar(&printKeys, "print-keys", false, "print the actions and their keys, with --json as a JSON Schema")
+	_ = cmd.RegisterFlagCompletionFunc("theme", fixed("ansi", "dark", "light", "modus"))
+	_ = cmd.RegisterFlagCompletionFunc("color", fixed("auto", "always", "never"))
+	_ = cmd.RegisterFlagCompletionFunc("notify", fixed("off", "bell", "osc"))
+	return cmd
+}
+
+// tui checks the choices and runs the terminal.
+func (a *app) tui(cmd *cobra.Command, o TerminalOptions) error {
+	if err := oneOf("color", o.Color, "auto", "always", "never"); err != nil {
+		return err
+	}
+	if err := oneOf("theme", o.Theme, "", "ansi", "dark", "light", "modus"); err != nil {
+		return err
+	}
+	if err := oneOf("notify", o.Notify, "", "off", "bell", "osc"); err != nil {
+		return err
+	}
+	if a.asJSON() {
+		return usagef("pml tui is for people; programs read the same with pml workflows ls --json and pml events --follow --json").
+			WithNext("pml", "events", "--follow", "--json")
+	}
+	plain, _ := a.Environ("PML_PLAIN")
+	term, _ := a.Environ("TERM")
+	o.Plain = o.Plain || plain != "" && plain != "0" || term == "dumb"
+	if !o.Plain && (!a.StdinTTY || !a.StdoutTTY) {
+		return usagef("pml tui needs a terminal; without one use --plain, or pml approvals ls").WithNext("pml", "approvals", "ls")
+	}
+	if a.flags.noColor {
+		o.Color = "never"
+	}
+	if a.Terminal == nil {
+		return core.Errorf(core.CodeInternal, "this build of pml has no terminal")
+	}
+	level, _ := a.Environ("PML_LOG")
+	o.OpenOptions = OpenOptions{Home: a.flags.home, Server: a.flags.server, Log: level}
+	left, err := a.Terminal(cmd.Context(), o)
+	for _, id := range left {
+		a.say("run %s is not finished; it goes on with: pml continue %s", id.Short(), id.Short())
+	}
+	return err
+}
+
+// printKeys prints the actions of the terminal with their keys.
+func (a *app) printKeys() error {
+	if a.asJSON() {
+		return a.printJSON(keys.Schema())
+	}
+	m, err := keys.New(nil)
+	if err != nil {
+		return err
+	}
+	type row struct{ Action, Keys, What string }
+	rows := []row{}
+	for _, action := range keys.All() {
+		rows = append(rows, row{string(action), strings.Join(m.Keys(action), " "), keys.Label(action)})
+	}
+	return printList(a, api.Page[row]{Items: rows}, "no actions", []column[row]{
+		{title: "ACTION", get: func(r row) string { return r.Action }},
+		{title: "KEYS", get: func(r row) string { return r.Keys }},
+		{title: "WHAT", get: func(r row) string { return r.What }},
+	})
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/tui"
+	"github.com/casys-ai/pml/tui/demo"
+	"github.com/casys-ai/pml/tui/feed"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/plain"
+)
+
+// terminal runs the full screen or the dialogue of lines.
+func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
+	environ := env.OS()
+	settings, err := terminalSettings(o, environ)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := keys.New(settings.Keys)
+	if err != nil {
+		return nil, err
+	}
+	src, err := openSource(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	var left []core.ID
+	if o.Plain || settings.Plain {
+		left, err = plain.Run(ctx, plain.Options{
+			Backend: src.backend, Links: src.links, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, User: userName(),
+			Because: because(o, settings), Secret: secretReader(os.Stdin, os.Stderr),
+			OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+		})
+	} else {
+		left, err = tui.Run(ctx, tui.Options{
+			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout,
+			Environ: environ, User: userName(), Version: build().Version, Workspace: src.workspace, Keys: bound,
+			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
+			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
+			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+		})
+	}
+	return left, errors.Join(err, src.close())
+}
+
+// terminalSettings is the configuration of the terminal: that of the home.
+func terminalSettings(o cli.TerminalOptions, environ env.Environ) (env.Terminal, error) {
+	home, err := env.FindHome(o.Home, environ)
+	if err != nil {
+		return env.Terminal{}, err
+	}
+	ws, err := workspaceOf(o.Workspace, environ)
+	if err != nil {
+		return env.Terminal{}, err
+	}
+	cfg, err := env.Load(env.LoadOptions{Workspace: ws, Home: home, Environ: environ, Server: o.Server})
+	if err != nil {
+		return env.Terminal{}, err
+	}
+	return cfg.Terminal, nil
+}
+
+// because says why the dialogue of lines is on.
+func because(o cli.TerminalOptions, settings env.Terminal) string {
+	if settings.Plain && !o.Plain {
+		return "via the configuration"
+	}
+	return "via --plain, PML_PLAIN or TERM=dumb"
+}
+
+// profile is what the terminal can show, as far as flags and environment say.
+func profile(o cli.TerminalOptions, environ env.Environ) paint.Profile {
+	switch p := tui.Profile(environ); {
+	case o.Color == "never":
+		return min(p, paint.NoColor)
+	case o.Color == "always":
+		return max(p, paint.Ansi16)
+	default:
+		return p
+	}
+}
+
+// source is where the terminal reads from and decides.
+type source struct {
+	backend   feed.Backend
+	links     func(ctx context.Context, f func(feed.Link))
+	warnings  chan string
+	workspace string
+	close     func() error
+}
+
+func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
+	if o.Demo {
+		ctx, cancel := context.WithCancel(ctx)
+		b := demo.New(systemClock{})
+		go b.Play(ctx)
+		return &source{backend: b, links: b.Links, workspace: "demo", close: func() error { cancel(); return nil }}, nil
+	}
+	s := &source{warnings: make(chan string, 16)}
+	l := newLinks()
+	s.links = l.watch
+	oo := o.OpenOptions
+	oo.Via, oo.Link = core.ViaTUI, l.put
+	oo.Warn = func(text string) {
+		select {
+		case s.warnings <- text:
+		default: // who does not read them has enough of them
+		}
+	}
+	b, err := open(ctx, oo)
+	if err != nil {
+		return nil, err
+	}
+	s.backend, s.close = b, sync.OnceValue(b.Close)
+	if paths, err := b.Paths(ctx); err == nil {
+		s.workspace = paths.Workspace
+	}
+	return s, nil
+}
+
+// links passes the state of the connection to the server on, the last one first.
+type links struct {
+	mu   sync.Mutex
+	last feed.Link
+	to   func(feed.Link)
+}
+
+func newLinks() *links { return &links{last: feed.Link{Side: core.SideServer, None: true}} }
+
+func (l *links) put(link cli.Link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = feed.Link{Side: core.SideServer, Up: link.Up, None: link.None, Name: link.Name, Err: link.Err}
+	if l.to != nil {
+		l.to(l.last)
+	}
+}
+
+// watch implements feed.Options.Links.
+func (l *links) watch(ctx context.Context, f func(feed.Link)) {
+	f(feed.Link{Side: core.SideClient, Up: true})
+	l.mu.Lock()
+	l.to = f
+	f(l.last)
+	l.mu.Unlock()
+	<-ctx.Done()
+	l.mu.Lock()
+	l.to = nil
+	l.mu.Unlock()
+}
+
+// command runs a command line of pml in this process, with a backend of its own
+// and nothing to read.
+func command(o cli.TerminalOptions) func(context.Context, []string, io.Writer) int {
+	return func(ctx context.Context, args []string, out io.Writer) int {
+		deps := commandLine()
+		deps.Stdin, deps.Stdout, deps.Stderr = new(bytes.Buffer), out, out
+		deps.StdinTTY, deps.StdoutTTY, deps.StderrTTY = false, false, false
+		deps.ReadSecret, deps.Serve, deps.Terminal = nil, nil, nil
+		deps.Width = func() int { return 0 }
+		deps.Open = func(ctx context.Context, inner cli.OpenOptions) (cli.Backend, error) {
+			inner.Home, inner.Server, inner.Via = cmp.Or(inner.Home, o.Home), cmp.Or(inner.Server, o.Server), core.ViaTUI
+			return open(ctx, inner)
+		}
+		return cli.Main(ctx, args, deps)
+	}
+}
