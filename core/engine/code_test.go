@@ -402,7 +402,7 @@ func TestRetry_Timeout(t *testing.T) {
 	began := make(chan struct{}, 1)
 	b.host.tools["a:slow"] = hang(began)
 	p := b.process()
-	h := b.code(p, `const s = mcp.a.slow({n: 1}); await mcp.a.write({n: 2}); return await s`, core.RunOptions{TimeoutMS: 2000})
+	h := b.code(p, `const s = mcp.a.slow({n: 1}); await mcp.a.write({n: 2}); return await s`, core.RunOptions{TimeoutMS: 10_000})
 	b.failed(h, core.CodeTimeout, "limit")
 	b.host.mu.Lock()
 	b.host.tools["a:slow"] = tool{}
@@ -419,20 +419,20 @@ func TestRetry_Timeout(t *testing.T) {
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	broken := false
+	var broken atomic.Bool // a run also reads when its own commits wake it
 	b.wrap = func(s store.Store) store.Store { return unreadable{s, &broken} }
 	p := b.process()
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); return await mcp.a.ask(v)`, core.RunOptions{})
 	ap := b.wait(h, pending(1)).Pending[0]
-	broken = true
+	broken.Store(true)
 	b.rule(p, ap, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	s, err := h.Wait(ctx, engine.Ended)
 	if err != nil || !s.Stopped || core.CodeOf(s.Err) != core.CodeStoreFailed {
 		t.Fatalf("%v: %+v", err, s)
 	}
-	broken = false
+	broken.Store(false)
 	h = b.resume(p, h.ID)
 	b.complete(h, `{"n":1}`)
 }
@@ -440,11 +440,11 @@ func TestStoreFails(t *testing.T) {
 // unreadable is a store whose reads of approvals can fail.
 type unreadable struct {
 	store.Store
-	broken *bool
+	broken *atomic.Bool
 }
 
 func (u unreadable) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
-	if *u.broken {
+	if u.broken.Load() {
 		return nil, core.Errorf(core.CodeStoreFailed, "the disk is gone")
 	}
 	return u.Store.Approvals(ctx, f)

@@ -254,7 +254,7 @@ func (k *crash) finish(run core.Run) {
 // reads them from the store: a run that also sleeps is not at a pause.
 func (k *crash) drive(p *process, h *engine.Handle) bool {
 	k.t.Helper()
-	ctx, cancel := context.WithTimeout(k.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(k.t.Context(), hung)
 	defer cancel()
 	changes, err := p.st.Watch(ctx)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
@@ -40,7 +39,7 @@ func TestForesee_ServersAtOnce(t *testing.T) {
 	for _, tool := range []string{"a:x", "b:x", "c:x"} {
 		plan.Calls = append(plan.Calls, core.PlanCall{ID: tool, Tool: tool})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	_, err := e.Foresee(ctx, core.Run{Kind: core.KindDAG}, core.Program{Kind: core.KindDAG, Plan: plan})
 	got := core.AsError(err)

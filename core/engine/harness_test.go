@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// hung is longer than anything takes on the busiest machine with the slowest disk.
+const hung = 3 * time.Minute
+
 type clock struct{}
 
 func (clock) Now() time.Time { return time.Now() }
@@ -170,11 +173,11 @@ func newBench(t testing.TB) *bench {
 		t: t, dir: t.TempDir(),
 		host: newHost(),
 		limits: engine.Limits{
-			Calls: 20000, Concurrency: 64, Timeout: time.Minute, CallTimeout: 20 * time.Second, ApprovalTTL: 5 * time.Minute,
-			ResumeTTL: time.Hour, StopGrace: 2 * time.Second, IdleChild: time.Hour,
+			Calls: 20000, Concurrency: 64, Timeout: hung, CallTimeout: hung, ApprovalTTL: time.Hour,
+			ResumeTTL: time.Hour, StopGrace: hung, IdleChild: time.Hour,
 		},
 	}
-	b.pool = sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}})
+	b.pool = sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung}})
 	t.Cleanup(func() {
 		if err := b.pool.Close(); err != nil {
 			t.Error(err)
@@ -185,7 +188,7 @@ func newBench(t testing.TB) *bench {
 
 func (b *bench) store() *bolt.Store {
 	b.t.Helper()
-	s, err := bolt.Open(bolt.Options{Dir: b.dir, Clock: clock{}, NewID: newID, PID: os.Getpid(), Process: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := bolt.Open(bolt.Options{Dir: b.dir, Clock: clock{}, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -265,7 +268,7 @@ func (b *bench) start(p *process, program core.Program, opts core.RunOptions) *e
 // wait waits for a condition, at most for as long as a test may take.
 func (b *bench) wait(h *engine.Handle, done func(engine.Status) bool) engine.Status {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), hung)
 	defer cancel()
 	s, err := h.Wait(ctx, done)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,7 +45,7 @@ func mortalMain(dir string) int {
 func (b *bench) mortal() string {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	b.sandbox(sandbox.Options{Command: []string{os.Args[0], mortalArg, dir}, Warm: -1})
+	b.sandbox(sandbox.Options{Command: []string{os.Args[0], mortalArg, dir}, Warm: -1, Limits: sandbox.Limits{CPU: hung}})
 	return dir
 }
 
@@ -233,7 +232,7 @@ func TestLost_Limits(t *testing.T) {
 	b := newBench(t)
 	// Small limits and much time: the race detector is slow.
 	b.sandbox(sandbox.Options{
-		Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: time.Minute, MemoryBytes: 16 << 20, ResultBytes: 1 << 20},
+		Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung, MemoryBytes: 16 << 20, ResultBytes: 1 << 20},
 	})
 	for name, c := range map[string]struct {
 		source string

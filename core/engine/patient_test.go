@@ -85,7 +85,7 @@ func TestStore_ComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			p, f := b.flaky(20 * time.Second)
+			p, f := b.flaky(hung)
 			b.host.onCall = func(call engine.Call) {
 				if call.ID == "c1" {
 					f.set(true, kept)
@@ -123,7 +123,7 @@ func TestStore_StaysAway(t *testing.T) {
 	if err := p.Engine.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	s, err := h.Wait(ctx, engine.Ended)
 	if err != nil || core.CodeOf(s.Err) != core.CodeStoreFailed {
@@ -170,7 +170,7 @@ func TestStore_AwayForLong(t *testing.T) {
 func TestStore_BackWhileItStops(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.commitGrace = 20 * time.Second
+	b.commitGrace = hung
 	p, f := b.flaky(time.Hour)
 	b.host.onCall = func(engine.Call) { f.set(true, false) }
 	h := b.code(p, `return await mcp.a.write({n: 1});`, core.RunOptions{})

@@ -172,7 +172,7 @@ func waitSettled(t *testing.T, st store.Store, run core.ID, call string) {
 // waitRecord waits until a record is in the journal.
 func waitRecord(t *testing.T, st store.Store, run core.ID, is func(core.Record) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	changes, err := st.Watch(ctx)
 	if err != nil {
