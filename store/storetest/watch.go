@@ -15,7 +15,7 @@ func (k *kit) await(ch <-chan struct{}) bool {
 	select {
 	case _, ok := <-ch:
 		return ok
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		k.t.Fatal("nothing came")
 		return false
 	}
