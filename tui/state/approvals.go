@@ -1,66 +1,201 @@
 package state
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/casys-ai/pml/core"
 )
 
-// approvalTable is the approvals by id.
-type approvalTable struct{ byID map[core.ID]core.Approval }
-
-func newApprovalTable() approvalTable {
-	return approvalTable{byID: map[core.ID]core.Approval{}}
+// approvalRow is an approval and when an event said that it was settled.
+type approvalRow struct {
+	core.Approval
+	settled time.Time
 }
 
-// PutApprovals takes approvals; what is known of others stays.
-func (s *State) PutApprovals(list ...core.Approval) {
-	for _, a := range list {
-		s.approvals.byID[a.ID] = a
+// approvalTable is the approvals by id, and what lists need of them, which is
+// computed when it is asked for after a change.
+type approvalTable struct {
+	byID    map[core.ID]approvalRow
+	byRun   map[core.ID][]core.ID
+	version int64
+
+	listed   int64           // the version that the rest is of; -1: of none
+	open     []core.Approval // nobody has decided them, soonest expiry first
+	expires  int             // so many of them, at the front, expire
+	ofRun    map[core.ID][]int
+	resolved []approvalRow // newest first, those that have only run out left out
+
+	late   int // so many of open had run out when recent was made
+	recent []core.Approval
+}
+
+func newApprovalTable() approvalTable {
+	return approvalTable{byID: map[core.ID]approvalRow{}, byRun: map[core.ID][]core.ID{}, listed: -1}
+}
+
+func (t *approvalTable) get(id core.ID) (core.Approval, bool) {
+	row, ok := t.byID[id]
+	return row.Approval, ok
+}
+
+// put takes an approval and reports whether it is news. settled may be zero.
+func (t *approvalTable) put(a core.Approval, settled time.Time) bool {
+	old, known := t.byID[a.ID]
+	if known && settled.IsZero() && sameApproval(&old.Approval, &a) {
+		return false
 	}
-	s.version++
+	if settled.IsZero() {
+		settled = old.settled
+	}
+	t.byID[a.ID] = approvalRow{a, settled}
+	if !known {
+		t.byRun[a.RunID] = append(t.byRun[a.RunID], a.ID)
+	}
+	t.version++
+	return true
+}
+
+// sameApproval reports whether two versions of an approval tell the same. What
+// it asks for never changes.
+func sameApproval(a, b *core.Approval) bool {
+	return a.State == b.State && a.Digest == b.Digest && a.RunID == b.RunID && a.Used == b.Used && a.RenewedBy == b.RenewedBy &&
+		a.Description == b.Description && a.Risk == b.Risk && (a.DecidedBy == nil) == (b.DecidedBy == nil) &&
+		(a.Answer == nil) == (b.Answer == nil) && sameTime(a.ExpiresAt, b.ExpiresAt) && string(a.Context) == string(b.Context) &&
+		slices.Equal(a.CallIDs, b.CallIDs)
+}
+
+func sameTime(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
+
+func (t *approvalTable) dropOf(run core.ID) bool {
+	ids := t.byRun[run]
+	for _, id := range ids {
+		delete(t.byID, id)
+	}
+	delete(t.byRun, run)
+	if len(ids) > 0 {
+		t.version++
+	}
+	return len(ids) > 0
+}
+
+// refresh computes the lists anew after a change.
+func (t *approvalTable) refresh() {
+	if t.listed == t.version {
+		return
+	}
+	// The old lists may still be looked at: new ones are made.
+	t.open, t.resolved, t.late, t.listed = nil, t.resolved[:0], -1, t.version
+	for _, row := range t.byID {
+		if row.State == core.ApprovalOpen {
+			t.open = append(t.open, row.Approval)
+		} else {
+			t.resolved = append(t.resolved, row)
+		}
+	}
+	slices.SortFunc(t.open, core.BySoonest)
+	slices.SortFunc(t.resolved, func(a, b approvalRow) int { return latest(a.Approval, a.at(), b.Approval, b.at()) })
+	t.expires = sort.Search(len(t.open), func(i int) bool { return t.open[i].ExpiresAt == nil })
+	t.ofRun = map[core.ID][]int{}
+	for i := range t.open {
+		id := t.open[i].RunID
+		t.ofRun[id] = append(t.ofRun[id], i)
+	}
+}
+
+// runOut is how many of the open approvals have run out at a time: the first.
+func (t *approvalTable) runOut(now time.Time) int {
+	t.refresh()
+	return sort.Search(t.expires, func(i int) bool { return now.Before(*t.open[i].ExpiresAt) })
+}
+
+// at is when an approval stopped waiting.
+func (r *approvalRow) at() time.Time {
+	switch {
+	case r.DecidedBy != nil:
+		return r.DecidedBy.At
+	case !r.settled.IsZero():
+		return r.settled
+	case r.State == core.ApprovalSuperseded || r.ExpiresAt == nil:
+		return r.CreatedAt // nobody has said when
+	}
+	return *r.ExpiresAt
+}
+
+func latest(a core.Approval, at time.Time, b core.Approval, bt time.Time) int {
+	if c := bt.Compare(at); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.ID, b.ID)
+}
+
+// PutApprovals takes approvals as they are now; what is known of others stays.
+func (s *State) PutApprovals(list ...core.Approval) {
+	changed := false
+	for i := range list {
+		changed = s.approvals.put(list[i], time.Time{}) || changed
+	}
+	if changed {
+		s.version++
+	}
 }
 
 // Approval returns one approval.
-func (s *State) Approval(id core.ID) (core.Approval, bool) {
-	a, ok := s.approvals.byID[id]
-	return a, ok
-}
+func (s *State) Approval(id core.ID) (core.Approval, bool) { return s.approvals.get(id) }
 
 // Waiting returns the approvals that can be decided at a time, soonest expiry
-// first.
+// first. The slice is the state's own and is not changed any more.
 func (s *State) Waiting(now time.Time) []core.Approval {
-	var out []core.Approval
-	for _, a := range s.approvals.byID {
-		if a.StateAt(now) == core.ApprovalOpen {
-			out = append(out, a)
-		}
+	n := s.approvals.runOut(now)
+	return s.approvals.open[n:len(s.approvals.open):len(s.approvals.open)]
+}
+
+// WaitingOf returns the approval of a run that can be decided at a time and
+// expires first.
+func (s *State) WaitingOf(run core.ID, now time.Time) (a core.Approval, ok bool) {
+	n := s.approvals.runOut(now)
+	list := s.approvals.ofRun[run]
+	if i, _ := slices.BinarySearch(list, n); i < len(list) {
+		return s.approvals.open[list[i]], true
 	}
-	slices.SortFunc(out, core.BySoonest)
+	return core.Approval{}, false
+}
+
+// Resolved returns up to n approvals that were decided, taken back, or have
+// expired at a time, newest first. The slice is the state's own and is not
+// changed any more.
+func (s *State) Resolved(now time.Time, n int) []core.Approval {
+	t := &s.approvals
+	if late := t.runOut(now); late != t.late {
+		t.late, t.recent = late, t.merge(late)
+	}
+	n = max(0, min(n, len(t.recent)))
+	return t.recent[:n:n]
+}
+
+// merge puts the open approvals that have run out among the resolved ones.
+func (t *approvalTable) merge(late int) []core.Approval {
+	out := make([]core.Approval, 0, late+len(t.resolved))
+	i := late - 1 // the last to run out is the newest
+	for j := range t.resolved {
+		row := &t.resolved[j]
+		for ; i >= 0 && latest(t.open[i], *t.open[i].ExpiresAt, row.Approval, row.at()) < 0; i-- {
+			out = append(out, t.open[i])
+		}
+		out = append(out, row.Approval)
+	}
+	for ; i >= 0; i-- {
+		out = append(out, t.open[i])
+	}
 	return out
 }
 
-// Resolved returns up to n approvals that were decided or have expired, newest
-// first.
-func (s *State) Resolved(now time.Time, n int) []core.Approval {
-	var out []core.Approval
-	for _, a := range s.approvals.byID {
-		if a.StateAt(now) != core.ApprovalOpen {
-			out = append(out, a)
-		}
-	}
-	slices.SortFunc(out, func(a, b core.Approval) int { return resolvedAt(b).Compare(resolvedAt(a)) })
-	return out[:min(n, len(out))]
-}
-
-// resolvedAt is when an approval stopped waiting.
-func resolvedAt(a core.Approval) time.Time {
-	switch {
-	case a.DecidedBy != nil:
-		return a.DecidedBy.At
-	case a.ExpiresAt != nil:
-		return *a.ExpiresAt
-	}
-	return a.CreatedAt
-}
+// ApprovalsVersion grows with every change of an approval.
+func (s *State) ApprovalsVersion() int64 { return s.approvals.version }

@@ -4,6 +4,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -52,7 +53,8 @@ type State struct {
 
 	runs      runTable
 	approvals approvalTable
-	details   map[core.ID]core.Workflow
+	details   map[core.ID]*detail
+	puts      int64 // of details, ever
 	events    eventRing
 	audit     []core.AuditRow
 	version   int64
@@ -62,7 +64,34 @@ type State struct {
 func New(maxEvents int) *State {
 	return &State{
 		runs: newRunTable(), approvals: newApprovalTable(), events: newEventRing(maxEvents),
-		details: map[core.ID]core.Workflow{},
+		details: map[core.ID]*detail{},
+	}
+}
+
+// SetLink says how the connection to a half stands. The number of the newest
+// event stays the one that was seen.
+func (s *State) SetLink(side core.Side, l Link) {
+	link := s.Links.Of(side)
+	l.Seq = link.Seq
+	if *link != l {
+		*link = l
+		s.version++
+	}
+}
+
+// SetWarnings takes what the last lists lack, as lines that are safe to show.
+func (s *State) SetWarnings(list []string) {
+	if !slices.Equal(s.Warnings, list) {
+		s.Warnings = list
+		s.version++
+	}
+}
+
+// SetLoaded says that the first lists are here.
+func (s *State) SetLoaded() {
+	if !s.Loaded {
+		s.Loaded = true
+		s.version++
 	}
 }
 

@@ -1,0 +1,105 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/casys-ai/pml/core"
+)
+
+const (
+	// maxDetails is how many runs are kept with their layers, detailBytes how
+	// much all of them may take, roughly.
+	maxDetails  = 200
+	detailBytes = 24 << 20
+)
+
+// detail is a run with its layers and how much memory it takes.
+type detail struct {
+	workflow core.Workflow
+	size     int
+	put      int64 // the larger, the later
+}
+
+// PutWorkflow takes a run with its layers, tasks and approvals.
+func (s *State) PutWorkflow(w core.Workflow) {
+	s.puts++
+	s.details[w.ID] = &detail{workflow: w, size: sizeOf(&w), put: s.puts}
+	s.version++
+	s.PutRuns(w.Run)
+	s.PutApprovals(w.Approvals...)
+	for _, l := range w.Layers {
+		for _, t := range l.Tasks {
+			s.runs.addTool(w.ID, t.Tool)
+		}
+	}
+}
+
+// Workflow returns a run with its layers, as they were when it was last read:
+// its header can be newer than they are.
+func (s *State) Workflow(id core.ID) (core.Workflow, bool) {
+	if d := s.details[id]; d != nil {
+		return d.workflow, true
+	}
+	return core.Workflow{}, false
+}
+
+// PruneDetails forgets the layers of runs, those that were put first first,
+// until there are at most 200 and they take at most about 24 MiB. Those of keep
+// stay in any case. It returns the runs whose layers are forgotten.
+func (s *State) PruneDetails(keep []core.ID) []core.ID {
+	size := 0
+	for _, d := range s.details {
+		size += d.size
+	}
+	if len(s.details) <= maxDetails && size <= detailBytes {
+		return nil
+	}
+	type entry struct {
+		id core.ID
+		*detail
+	}
+	wanted := make(map[core.ID]bool, len(keep))
+	for _, id := range keep {
+		wanted[id] = true
+	}
+	var old []entry
+	for id, d := range s.details {
+		if !wanted[id] {
+			old = append(old, entry{id, d})
+		}
+	}
+	slices.SortFunc(old, func(a, b entry) int { return cmp.Compare(a.put, b.put) })
+	var gone []core.ID
+	for _, e := range old {
+		if len(s.details) <= maxDetails && size <= detailBytes {
+			break
+		}
+		delete(s.details, e.id)
+		size -= e.size
+		gone = append(gone, e.id)
+	}
+	if len(gone) > 0 {
+		s.version++
+	}
+	return gone
+}
+
+// sizeOf is roughly how much memory a run with its layers takes, in bytes.
+func sizeOf(w *core.Workflow) int {
+	const header, task, question = 1 << 10, 512, 512
+	n := header + len(w.Result)
+	for _, l := range w.Layers {
+		for i := range l.Tasks {
+			t := &l.Tasks[i]
+			n += task + len(t.Arguments) + len(t.Output)
+			if t.Error != nil {
+				n += task + len(t.Error.Message) + len(t.Error.Stack)
+			}
+		}
+	}
+	for i := range w.Approvals {
+		n += question + len(w.Approvals[i].Context)
+	}
+	return n
+}
