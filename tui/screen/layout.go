@@ -86,3 +86,13 @@ func (s *Screen) drawPanels(window paint.Area, e *Env) {
 		s.panels[p.id].draw(window.Sub(p.x, p.y, p.w, p.h), e, p.id == s.focus)
 	}
 }
+
+// popup is a part of the window in its middle, and all of it where the window is
+// small.
+func popup(window paint.Area, w, h int) paint.Area {
+	if window.W <= 77 && window.H <= 20 {
+		return window
+	}
+	w, h = min(w, window.W), min(h, window.H)
+	return window.Sub((window.W-w)/2, (window.H-h)/3, w, h)
+}

@@ -157,3 +157,31 @@ func stars(n int) string {
 	}
 	return string(b)
 }
+
+// confirm asks for a yes before something that cannot be taken back. Only y
+// says so; what a person may have pressed for something else says no.
+type confirm struct {
+	title, text string
+	yes         func(e *Env) []Intent
+}
+
+func (c *confirm) key(k keys.Key, e *Env) ([]Intent, bool) {
+	switch {
+	case k.Paste:
+	case k.Name == "y":
+		return c.yes(e), true
+	case k.Name == "esc" || k.Name == "n" || k.Name == "q":
+		return nil, true
+	}
+	return nil, false
+}
+
+func (c *confirm) draw(a paint.Area, e *Env) {
+	w := min(a.W, 72)
+	lines := paint.Wrap(c.text, w-4)
+	in := popup(a, w, len(lines)+4).Frame(paint.Title{Left: c.title, Focus: true, Style: paint.Style{Role: paint.Danger}})
+	for i, line := range lines {
+		in.Put(0, i, paint.Style{}, line)
+	}
+	in.Put(0, in.H-1, paint.Style{Role: paint.Accent}, "y yes   esc no")
+}

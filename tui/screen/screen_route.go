@@ -7,11 +7,22 @@ import (
 	"github.com/casys-ai/pml/tui/keys"
 )
 
-// openOverlay is an intent of a panel to the screen itself: it opens something
-// over the panels.
-type openOverlay struct{ overlay }
+// What panels and overlays want of the screen itself.
+type (
+	// openOverlay opens something over the panels.
+	openOverlay struct{ overlay }
+	// openPanel gives a panel the focus.
+	openPanel struct{ id PanelID }
+	// say shows a message.
+	say struct {
+		level Level
+		text  string
+	}
+)
 
 func (openOverlay) intent() {}
+func (openPanel) intent()   {}
+func (say) intent()         {}
 
 // decisions are the actions that wait while it is quiet.
 var decisions = []keys.Action{
@@ -207,6 +218,10 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 		switch i := i.(type) {
 		case openOverlay:
 			s.open(i.overlay)
+		case openPanel:
+			out = append(out, s.focusOn(i.id)...)
+		case say:
+			s.Say(i.level, i.text, e.Now)
 		default:
 			out = append(out, i)
 		}

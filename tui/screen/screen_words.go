@@ -1,7 +1,9 @@
 package screen
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -120,3 +122,15 @@ func staleLists(e *Env) string {
 	}
 	return ""
 }
+
+// indented is the JSON of a value, for people.
+func indented(v any) string {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return core.Errorf(core.CodeInternal, "no JSON: %v", err).Error()
+	}
+	return string(b)
+}
+
+// itoa is a number.
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,21 +1,304 @@
 package screen
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
-	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
 )
 
-// workflowsPanel shows runs.
-type workflowsPanel struct{}
-
-func newWorkflows() *workflowsPanel { return &workflowsPanel{} }
-
-func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
-	a.Frame(paint.Title{Left: "Workflows", Focus: focus})
+// workflowsPanel shows runs. Its cursor is Selection.Run: rows that come and go
+// do not move it.
+type workflowsPanel struct {
+	list    state.RunList
+	filter  state.Filter
+	sort    state.SortKey
+	reverse bool
+	marked  map[core.ID]bool
+	anchor  core.ID // where a marked range begins
+	scroll  scroll
+	at      int       // the row of the cursor, as far as it was known last
+	seen    []core.ID // in view, as drawn last
+	next    nextApprovals
 }
 
-func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) { return nil, false }
+func newWorkflows() *workflowsPanel {
+	return &workflowsPanel{sort: state.SortAge, marked: map[core.ID]bool{}}
+}
 
-func (p *workflowsPanel) click(x, y int, e *Env) []Intent { return nil }
+// ids are the runs of the list.
+func (p *workflowsPanel) ids(e *Env) []core.ID {
+	return p.list.IDs(e.State, state.RunQuery{Filter: p.filter, Sort: p.sort, Reverse: p.reverse, Now: e.Now})
+}
 
-func (p *workflowsPanel) hints(e *Env) []keys.Action { return nil }
+// inView are the runs that were drawn last.
+func (p *workflowsPanel) inView() []core.ID { return p.seen }
+
+// row returns the row of the cursor, -1 when it is not in the list.
+func (p *workflowsPanel) row(ids []core.ID, e *Env) int {
+	if p.at >= len(ids) || p.at < 0 || ids[p.at] != e.Sel.Run {
+		if i := slices.Index(ids, e.Sel.Run); i >= 0 {
+			p.at = i
+		} else {
+			p.at = min(p.at, max(len(ids)-1, 0))
+			return -1
+		}
+	}
+	return p.at
+}
+
+// settle selects the first run when there is none selected, or the one selected
+// is gone from the state. A filter leaves the selection alone.
+func (p *workflowsPanel) settle(e *Env) {
+	if _, known := e.State.Run(e.Sel.Run); known {
+		return
+	}
+	ids := p.ids(e)
+	if len(ids) == 0 {
+		return
+	}
+	p.selectRow(min(max(p.at, 0), len(ids)-1), ids, e)
+}
+
+func (p *workflowsPanel) selectRow(row int, ids []core.ID, e *Env) {
+	if p.at = row; e.Sel.Run != ids[row] {
+		e.Sel.Run, e.Sel.Task = ids[row], ""
+	}
+}
+
+func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	ids := p.ids(e)
+	row := p.row(ids, e)
+	if to, ok := p.scroll.move(act, max(row, 0), len(ids)); ok {
+		if row < 0 {
+			to = p.at // the first key only shows where the cursor is
+		}
+		if len(ids) > 0 {
+			p.selectRow(to, ids, e)
+		}
+		return nil, true
+	}
+	switch act {
+	case keys.Filter:
+		return []Intent{openOverlay{p.filterPrompt(e)}}, true
+	case keys.Sort:
+		i := slices.Index(state.SortKeys, p.sort)
+		p.sort, p.reverse = state.SortKeys[(i+1)%len(state.SortKeys)], false
+		return nil, true
+	case keys.SortReverse:
+		p.reverse = !p.reverse
+		return nil, true
+	case keys.Back:
+		return nil, p.clear()
+	}
+	if row < 0 {
+		return nil, false
+	}
+	return p.doRun(act, ids, row, e)
+}
+
+// clear takes marks away, then the filter.
+func (p *workflowsPanel) clear() bool {
+	switch {
+	case len(p.marked) > 0:
+		p.marked, p.anchor = map[core.ID]bool{}, ""
+	case !p.filter.Empty():
+		p.filter = state.Filter{}
+	default:
+		return false
+	}
+	return true
+}
+
+// doRun carries out what needs a selected run.
+func (p *workflowsPanel) doRun(act keys.Action, ids []core.ID, row int, e *Env) ([]Intent, bool) {
+	run, ok := e.State.Run(ids[row])
+	if !ok {
+		return nil, false
+	}
+	switch act {
+	case keys.Open:
+		return []Intent{openPanel{PanelDAG}}, true
+	case keys.Mark:
+		if p.anchor = run.ID; p.marked[run.ID] {
+			delete(p.marked, run.ID)
+		} else {
+			p.marked[run.ID] = true
+		}
+	case keys.MarkRange:
+		p.markRange(ids, row)
+	case keys.Abort:
+		return p.abort(e), true
+	case keys.Again:
+		return p.again(e), true
+	case keys.Replan:
+		return replan(run), true
+	default:
+		intents := p.copyOut(act, run, e)
+		return intents, intents != nil
+	}
+	return nil, true
+}
+
+// markRange marks all rows from the one that was marked last to the cursor.
+func (p *workflowsPanel) markRange(ids []core.ID, row int) {
+	from := slices.Index(ids, p.anchor)
+	if from < 0 {
+		from = row
+	}
+	for _, id := range ids[min(from, row) : max(from, row)+1] {
+		p.marked[id] = true
+	}
+	p.anchor = ids[row]
+}
+
+// chosen are the marked runs in the order of the list, or the selected one.
+func (p *workflowsPanel) chosen(e *Env) []core.Run {
+	var out []core.Run
+	if len(p.marked) == 0 {
+		if r, ok := e.State.Run(e.Sel.Run); ok {
+			out = append(out, r)
+		}
+		return out
+	}
+	for _, id := range p.ids(e) {
+		if r, ok := e.State.Run(id); ok && p.marked[id] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// abort asks for a reason and then for a yes: it is never one key.
+func (p *workflowsPanel) abort(e *Env) []Intent {
+	runs := slices.DeleteFunc(p.chosen(e), func(r core.Run) bool { return r.State.Final() })
+	if len(runs) == 0 {
+		return []Intent{say{Note, "it has ended already, there is nothing to abort"}}
+	}
+	return []Intent{openOverlay{abortPrompt(runs)}}
+}
+
+// abortPrompt asks why runs should be aborted, and then whether.
+func abortPrompt(runs []core.Run) *prompt {
+	what := runNames(runs)
+	ask := newPrompt("why abort "+what+"?", "")
+	ask.hint = "enter goes on (the reason may stay empty), esc keeps it"
+	ask.done = func(reason string, _ *Env) []Intent {
+		return []Intent{openOverlay{&confirm{
+			title: "Abort " + plural(len(runs), "workflow") + "?",
+			text:  "Abort " + what + "? What has run stays as it is; what waits is not run any more.",
+			yes: func(*Env) []Intent {
+				var out []Intent
+				for _, r := range runs {
+					out = append(out, Abort{Run: r.ID, Reason: reason})
+				}
+				return out
+			},
+		}}}
+	}
+	return ask
+}
+
+// runNames names up to three runs.
+func runNames(runs []core.Run) string {
+	var names []string
+	for i, r := range runs {
+		if i == 3 {
+			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(runs)-i)
+		}
+		names = append(names, state.Name(r)+" "+r.ID.Short())
+	}
+	return strings.Join(names, ", ")
+}
+
+// again continues what was interrupted and retries what failed.
+func (p *workflowsPanel) again(e *Env) []Intent {
+	var out []Intent
+	for _, r := range p.chosen(e) {
+		switch r.State {
+		case core.RunInterrupted:
+			out = append(out, Continue{r.ID})
+		case core.RunFailed:
+			out = append(out, Retry{r.ID})
+		case core.RunRunning, core.RunWaiting, core.RunComplete, core.RunAborted, core.RunExpired:
+		}
+	}
+	if out == nil {
+		return []Intent{say{Note, "only failed runs are retried, and interrupted ones continued"}}
+	}
+	return out
+}
+
+func replan(r core.Run) []Intent {
+	switch {
+	case r.Kind != core.KindDAG:
+		return []Intent{say{Note, "only a DAG can be replanned"}}
+	case r.State.Final():
+		return []Intent{say{Note, "it has ended already, there is nothing to replan"}}
+	}
+	return []Intent{Replan{r.ID}}
+}
+
+// copyOut copies what is selected or marked, nil for another action.
+func (p *workflowsPanel) copyOut(act keys.Action, r core.Run, e *Env) []Intent {
+	runs := p.chosen(e)
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = string(r.ID)
+	}
+	switch act {
+	case keys.CopyID:
+		return []Intent{Copy{What: plural(len(ids), "id"), Text: strings.Join(ids, "\n")}}
+	case keys.CopyAll:
+		return []Intent{Copy{What: "the JSON of " + state.Name(r), Text: runJSON(r, e)}}
+	case keys.CopyCommand:
+		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(r.ID)}}
+	case keys.Edit:
+		return []Intent{View{Name: r.ID.Short() + ".json", Text: runJSON(r, e)}}
+	case keys.Save:
+		return []Intent{Save{Name: "workflow-" + r.ID.Short() + ".json", Text: runJSON(r, e)}}
+	}
+	return nil
+}
+
+// runJSON is all that is known of a run.
+func runJSON(r core.Run, e *Env) string {
+	if w, ok := e.State.Workflow(r.ID); ok {
+		return indented(w)
+	}
+	return indented(r)
+}
+
+func (p *workflowsPanel) filterPrompt(e *Env) overlay {
+	before := p.filter
+	st := e.State
+	ask := newPrompt("/ filter:", before.String())
+	tell := func() { ask.hint = fmt.Sprintf("%d of %d match", len(p.ids(e)), st.CountRuns()) }
+	tell()
+	ask.changed = func(text string) error {
+		f, err := state.ParseFilter(text, state.RunKeys...)
+		if err != nil {
+			return err
+		}
+		p.filter = f
+		tell()
+		return nil
+	}
+	ask.cancelled = func() { p.filter = before }
+	return ask
+}
+
+func (p *workflowsPanel) click(x, y int, e *Env) []Intent {
+	ids := p.ids(e)
+	if row := y - 2; row >= 0 && row < len(p.seen) && p.scroll.top+row < len(ids) {
+		p.selectRow(p.scroll.top+row, ids, e)
+	}
+	return nil
+}
+
+func (p *workflowsPanel) hints(e *Env) []keys.Action {
+	return []keys.Action{keys.Open, keys.Filter, keys.Sort, keys.Abort, keys.Again, keys.Replan, keys.Mark, keys.CopyID, keys.CopyCommand, keys.Palette}
+}

@@ -1,0 +1,262 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// The columns of the list of runs.
+const (
+	colStatus = iota
+	colName
+	colID
+	colLayer
+	colTasks
+	colAge
+	colNext
+)
+
+// runColumns are the columns of the list, in a new slice.
+func runColumns(w int) []column {
+	return placeColumns([]column{
+		colStatus: {title: "STATUS", width: 13},
+		colName:   {title: "NAME", width: 12, grow: true},
+		colID:     {title: "ID", width: 8, drop: 1},
+		colLayer:  {title: "LAYER", width: 5, drop: 2},
+		colTasks:  {title: "TASKS", width: 7, drop: 3},
+		colAge:    {title: "AGE", width: 5, drop: 4},
+		colNext:   {title: "NEXT", width: 18, drop: 5},
+	}, 3, w-3)
+}
+
+func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
+	ids := p.ids(e)
+	row := p.row(ids, e)
+	in := a.Frame(p.title(len(ids), row, focus, e))
+	below := p.below(in, e)
+	p.seen = p.seen[:0]
+	if len(ids) == 0 {
+		p.drawEmpty(in, e)
+		return
+	}
+	cols := runColumns(in.W)
+	drawTitles(in, 0, cols)
+	height := in.H - 1 - below
+	p.scroll.show(row, len(ids), height)
+	p.next.update(e)
+	for y := 0; y < height && p.scroll.top+y < len(ids); y++ {
+		id := ids[p.scroll.top+y]
+		p.seen = append(p.seen, id)
+		p.drawRun(in, 1+y, cols, id, e)
+		if p.scroll.top+y == row {
+			drawCursor(in, 1+y, focus)
+		}
+	}
+	p.drawBelow(in, below, e)
+}
+
+func (p *workflowsPanel) title(n, row int, focus bool, e *Env) paint.Title {
+	all := e.State.CountRuns()
+	right := fmt.Sprintf("%d", all)
+	if !p.filter.Empty() {
+		right = fmt.Sprintf("%d of %d", n, all)
+	}
+	arrow := e.Theme.Glyph.ArrowDown
+	if p.reverse {
+		arrow = e.Theme.Glyph.ArrowUp
+	}
+	right += fmt.Sprintf("  sort %s %s", p.sort, arrow)
+	if stale := staleLists(e); stale != "" {
+		right = stale + "  " + right
+	}
+	t := paint.Title{Left: "Workflows", Right: right, Focus: focus}
+	if n > 0 {
+		t.Foot = fmt.Sprintf("%d/%d", row+1, n)
+	}
+	if len(p.marked) > 0 {
+		t.Foot = fmt.Sprintf("%d marked  %s", len(p.marked), t.Foot)
+	}
+	return t
+}
+
+// drawEmpty says why there are no rows, and what to do.
+func (p *workflowsPanel) drawEmpty(in paint.Area, e *Env) {
+	text, style := "", paint.Style{Role: paint.Muted}
+	link := e.State.Links.Client
+	switch {
+	case !p.filter.Empty():
+		text = fmt.Sprintf("0 of %d match %s. esc clears the filter.", e.State.CountRuns(), core.Visible(p.filter.String(), 200, false))
+	case link.State == state.LinkLost:
+		text = fmt.Sprintf("%s cannot read the workflows: %s. It is tried again by itself; pml doctor says more.", e.Theme.Glyph.Failed, core.Visible(link.Err, 300, false))
+		style.Role = paint.Danger
+	case !e.State.Loaded:
+		text = "Reading the workflows."
+	default:
+		text = "No workflows yet. Start one: pml execute flow.ts\nor let your agent call pml:execute."
+	}
+	for i, line := range paint.Wrap(text, in.W) {
+		in.Put(0, 1+i, style, line)
+	}
+}
+
+func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []column, id core.ID, e *Env) {
+	r, ok := e.State.Run(id)
+	if !ok {
+		return
+	}
+	if p.marked[id] {
+		in.Put(1, y, paint.Style{Role: paint.Accent}.Bold(), e.Theme.Glyph.Mark)
+	}
+	muted := paint.Style{Role: paint.Muted}
+	glyph, style := runLook(r.State, e.Theme)
+	n := in.Put(cols[colStatus].x, y, style, glyph)
+	in.Text(cols[colStatus].x+n+1, y, cols[colStatus].width-2, style, string(r.State))
+	cols[colName].text(in, y, paint.Style{}, e.State.Name(id))
+	cols[colID].text(in, y, muted, r.ID.Short())
+	if r.TotalLayers > 0 {
+		cols[colLayer].text(in, y, paint.Style{}, itoa(min(r.CurrentLayer+1, r.TotalLayers))+"/"+itoa(r.TotalLayers))
+	}
+	if c := &cols[colTasks]; c.here {
+		if w, ok := e.State.Workflow(id); ok {
+			done, all := taskCounts(w)
+			c.text(in, y, paint.Style{}, itoa(done)+"/"+itoa(all))
+		}
+	}
+	cols[colAge].text(in, y, muted, ageText(e.Now.Sub(r.CreatedAt)))
+	if c := &cols[colNext]; c.here {
+		if a, ok := p.next.of(id, e); ok {
+			text := typeName(a.Type)
+			if a.ExpiresAt != nil {
+				text += " " + ttlText(a.ExpiresAt.Sub(e.Now))
+			}
+			c.text(in, y, paint.Style{Role: paint.Warn}, text)
+		}
+	}
+}
+
+// taskCounts are how many tasks of a run are settled, and how many there are.
+func taskCounts(w core.Workflow) (done, all int) {
+	for _, l := range w.Layers {
+		for i := range l.Tasks {
+			if all++; l.Tasks[i].State.Settled() {
+				done++
+			}
+		}
+	}
+	return done, all
+}
+
+// below is how many lines below the rows are taken by the filter and by what is
+// told of the selected run.
+func (p *workflowsPanel) below(in paint.Area, e *Env) int {
+	n := 0
+	if !p.filter.Empty() {
+		n = 2
+	}
+	if in.W >= 70 && in.H >= 16 && in.H < 30 {
+		n += 3
+	}
+	return n
+}
+
+func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
+	muted := paint.Style{Role: paint.Muted}
+	if !p.filter.Empty() {
+		in.Text(0, in.H-1, in.W, paint.Style{Role: paint.Accent}, "/ filter: "+core.Visible(p.filter.String(), 200, false)+"   (esc clears)")
+		n -= 2
+	}
+	r, ok := e.State.Run(e.Sel.Run)
+	if n < 3 || !ok {
+		return
+	}
+	y := in.H - n + 1
+	if !p.filter.Empty() {
+		y -= 2
+	}
+	x := in.Text(0, y, in.W/2, paint.Style{}.Bold(), e.State.Name(r.ID))
+	by := fmt.Sprintf("  started %s by %s", clockText(r.CreatedAt, e), core.Visible(r.RequestedBy.Who, 60, false))
+	if r.Side == core.SideServer {
+		by += " on the server"
+	}
+	in.Text(x, y, in.W-x, muted, by)
+	if r.Error != nil {
+		in.Text(0, y+1, in.W, paint.Style{Role: paint.Danger}, core.Visible(r.Error.Message, 300, false))
+	} else if w, ok := e.State.Workflow(r.ID); ok {
+		in.Text(0, y+1, in.W, paint.Style{}, layersText(w, e.Theme))
+	}
+}
+
+// layersText is a run in one line: "L0 ✓✓  L1 ✓!".
+func layersText(w core.Workflow, t *paint.Theme) string {
+	const most = 40 // tasks of a layer
+	var b strings.Builder
+	for _, l := range w.Layers {
+		fmt.Fprintf(&b, "L%d ", l.Index)
+		for i := range l.Tasks {
+			if i == most {
+				b.WriteString(t.Glyph.More)
+				break
+			}
+			b.WriteString(taskGlyph(l.Tasks[i].State, t))
+		}
+		b.WriteString("  ")
+	}
+	return b.String()
+}
+
+// taskGlyph is the glyph of a task's state.
+func taskGlyph(s core.TaskState, t *paint.Theme) string {
+	g := &t.Glyph
+	switch s {
+	case core.TaskQueued:
+		return g.Queued
+	case core.TaskRunning:
+		return g.Running
+	case core.TaskWaiting:
+		return g.Waiting
+	case core.TaskSuccess:
+		return g.Done
+	case core.TaskError:
+		return g.Failed
+	case core.TaskFailedSafe:
+		return g.FailedSafe
+	case core.TaskSkipped:
+		return g.Skipped
+	}
+	return "?"
+}
+
+// nextApprovals finds the approval of each run that expires first.
+type nextApprovals struct {
+	of_     *state.State
+	version int64
+	waiting int
+	byRun   map[core.ID]core.ID
+}
+
+// update looks again when something changed or has expired.
+func (n *nextApprovals) update(e *Env) {
+	waiting := e.State.Waiting(e.Now)
+	if n.of_ == e.State && n.version == e.State.Version() && n.waiting == len(waiting) {
+		return
+	}
+	n.of_, n.version, n.waiting = e.State, e.State.Version(), len(waiting)
+	n.byRun = make(map[core.ID]core.ID, len(waiting))
+	for i := range waiting {
+		if _, known := n.byRun[waiting[i].RunID]; !known {
+			n.byRun[waiting[i].RunID] = waiting[i].ID
+		}
+	}
+}
+
+func (n *nextApprovals) of(run core.ID, e *Env) (core.Approval, bool) {
+	id, ok := n.byRun[run]
+	if !ok {
+		return core.Approval{}, false
+	}
+	return e.State.Approval(id)
+}
