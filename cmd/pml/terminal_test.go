@@ -114,6 +114,10 @@ func TestTerminal_NoEscapes(t *testing.T) {
 		{0, []string{"completion", "bash"}},
 		{0, []string{"completion", "zsh"}},
 		{0, []string{"completion", "fish"}},
+		{0, []string{"tui", "--help"}},
+		{0, []string{"tui", "--print-keys"}},
+		{2, []string{"tui", "--json"}},
+		{2, []string{"tui", "--theme", "pink"}},
 		{2, []string{"nonsense"}},
 		{3, []string{"workflows", "show", "ffffffff"}},
 	} {

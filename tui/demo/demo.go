@@ -1,28 +1,210 @@
 // Package demo is a backend that plays a script: all states of runs and all
-// types of approval, for a first look without any set-up and for tests.
+// types of approval, for a first look without any set-up and for tests. Nothing
+// of it touches the machine; it is gone with the process.
 package demo
 
 import (
 	"context"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/feed"
 )
 
-// Backend is the demo's. It implements feed.Backend.
+// Backend is the demo's. It implements feed.Backend and is safe for concurrent
+// use.
 type Backend struct {
-	feed.Backend
 	clock core.Clock
+
+	mu        sync.Mutex
+	runs      map[core.ID]*run
+	order     []core.ID // oldest first
+	approvals map[core.ID]*core.Approval
+	events    []core.Event
+	seq       map[core.Side]int64
+	audit     []core.AuditRow
+	changed   chan struct{} // closed and replaced by each event
+	started   int           // runs that Play has started
+	asked     int           // approvals so far
+	past      time.Time     // the time while the beginning is made, zero later
 }
 
-// New returns a backend in the state in which the script begins.
-func New(clock core.Clock) *Backend { return &Backend{clock: clock} }
+// run is a run with its tasks.
+type run struct {
+	core.Run
+	name   string
+	layers [][]*task
+	perLay bool // asks before each layer but the first
+	asked  int  // layers that were allowed
+}
 
-// Play lets things happen until the context ends.
-func (b *Backend) Play(ctx context.Context) { <-ctx.Done() }
+// task is a task and what the script does with it.
+type task struct {
+	core.Task
+	takes time.Duration
+	ends  time.Time
+	gate  *core.Approval // what it asks before it runs; nil: nothing
+	asked core.ID        // the approval that it waits for
+	fails string         // the error that it ends with
+}
+
+var _ feed.Backend = (*Backend)(nil)
+
+// New returns a backend in the state in which the script begins.
+func New(clock core.Clock) *Backend {
+	b := &Backend{
+		clock: clock, runs: map[core.ID]*run{}, approvals: map[core.ID]*core.Approval{},
+		seq: map[core.Side]int64{}, changed: make(chan struct{}),
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begin(clock.Now())
+	return b
+}
+
+// now is the time in the demo.
+func (b *Backend) now() time.Time {
+	if !b.past.IsZero() {
+		return b.past
+	}
+	return b.clock.Now()
+}
 
 // Links tells of the connections that the script pretends.
 func (b *Backend) Links(ctx context.Context, f func(feed.Link)) {
 	f(feed.Link{Side: core.SideClient, Up: true})
 	f(feed.Link{Side: core.SideServer, Up: true, Name: "demo"})
+	<-ctx.Done()
+}
+
+// Workflows implements feed.Reader.
+func (b *Backend) Workflows(_ context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var page api.Page[core.Run]
+	past := cursor == ""
+	for _, id := range slices.Backward(b.order) {
+		r := b.runs[id]
+		switch {
+		case !past:
+			past = string(id) == cursor
+			continue
+		case len(states) > 0 && !slices.Contains(states, r.State):
+			continue
+		case limit > 0 && len(page.Items) == limit:
+			page.Next = string(page.Items[limit-1].ID)
+			return page, nil
+		}
+		page.Items = append(page.Items, r.Run)
+	}
+	return page, nil
+}
+
+// Workflow implements feed.Reader.
+func (b *Backend) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, err := b.find(id)
+	if err != nil {
+		return core.Workflow{}, err
+	}
+	w := core.Workflow{Run: r.Run}
+	for i, layer := range r.layers {
+		l := core.Layer{Index: i}
+		for _, t := range layer {
+			l.Tasks = append(l.Tasks, t.Task)
+		}
+		w.Layers = append(w.Layers, l)
+	}
+	for _, a := range b.sorted() {
+		if a.RunID == id {
+			w.Approvals = append(w.Approvals, a)
+		}
+	}
+	return w, nil
+}
+
+func (b *Backend) find(id core.ID) (*run, error) {
+	if r := b.runs[id]; r != nil {
+		return r, nil
+	}
+	return nil, core.Errorf(core.CodeNotFound, "the demo has no run %s", id.Short())
+}
+
+// sorted returns all approvals, soonest expiry first.
+func (b *Backend) sorted() []core.Approval {
+	out := make([]core.Approval, 0, len(b.approvals))
+	for _, a := range b.approvals {
+		out = append(out, *a)
+	}
+	slices.SortFunc(out, core.BySoonest)
+	return out
+}
+
+// Approvals implements feed.Reader.
+func (b *Backend) Approvals(_ context.Context, all bool) ([]core.Approval, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	out := b.sorted()
+	for i := range out {
+		out[i].State = out[i].StateAt(now)
+	}
+	if !all {
+		out = slices.DeleteFunc(out, func(a core.Approval) bool { return a.State != core.ApprovalOpen })
+	}
+	return out, nil
+}
+
+// Audit implements feed.Reader.
+func (b *Backend) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []core.AuditRow
+	for _, r := range b.audit {
+		if r.Seq > after && (limit <= 0 || len(out) < limit) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// Events implements feed.Reader.
+func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) error {
+	for at := 0; ; {
+		b.mu.Lock()
+		list, changed := b.events[at:], b.changed
+		at = len(b.events)
+		b.mu.Unlock()
+		for _, e := range list {
+			if id != "" && e.RunID != id || e.Seq <= since.Of(e.Side) {
+				continue
+			}
+			if err := f(e); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tell adds an event and wakes who follows.
+func (b *Backend) tell(r *run, e core.Event) {
+	e.RunID, e.Side, e.At = r.ID, r.Side, b.now()
+	b.seq[r.Side]++
+	e.Seq = b.seq[r.Side]
+	b.events = append(b.events, e)
+	r.UpdatedAt = e.At
+	close(b.changed)
+	b.changed = make(chan struct{})
 }

@@ -1,0 +1,166 @@
+package demo_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/demo"
+)
+
+type fixed struct{ now time.Time }
+
+func (f *fixed) Now() time.Time { return f.now }
+
+var you = core.Actor{Who: "you", Via: core.ViaTUI}
+
+func begin(t *testing.T) (*demo.Backend, *fixed) {
+	t.Helper()
+	clock := &fixed{time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)}
+	return demo.New(clock), clock
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// TestDemo_HasEverything: each state of a run and each type of approval that the
+// product has today is there to be looked at.
+func TestDemo_HasEverything(t *testing.T) {
+	t.Parallel()
+	b, _ := begin(t)
+	page := must[api.Page[core.Run]](t)(b.Workflows(t.Context(), nil, 0, ""))
+	have := map[core.RunState]bool{}
+	for _, r := range page.Items {
+		have[r.State] = true
+	}
+	for _, s := range core.RunStates {
+		if !have[s] {
+			t.Errorf("no run is %s", s)
+		}
+	}
+	types := map[core.ApprovalType]bool{}
+	open := must[[]core.Approval](t)(b.Approvals(t.Context(), false))
+	for _, a := range open {
+		types[a.Type] = true
+		if a.State != core.ApprovalOpen || a.Digest == "" || len(a.Context) == 0 {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, typ := range []core.ApprovalType{core.ApproveDependency, core.ApproveKeys, core.ApproveIntegrity, core.ApproveTool, core.ApproveOAuth, core.ApproveLayer, core.ApproveInDoubt} {
+		if !types[typ] {
+			t.Errorf("nothing asks for %s", typ)
+		}
+	}
+	if !slices.IsSortedFunc(open, core.BySoonest) {
+		t.Error("not by expiry")
+	}
+	if all := must[[]core.Approval](t)(b.Approvals(t.Context(), true)); len(all) <= len(open) {
+		t.Error("nothing was decided before")
+	}
+}
+
+// TestDemo_Same: the demo is the same each time, so that a recording and a test
+// can rely on it.
+func TestDemo_Same(t *testing.T) {
+	t.Parallel()
+	a, _ := begin(t)
+	b, _ := begin(t)
+	x := must[[]core.Approval](t)(a.Approvals(t.Context(), true))
+	y := must[[]core.Approval](t)(b.Approvals(t.Context(), true))
+	if len(x) != len(y) {
+		t.Fatal(len(x), len(y))
+	}
+	for i := range x {
+		if x[i].ID != y[i].ID || x[i].Digest != y[i].Digest {
+			t.Errorf("%s and %s", x[i].ID, y[i].ID)
+		}
+	}
+}
+
+// TestDemo_Decide: a decision counts once, and its run goes on to its end.
+func TestDemo_Decide(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	open := must[[]core.Approval](t)(b.Approvals(t.Context(), false))
+	i := slices.IndexFunc(open, func(a core.Approval) bool { return a.Type == core.ApproveIntegrity })
+	a := open[i]
+	decision := func(approve bool, digest string) error {
+		_, err := b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: approve, Checkpoint: a.ID, ExpectDigest: digest}})
+		return err
+	}
+	if err := decision(true, "sha256:other"); core.CodeOf(err) != core.CodeDigestMismatch {
+		t.Error(err)
+	}
+	if err := decision(true, a.Digest); err != nil {
+		t.Fatal(err)
+	}
+	if err := decision(false, a.Digest); core.CodeOf(err) != core.CodeAlreadyDecided || core.AsError(err).Decided.Who != "you" {
+		t.Error(err)
+	}
+	for range 20 {
+		clock.now = clock.now.Add(time.Second)
+		b.Step()
+	}
+	if w := must[core.Workflow](t)(b.Workflow(t.Context(), a.RunID)); w.State != core.RunComplete {
+		t.Errorf("the run is %s", w.State)
+	}
+	rows := must[[]core.AuditRow](t)(b.Audit(t.Context(), 0, 0))
+	if last := rows[len(rows)-1]; last.Outcome != core.ApprovalApproved || last.ApprovalID != a.ID {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestDemo_Expired: what has expired is asked again, and not decided.
+func TestDemo_Expired(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	a := must[[]core.Approval](t)(b.Approvals(t.Context(), false))[0]
+	clock.now = clock.now.Add(time.Hour)
+	_, err := b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID}})
+	if core.CodeOf(err) != core.CodeApprovalExpired {
+		t.Error(err)
+	}
+	again := must[core.Approval](t)(b.Renew(t.Context(), a.ID, you))
+	if again.ID == a.ID || again.StateAt(clock.now) != core.ApprovalOpen {
+		t.Errorf("%+v", again)
+	}
+}
+
+// TestDemo_Events: who follows sees each event of each half once and in order.
+func TestDemo_Events(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := make(chan core.Event, 10_000)
+	done := make(chan error)
+	go func() {
+		done <- b.Events(ctx, "", api.Since{}, true, func(e core.Event) error { seen <- e; return nil })
+	}()
+	clock.now = clock.now.Add(time.Second)
+	b.Step()
+	last := map[core.Side]int64{}
+	for complete := 0; complete < 3; {
+		e := <-seen
+		if e.Seq != last[e.Side]+1 {
+			t.Fatalf("%s %d after %d", e.Side, e.Seq, last[e.Side])
+		}
+		last[e.Side] = e.Seq
+		if e.Type == core.EventTaskComplete {
+			complete++
+		}
+	}
+	cancel()
+	if err := <-done; err != context.Canceled {
+		t.Error(err)
+	}
+}
