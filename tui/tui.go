@@ -41,6 +41,8 @@ type Options struct {
 	OpenURL func(ctx context.Context, url string) error
 	// Warnings are texts that the backend wants a person to know. May be nil.
 	Warnings <-chan string
+	// Stderr is told of a panic once the terminal is as it was. May be nil.
+	Stderr io.Writer
 }
 
 // Notify says how the person is told of what waits.
@@ -52,10 +54,3 @@ const (
 	NotifyBell Notify = "bell"
 	NotifyOSC  Notify = "osc" // bell, and a desktop notification
 )
-
-// Run shows the terminal until the person leaves or the context ends, and
-// leaves the terminal as it found it. Runs that this process has taken over
-// stop resumable; their ids are returned.
-func Run(ctx context.Context, o Options) (left []core.ID, err error) {
-	return nil, core.Errorf(core.CodeInternal, "the terminal is not there yet")
-}
