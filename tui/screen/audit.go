@@ -1,21 +1,253 @@
 package screen
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
 
-// auditPanel shows decisions.
-type auditPanel struct{}
+// auditPanel shows the audit log, newest first: who decided what, and how it
+// ended. The log is read when the panel is first looked at.
+type auditPanel struct {
+	words  string // what a row must contain
+	cursor int64  // number of the selected row
+	moved  bool   // the cursor is not on the newest
+	scroll scroll
+	detail detail
+
+	rows    []core.AuditRow // that match, newest first
+	version int64
+	matched string // the words that rows were made for
+	made    bool
+}
 
 func newAudit() *auditPanel { return &auditPanel{} }
 
-func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
-	a.Frame(paint.Title{Left: "Audit", Focus: focus})
+// list returns the rows that match, made once for a state.
+func (p *auditPanel) list(e *Env) []core.AuditRow {
+	if p.made && p.version == e.State.Version() && p.matched == p.words {
+		return p.rows
+	}
+	p.made, p.version, p.matched, p.rows = true, e.State.Version(), p.words, p.rows[:0]
+	all := e.State.Audit()
+	words := strings.Fields(strings.ToLower(p.words))
+	for i := len(all) - 1; i >= 0; i-- {
+		if len(words) == 0 || auditMatches(all[i], words) {
+			p.rows = append(p.rows, all[i])
+		}
+	}
+	return p.rows
 }
 
-func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) { return nil, false }
+// auditMatches reports whether every word is somewhere in a row.
+func auditMatches(r core.AuditRow, words []string) bool {
+	text := strings.ToLower(strings.Join([]string{
+		string(r.Outcome), string(r.Type), typeName(r.Type), r.Tool, r.By.Who, string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
+	}, "\n"))
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
 
-func (p *auditPanel) click(x, y int, e *Env) []Intent { return nil }
+// at is the row of the cursor, -1 for an empty list.
+func (p *auditPanel) at(rows []core.AuditRow) int {
+	if !p.moved {
+		return min(0, len(rows)-1)
+	}
+	// Numbers fall from row to row.
+	lo, hi := 0, len(rows)
+	for lo < hi {
+		if mid := (lo + hi) / 2; rows[mid].Seq > p.cursor {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return min(lo, len(rows)-1)
+}
 
-func (p *auditPanel) hints(e *Env) []keys.Action { return nil }
+func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	if p.detail.do(act) {
+		return nil, true
+	}
+	rows := p.list(e)
+	at := p.at(rows)
+	if to, ok := p.scroll.move(act, at, len(rows)); ok {
+		if len(rows) > 0 {
+			p.moved, p.cursor = to > 0, rows[to].Seq
+		}
+		return nil, true
+	}
+	switch act {
+	case keys.Open:
+		p.detail.open = !p.detail.open
+	case keys.Filter:
+		return []Intent{openOverlay{p.filterPrompt(e)}}, true
+	case keys.Back:
+		switch {
+		case p.detail.open:
+			p.detail.open = false
+		case p.words != "":
+			p.words = ""
+		default:
+			return nil, false
+		}
+	default:
+		if at < 0 {
+			return nil, false
+		}
+		intents := p.copyOut(act, rows[at], e)
+		return intents, intents != nil
+	}
+	return nil, true
+}
+
+func (p *auditPanel) filterPrompt(e *Env) overlay {
+	before := p.words
+	ask := newPrompt("/ filter:", before)
+	st := e.State
+	tell := func() { ask.hint = fmt.Sprintf("%d of %d match", len(p.list(e)), len(st.Audit())) }
+	tell()
+	ask.changed = func(text string) error {
+		p.words = text
+		tell()
+		return nil
+	}
+	ask.cancelled = func() { p.words = before }
+	return ask
+}
+
+// copyOut copies or saves rows, nil for another action.
+func (p *auditPanel) copyOut(act keys.Action, r core.AuditRow, e *Env) []Intent {
+	switch act {
+	case keys.CopyID:
+		return []Intent{Copy{What: "an id", Text: string(r.ApprovalID)}}
+	case keys.CopyAll:
+		return []Intent{Copy{What: "a row of the audit log", Text: indented(r)}}
+	case keys.CopyCommand:
+		return []Intent{Copy{What: "a command", Text: "pml approvals show " + string(r.ApprovalID)}}
+	case keys.Edit:
+		return []Intent{View{Name: fmt.Sprintf("audit-%d.json", r.Seq), Text: indented(r)}}
+	case keys.Save:
+		var b strings.Builder
+		rows := p.list(e)
+		for i := len(rows) - 1; i >= 0; i-- {
+			if line, err := json.Marshal(rows[i]); err == nil {
+				b.Write(line)
+				b.WriteByte('\n')
+			}
+		}
+		return []Intent{Save{Name: "audit-" + e.Now.Format("20060102-150405") + ".jsonl", Text: b.String()}}
+	}
+	return nil
+}
+
+// The columns of the audit log.
+const (
+	auTime = iota
+	auOutcome
+	auType
+	auWhat
+	auBy
+	auRun
+	auReason
+)
+
+func auditColumns(w int) []column {
+	return placeColumns([]column{
+		auTime:    {title: "TIME", width: 12},
+		auOutcome: {title: "OUTCOME", width: 12},
+		auType:    {title: "TYPE", width: 11, drop: 2},
+		auWhat:    {title: "WHAT", width: 12, grow: true},
+		auBy:      {title: "BY", width: 16, drop: 1},
+		auRun:     {title: "WORKFLOW", width: 16, drop: 3},
+		auReason:  {title: "WHY", width: 20, grow: true, drop: 4},
+	}, 2, w-2)
+}
+
+func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
+	rows := p.list(e)
+	all := len(e.State.Audit())
+	title := paint.Title{Left: "Audit", Right: fmt.Sprintf("%d rows", all), Focus: focus}
+	if p.words != "" {
+		title.Right = fmt.Sprintf("%d of %d rows  / %s", len(rows), all, core.Visible(p.words, 40, false))
+	}
+	if stale := staleLists(e); stale != "" {
+		title.Right = stale + "  " + title.Right
+	}
+	at := p.at(rows)
+	if at >= 0 {
+		title.Foot = fmt.Sprintf("%d/%d", at+1, len(rows))
+	}
+	in := a.Frame(title)
+	if at < 0 {
+		p.drawEmpty(in, e)
+		return
+	}
+	below := p.detail.height(in.H)
+	cols := auditColumns(in.W)
+	drawTitles(in, 0, cols)
+	height := in.H - 1 - below
+	p.scroll.show(at, len(rows), height)
+	for y := 0; y < height && p.scroll.top+y < len(rows); y++ {
+		drawAuditRow(in, 1+y, cols, &rows[p.scroll.top+y], e)
+		if p.scroll.top+y == at {
+			drawCursor(in, 1+y, focus)
+		}
+	}
+	r := rows[at]
+	p.detail.draw(in.Sub(0, in.H-below, in.W, below), fmt.Sprintf("row %d", r.Seq), itoa(int(r.Seq)), func() string { return indented(r) })
+}
+
+func (p *auditPanel) drawEmpty(in paint.Area, e *Env) {
+	text := "No decisions yet: who approved and denied what is kept here."
+	switch {
+	case p.words != "":
+		text = fmt.Sprintf("0 of %d match %s. esc clears the filter.", len(e.State.Audit()), core.Visible(p.words, 100, false))
+	case !e.State.Loaded:
+		text = "Reading the audit log."
+	}
+	for i, line := range paint.Wrap(text, in.W) {
+		in.Put(0, 1+i, paint.Style{Role: paint.Muted}, line)
+	}
+}
+
+func drawAuditRow(in paint.Area, y int, cols []column, r *core.AuditRow, e *Env) {
+	muted := paint.Style{Role: paint.Muted}
+	at := r.At.In(e.Now.Location())
+	day := at.Format("15:04:05")
+	if at.YearDay() != e.Now.YearDay() || at.Year() != e.Now.Year() {
+		day = at.Format("02 Jan 15:04")
+	}
+	cols[auTime].text(in, y, muted, day)
+	glyph, style := approvalLook(r.Outcome, e.Theme)
+	cols[auOutcome].text(in, y, style, glyph+" "+core.Visible(string(r.Outcome), 20, false))
+	cols[auType].text(in, y, paint.Style{}, typeName(r.Type))
+	cols[auWhat].text(in, y, paint.Style{}, core.Visible(r.Tool, 200, false))
+	by := core.Visible(r.By.Who, 60, false)
+	if r.By.Via != "" {
+		by += "/" + core.Visible(string(r.By.Via), 20, false)
+	}
+	cols[auBy].text(in, y, paint.Style{}, by)
+	cols[auRun].text(in, y, muted, e.State.Name(r.RunID))
+	cols[auReason].text(in, y, muted, core.Visible(r.Reason, 200, false))
+}
+
+func (p *auditPanel) click(x, y int, e *Env) []Intent {
+	rows := p.list(e)
+	if row := p.scroll.top + y - 2; y >= 2 && y-2 < p.scroll.height && row < len(rows) {
+		p.moved, p.cursor = row > 0, rows[row].Seq
+	}
+	return nil
+}
+
+func (p *auditPanel) hints(e *Env) []keys.Action {
+	return []keys.Action{keys.Open, keys.Filter, keys.Save, keys.CopyID, keys.CopyAll, keys.CopyCommand, keys.Refresh, keys.Palette}
+}

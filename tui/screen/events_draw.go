@@ -1,0 +1,241 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// detail is the lower part of a list: the JSON of the row under the cursor.
+type detail struct {
+	open  bool
+	pager pager
+	of    string // what the text was made from
+}
+
+// do scrolls the text while it is open.
+func (d *detail) do(act keys.Action) bool {
+	switch act {
+	case keys.HalfUp, keys.HalfDown, keys.Wrap:
+		return d.open && d.pager.do(act)
+	}
+	return false
+}
+
+// height is how many rows the detail takes of h.
+func (d *detail) height(h int) int {
+	if !d.open || h < 6 {
+		return 0
+	}
+	return min(h/2, 14)
+}
+
+// draw draws the text of something, which is only made when it is another thing
+// than before.
+func (d *detail) draw(a paint.Area, title, of string, text func() string) {
+	if a.H <= 0 {
+		return
+	}
+	a.Rule(0, title)
+	if d.of != of {
+		d.of = of
+		d.pager.setText(text())
+	}
+	d.pager.draw(a.Sub(0, 1, a.W, a.H-1))
+}
+
+// The columns of the list of events.
+const (
+	evTime = iota
+	evSeq
+	evType
+	evRun
+	evWhat
+)
+
+func (p *eventsPanel) columns(w int) []column {
+	timeWidth := 8
+	if p.times == exactTime {
+		timeWidth = 12
+	}
+	return placeColumns([]column{
+		evTime: {title: "TIME", width: timeWidth},
+		evSeq:  {title: "SEQ", width: 7, drop: 2},
+		evType: {title: "TYPE", width: 18},
+		evRun:  {title: "WORKFLOW", width: 16, drop: 1},
+		evWhat: {title: "WHAT", width: 12, grow: true},
+	}, 2, w-2)
+}
+
+func (p *eventsPanel) draw(a paint.Area, e *Env, focus bool) {
+	numbers := p.numbers(e)
+	in := a.Frame(p.title(focus, e))
+	rows := mergeGaps(numbers, e.State.Gaps())
+	if rows.len() == 0 {
+		p.drawEmpty(in, e)
+		return
+	}
+	below := p.detail.height(in.H)
+	// Titles are worth a row where there are several.
+	if p.firstDraw = 0; in.H-below > 9 {
+		p.firstDraw = 1
+	}
+	cols := p.columns(in.W)
+	if p.firstDraw > 0 {
+		drawTitles(in, 0, cols)
+	}
+	height := in.H - p.firstDraw - below
+	at := p.at(numbers)
+	cursor := rows.len() - 1
+	if p.leaving {
+		cursor = rows.row(at)
+	}
+	p.scroll.show(cursor, rows.len(), height)
+	for y := 0; y < height && p.scroll.top+y < rows.len(); y++ {
+		event, gap := rows.at(p.scroll.top + y)
+		if gap >= 0 {
+			in.Rule(p.firstDraw+y, gapText(rows.gaps[gap], e))
+			continue
+		}
+		if ev, ok := e.State.EventAt(numbers[event]); ok {
+			p.drawEvent(in, p.firstDraw+y, cols, &ev, e)
+		}
+		if event == at {
+			drawCursor(in, p.firstDraw+y, focus)
+		}
+	}
+	if ev, ok := p.current(e); ok && below > 0 {
+		of := fmt.Sprintf("%s %d", ev.Side, ev.Seq)
+		p.detail.draw(in.Sub(0, in.H-below, in.W, below), fmt.Sprintf("event %d", ev.Seq), of, func() string { return indented(ev) })
+	}
+}
+
+func gapText(g state.Gap, e *Env) string {
+	half := "reconnected"
+	if g.Side == core.SideServer {
+		half = "server reconnected"
+	}
+	return fmt.Sprintf("%s %s after %s, resumed from seq %s", half, clockText(g.At, e), ageText(g.Away), grouped(g.Seq))
+}
+
+func (p *eventsPanel) title(focus bool, e *Env) paint.Title {
+	seen := e.State.EventsSeen()
+	right := fmt.Sprintf("following  %s seen", grouped(seen))
+	switch {
+	case p.paused:
+		right = fmt.Sprintf("paused at %s, %d new %s", grouped(p.pausedSeq(e)), p.held(e), e.Theme.Glyph.ArrowDown)
+	case p.leaving:
+		right = fmt.Sprintf("not following  %s seen", grouped(seen))
+	}
+	if stale := staleLists(e); stale != "" {
+		right = stale + "  " + right
+	}
+	foot := typeChoices[p.types].label
+	if p.words != "" {
+		foot = "/ " + core.Visible(p.words, 80, false) + "  " + foot
+	}
+	if p.only != "" {
+		foot = "only " + p.only.Short() + "  " + foot
+	}
+	return paint.Title{Left: "Events", Right: right, Foot: foot, Focus: focus}
+}
+
+// pausedSeq is the number that the last event before the pause has in its half.
+func (p *eventsPanel) pausedSeq(e *Env) int64 {
+	ev, _ := e.State.EventAt(p.pausedAt - 1)
+	return ev.Seq
+}
+
+func (p *eventsPanel) drawEmpty(in paint.Area, e *Env) {
+	text := "No events yet. They show up here as workflows run."
+	switch {
+	case !p.filter.Empty():
+		text = fmt.Sprintf("0 of %d match %s. esc clears the filter.", e.State.EventsSeen()-e.State.FirstEvent(), core.Visible(p.filter.String(), 200, false))
+	case !e.State.Loaded:
+		text = "Reading the events."
+	case e.State.Links.Client.State == state.LinkLost:
+		text = e.Theme.Glyph.Failed + " cannot read the events: " + core.Visible(e.State.Links.Client.Err, 300, false)
+	}
+	for i, line := range paint.Wrap(text, in.W) {
+		in.Put(0, i, paint.Style{Role: paint.Muted}, line)
+	}
+}
+
+func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []column, ev *core.Event, e *Env) {
+	muted := paint.Style{Role: paint.Muted}
+	cols[evTime].text(in, y, muted, p.timeText(ev.At, e))
+	seq := itoa(int(ev.Seq))
+	if ev.Side == core.SideServer {
+		seq = "s" + seq
+	}
+	cols[evSeq].text(in, y, muted, seq)
+	cols[evType].text(in, y, eventStyle(ev.Type), core.Visible(string(ev.Type), 40, false))
+	cols[evRun].text(in, y, paint.Style{}, e.State.Name(ev.RunID))
+	cols[evWhat].text(in, y, paint.Style{}, eventWhat(ev))
+}
+
+func (p *eventsPanel) timeText(t time.Time, e *Env) string {
+	switch p.times {
+	case exactTime:
+		return t.In(e.Now.Location()).Format("15:04:05.000")
+	case agoTime:
+		return ageText(e.Now.Sub(t)) + " ago"
+	case clockTime, timeStyles:
+	}
+	return clockText(t, e)
+}
+
+// eventStyle is how the type of an event looks.
+func eventStyle(t core.EventType) paint.Style {
+	switch t {
+	case core.EventTaskError, core.EventWorkflowFailed, core.EventWorkflowAbort, core.EventWorkflowExpired:
+		return paint.Style{Role: paint.Danger}
+	case core.EventTaskWarning, core.EventApprovalRequested, core.EventDecisionRequired:
+		return paint.Style{Role: paint.Warn}
+	case core.EventWorkflowComplete, core.EventTaskComplete, core.EventApprovalResolved:
+		return paint.Style{Role: paint.OK}
+	case core.EventWorkflowStart, core.EventLayerStart, core.EventTaskStart, core.EventTaskLog, core.EventCheckpoint,
+		core.EventReplanned, core.EventAgentIteration:
+	}
+	return paint.Style{}
+}
+
+// eventWhat is what an event says, on one line.
+func eventWhat(ev *core.Event) string {
+	const most = 200 // runes of a part: no window is wider
+	var parts []string
+	add := func(s string) {
+		if s != "" {
+			parts = append(parts, core.Visible(s, most, false))
+		}
+	}
+	if ev.Layer != nil {
+		parts = append(parts, "L"+itoa(*ev.Layer))
+	}
+	add(ev.TaskID)
+	add(ev.Tool)
+	if ev.DurationMS > 0 {
+		parts = append(parts, durationText(ev.DurationMS))
+	}
+	add(ev.Message)
+	if ev.Error != nil {
+		add(ev.Error.Message)
+	}
+	return strings.Join(parts, "  ")
+}
+
+// durationText is how long something took: 812 ms, 12.0 s, 3m40s.
+func durationText(ms float64) string {
+	switch {
+	case ms < 1000:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms < 60_000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	}
+	return ageText(time.Duration(ms * float64(time.Millisecond)))
+}
