@@ -60,7 +60,7 @@ func TestDAG_FaultsInTime(t *testing.T) {
 	t.Parallel()
 	c := slow(t)
 	tasks := []core.TaskSpec{{ID: "a", Tool: "a-silent:look"}, {ID: "a", Tool: "mirror:look"}}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	_, err := c.Execute(ctx, api.ExecuteRequest{Tasks: tasks, By: me, Wait: 200 * time.Millisecond})
 	if e := code(t, err, core.CodeDAGInvalid); len(e.Faults) != 1 || ctx.Err() != nil {

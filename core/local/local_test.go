@@ -37,16 +37,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// clock goes with the world, and can be put forward.
+// hung is longer than anything takes on the busiest machine with the slowest disk.
+const hung = 5 * time.Minute
+
+// clock goes with the world until it is told to stand, and can be put forward.
 type clock struct {
-	mu   sync.Mutex
-	more time.Duration
+	mu    sync.Mutex
+	more  time.Duration
+	since time.Time // when it began to stand
 }
 
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.since.IsZero() {
+		return c.since.Add(c.more)
+	}
 	return time.Now().Add(c.more)
+}
+
+// stand stops the clock: from then on nothing but forward moves it.
+func (c *clock) stand() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since = time.Now()
 }
 
 func (c *clock) forward(d time.Duration) {
@@ -100,14 +114,14 @@ type client struct {
 
 func (m *machine) client() *client {
 	m.t.Helper()
-	s, err := bolt.Open(bolt.Options{Dir: m.home, Clock: m.clock, NewID: newID, PID: os.Getpid(), Process: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := bolt.Open(bolt.Options{Dir: m.home, Clock: m.clock, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	environ := func(name string) (string, bool) { v, ok := m.environ[name]; return v, ok }
 	c := &client{t: m.t, store: s, Client: local.Open(local.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: s,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}}), Clock: m.clock, NewID: newID,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
 		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me,
 	})}
@@ -124,7 +138,7 @@ func (m *machine) client() *client {
 }
 
 func (c *client) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), hung)
 	c.t.Cleanup(cancel)
 	return ctx
 }

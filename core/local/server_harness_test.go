@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -101,7 +100,7 @@ func (p *process) published() []core.Event {
 // store as two servers share a database.
 func (m *machine) server() *process {
 	m.t.Helper()
-	s, err := bolt.Open(bolt.Options{Dir: m.home, Clock: m.clock, NewID: newID, PID: os.Getpid(), Process: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := bolt.Open(bolt.Options{Dir: m.home, Clock: m.clock, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -109,7 +108,7 @@ func (m *machine) server() *process {
 	environ := func(name string) (string, bool) { v, ok := m.environ[name]; return v, ok }
 	p.client = &client{t: m.t, store: p.m, Client: local.Open(local.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: p.m, Side: core.SideServer,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}}), Clock: m.clock, NewID: newID,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
 		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me, Publish: p.publish,
 	})}
@@ -164,7 +163,7 @@ func (p *process) in(scope api.Scope) *client {
 // until waits until a run is in a state.
 func (c *client) until(id core.ID, want func(core.Run) bool) core.Run {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), hung)
 	defer cancel()
 	changes, err := c.store.Watch(ctx)
 	if err != nil {
