@@ -136,11 +136,11 @@ func TestCommit_Outage(t *testing.T) {
 func TestCommit_Patience(t *testing.T) {
 	t.Parallel()
 	p, address := through(t, database(t))
-	s := open(t, address, wall{}, func(o *postgres.Options) { o.Patience = 100 * time.Millisecond })
 	run := newRun("r")
-	if err := s.Commit(t.Context(), store.Step{Run: run, Create: true}); err != nil {
+	if err := open(t, address, wall{}).Commit(t.Context(), store.Step{Run: run, Create: true}); err != nil {
 		t.Fatal(err)
 	}
+	s := open(t, address, wall{}, func(o *postgres.Options) { o.Patience = 100 * time.Millisecond })
 	p.set(func() { p.down = true })
 	for _, step := range []store.Step{layerStep(run, 0, 1), {Run: run, Open: []core.Approval{newApproval(run.ID)}}} {
 		if err := s.Commit(t.Context(), step); core.CodeOf(err) != core.CodeStoreFailed {
@@ -148,7 +148,12 @@ func TestCommit_Patience(t *testing.T) {
 		}
 	}
 	p.set(func() { p.down = false })
-	if err := s.Commit(t.Context(), store.Step{Run: run}); err != nil {
+	err := s.Commit(t.Context(), store.Step{Run: run})
+	// On a busy machine 100 ms can be too short for what nothing hinders.
+	for tries := 0; core.CodeOf(err) == core.CodeStoreFailed && tries < 100; tries++ {
+		err = s.Commit(t.Context(), store.Step{Run: run})
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }
@@ -294,7 +299,7 @@ func TestUpdate_RollbackHangs(t *testing.T) {
 		if core.CodeOf(err) != core.CodeNotFound {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(hung):
 		t.Error("it hangs")
 	}
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/casys-ai/pml/store/storetest"
 )
 
+// hung is longer than anything takes on the busiest machine with the slowest disk.
+const hung = 2 * time.Minute
+
 func newID() core.ID { return core.ID(uuid.NewString()) }
 
 type wall struct{}
@@ -36,7 +39,7 @@ func server() string {
 // fails when PML_TEST_REQUIRE=all says that nothing may be skipped.
 func requirePostgres(t testing.TB) *pgx.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), hung)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server())
 	if err == nil {
