@@ -26,12 +26,7 @@ func (t *txn) step(p *prepared) error {
 	if err := t.settlements(p, row, before != nil); err != nil {
 		return err
 	}
-	if err := t.putParts(p, row, before == nil); err != nil {
-		return err
-	}
-	if err := t.addEvents(row, p.Events...); err != nil {
-		return err
-	}
+	t.putParts(p, row, before == nil)
 	for _, a := range p.Audit {
 		if a.RunID == "" {
 			a.RunID = row.ID
@@ -141,12 +136,12 @@ func (t *txn) header(p *prepared, before *runRow) *runRow {
 			row.ExpiresAt = before.ExpiresAt
 		}
 	}
-	row.JournalSeq += int64(len(p.records))
+	row.JournalSeq += int64(len(p.Records))
 	return row
 }
 
 // putParts writes journal, program and checkpoint, and the row of a new run.
-func (t *txn) putParts(p *prepared, row *runRow, create bool) error {
+func (t *txn) putParts(p *prepared, row *runRow, create bool) {
 	if create {
 		t.writes.Queue(`INSERT INTO workflows (id, owner, workspace, remote, state, created_at, runner, epoch, dag_version,
 			seen_version, total_layers, journal_seq, key, last_step, open, undone, data, input)
@@ -154,22 +149,24 @@ func (t *txn) putParts(p *prepared, row *runRow, create bool) error {
 			string(row.ID), clean(row.Owner), clean(row.Workspace), row.Remote, row.CreatedAt.UnixNano(),
 			clean(row.IdempotencyKey), value(p.Run.Options.Input))
 	}
-	seq := row.JournalSeq - int64(len(p.records))
-	for _, r := range p.records {
-		seq++
-		t.writes.Queue("INSERT INTO journal (workflow_id, seq, data, args, sent, result) VALUES ($1, $2, $3, $4, $5, $6)",
-			string(row.ID), seq, r.data, r.args, r.sent, r.result)
-	}
 	if p.program != nil {
 		t.putProgram(row, p.Program.Version, p.program)
 	}
-	if c := p.Checkpoint; c != nil {
-		t.writes.Queue(`INSERT INTO checkpoints (workflow_id, journal_seq, id, data) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (workflow_id, journal_seq, id) DO UPDATE SET data = excluded.data`, string(row.ID), c.JournalSeq, clean(string(c.ID)), p.checkpoint)
-		t.writes.Queue(`DELETE FROM checkpoints WHERE workflow_id = $1 AND (journal_seq, id) < (SELECT k.journal_seq, k.id
-			FROM checkpoints k WHERE k.workflow_id = $1 ORDER BY k.journal_seq DESC, k.id DESC OFFSET 4 LIMIT 1)`, string(row.ID))
+	t.putEntry(p, row)
+}
+
+// putEntry adds what the step adds after the events of its approvals. The
+// records of a large one are sent first: others do not wait for the number of the
+// next event meanwhile.
+func (t *txn) putEntry(p *prepared, row *runRow) {
+	e := p.entry
+	e.owner, e.record = row.Owner, row.JournalSeq
+	if p.size > largeStep && len(e.records) > 0 {
+		t.writes.Queue("INSERT INTO steps (workflow_id, owner, record, records, event, types) VALUES ($1, $2, $3, $4, 0, '')",
+			string(row.ID), clean(row.Owner), e.record, pack(e.records))
+		e.records = nil
 	}
-	return nil
+	t.added = append(t.added, &e)
 }
 
 func (t *txn) putProgram(row *runRow, version int, program []byte) {

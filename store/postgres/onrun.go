@@ -258,9 +258,8 @@ func (s *Store) Remove(ctx context.Context, ids ...core.ID) error {
 			return nil
 		}
 		for _, sql := range []string{
-			"DELETE FROM journal WHERE workflow_id = ANY ($1)", "DELETE FROM workflow_dags WHERE workflow_id = ANY ($1)",
-			"DELETE FROM checkpoints WHERE workflow_id = ANY ($1)", "DELETE FROM approvals WHERE workflow_id = ANY ($1)",
-			"DELETE FROM events WHERE workflow_id = ANY ($1)", "DELETE FROM workflows WHERE id = ANY ($1)",
+			"DELETE FROM steps WHERE workflow_id = ANY ($1)", "DELETE FROM workflow_dags WHERE workflow_id = ANY ($1)",
+			"DELETE FROM approvals WHERE workflow_id = ANY ($1)", "DELETE FROM workflows WHERE id = ANY ($1)",
 		} {
 			t.writes.Queue(sql, sorted)
 		}

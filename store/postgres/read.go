@@ -207,33 +207,6 @@ func stateMatches(states []core.RunState) string {
 	return "(" + past + " OR w.state IN (" + strings.Join(plain, ", ") + "))"
 }
 
-// Journal implements store.Reader.
-func (s *Store) Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error) {
-	records, err := list(ctx, s, func(row pgx.Row) (r core.Record, err error) {
-		var data, args, sent, result []byte
-		if err = row.Scan(&data, &args, &sent, &result); err != nil {
-			return r, err
-		}
-		err = decode(data, &r)
-		r.Args, r.Sent, r.Result = args, sent, result
-		return r, err
-	}, "SELECT data, args, sent, result FROM journal WHERE workflow_id = $1 AND seq > $2 ORDER BY seq", clean(string(id)), after)
-	if err == nil && len(records) == 0 {
-		err = s.mustExist(ctx, id)
-	}
-	return records, err
-}
-
-// Checkpoints implements store.Reader: the oldest first.
-func (s *Store) Checkpoints(ctx context.Context, id core.ID) ([]core.Checkpoint, error) {
-	found, err := list(ctx, s, scanJSON[core.Checkpoint],
-		"SELECT data FROM checkpoints WHERE workflow_id = $1 ORDER BY journal_seq, id", clean(string(id)))
-	if err == nil && len(found) == 0 {
-		err = s.mustExist(ctx, id)
-	}
-	return found, err
-}
-
 // Approvals implements store.Reader.
 func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
 	if f.Now.IsZero() {
@@ -279,34 +252,6 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		return r.Approval, nil
 	}, "SELECT "+approvalColumns+", "+gone+" FROM approvals a JOIN workflows w ON w.id = a.workflow_id"+where.where()+
 		fmt.Sprintf(" ORDER BY a.expires_at NULLS LAST, a.created_at, a.id LIMIT $%d", len(where.args)), where.args...)
-}
-
-// Events implements store.Reader.
-func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, error) {
-	var where filter
-	where.add("seq > ?", f.After)
-	if f.RunID != "" {
-		where.add("workflow_id = ?", clean(string(f.RunID)))
-	}
-	if f.Owner != "" {
-		where.add("owner = ?", clean(f.Owner))
-	}
-	if len(f.Types) > 0 {
-		where.add("type = ANY (?)", f.Types)
-	}
-	where.args = append(where.args, limitOf(f.Limit))
-	return list(ctx, s, func(row pgx.Row) (e core.Event, err error) {
-		var seq int64
-		var run core.ID
-		var owner string
-		var data []byte
-		if err = row.Scan(&seq, &run, &owner, &data); err != nil {
-			return e, err
-		}
-		err = decode(data, &e)
-		e.Seq, e.RunID, e.Owner = seq, run, owner
-		return e, err
-	}, "SELECT seq, workflow_id, owner, data FROM events"+where.where()+fmt.Sprintf(" ORDER BY seq LIMIT $%d", len(where.args)), where.args...)
 }
 
 // Audit implements store.Reader.

@@ -12,21 +12,13 @@ import (
 type prepared struct {
 	store.Step
 
-	mark       string // by which the step is known in its run's row
-	before     string // the mark of the step before it, for the short way
-	size       int    // about how many bytes are sent
-	short      bool   // it can go the short way
-	header     []byte
-	records    []record
-	events     eventList
-	program    []byte
-	checkpoint []byte
-}
-
-// record is a record of the journal as its columns keep it.
-type record struct {
-	seq                      int64
-	data, args, sent, result []byte
+	mark    string // by which the step is known in its run's row
+	before  string // the mark of the step before it, for the short way
+	size    int    // about how many bytes are sent
+	short   bool   // it can go the short way
+	header  []byte
+	entry   entry
+	program []byte
 }
 
 // checkStep refuses what no state of the store could accept.
@@ -63,42 +55,46 @@ func prepare(step store.Step, mark string) (*prepared, error) {
 	if p.header, err = header(step.Run); err != nil {
 		return nil, err
 	}
-	for i, r := range step.Records {
-		rec := record{args: value(r.Args), sent: value(r.Sent), result: value(r.Result)}
-		if rec.seq = r.Seq; step.Create {
-			rec.seq = int64(i + 1)
-		}
-		r.Args, r.Sent, r.Result = nil, nil, nil
-		if rec.data, err = encode(&r); err != nil {
-			return nil, err
-		}
-		p.records = append(p.records, rec)
-	}
-	for _, e := range step.Events {
-		if err := p.events.add(step.Run.ID, step.Run.Owner, e); err != nil {
-			return nil, err
-		}
+	if p.entry, err = entryOf(step); err != nil {
+		return nil, err
 	}
 	if step.Program != nil {
 		if p.program, err = encode(step.Program); err != nil {
 			return nil, err
 		}
 	}
-	if step.Checkpoint != nil {
-		p.checkpoint, err = encode(step.Checkpoint)
-	}
 	p.size = p.measure()
-	return p, err
+	return p, nil
+}
+
+// entryOf encodes what a step adds to its run. The records of a new one are
+// numbered from 1.
+func entryOf(step store.Step) (e entry, err error) {
+	e = entry{run: step.Run.ID, owner: step.Run.Owner}
+	for _, r := range step.Records {
+		if err := e.addRecord(r); err != nil {
+			return e, err
+		}
+	}
+	switch n := len(step.Records); {
+	case step.Create:
+		e.record = int64(n)
+	case n > 0:
+		e.record = step.Records[n-1].Seq
+	}
+	for _, event := range step.Events {
+		if err := e.addEvent(event); err != nil {
+			return e, err
+		}
+	}
+	if step.Checkpoint != nil {
+		e.checkpoint, err = encode(step.Checkpoint)
+	}
+	return e, err
 }
 
 func (p *prepared) measure() int {
-	n := len(p.header) + len(p.program) + len(p.checkpoint) + len(p.Run.Result) + len(p.Run.Options.Input)
-	for _, r := range p.records {
-		n += len(r.data) + len(r.args) + len(r.sent) + len(r.result)
-	}
-	for _, e := range p.events.data {
-		n += len(e)
-	}
+	n := len(p.header) + len(p.program) + len(p.Run.Result) + len(p.Run.Options.Input) + p.entry.size()
 	for _, a := range p.Open {
 		n += len(a.Context)
 	}
@@ -129,17 +125,6 @@ type (
 		first, count                   []int64
 		data, result                   [][]byte
 	}
-	journal struct {
-		id                       []string
-		seq                      []int64
-		data, args, sent, result [][]byte
-	}
-	marks struct {
-		id   []string
-		seq  []int64
-		name []string
-		data [][]byte
-	}
 )
 
 func (c *creates) add(p *prepared) {
@@ -150,7 +135,7 @@ func (c *creates) add(p *prepared) {
 	c.created, c.expires = append(c.created, r.CreatedAt.UnixNano()), append(c.expires, nanos(r.ExpiresAt))
 	c.runner, c.epoch = append(c.runner, r.Runner), append(c.epoch, r.Epoch)
 	c.version, c.layers = append(c.version, int32(r.DAGVersion)), append(c.layers, int32(r.TotalLayers))
-	c.seq, c.data = append(c.seq, int64(len(p.records))), append(c.data, p.header)
+	c.seq, c.data = append(c.seq, int64(len(p.Records))), append(c.data, p.header)
 	c.input, c.result = append(c.input, value(r.Options.Input)), append(c.result, value(r.Result))
 	c.program, c.intent = append(c.program, p.program), append(c.intent, clean(r.Intent))
 }
@@ -162,46 +147,31 @@ func (u *updates) add(p *prepared) {
 	u.expires, u.runner, u.epoch = append(u.expires, nanos(r.ExpiresAt)), append(u.runner, r.Runner), append(u.epoch, r.Epoch)
 	u.version, u.layers = append(u.version, int32(r.DAGVersion)), append(u.layers, int32(r.TotalLayers))
 	first := int64(0)
-	if len(p.records) > 0 {
-		first = p.records[0].seq
+	if len(p.Records) > 0 {
+		first = p.Records[0].Seq
 	}
-	u.first, u.count = append(u.first, first), append(u.count, int64(len(p.records)))
+	u.first, u.count = append(u.first, first), append(u.count, int64(len(p.Records)))
 	u.data, u.result = append(u.data, p.header), append(u.result, value(r.Result))
-}
-
-func (j *journal) add(id core.ID, r record) {
-	j.id, j.seq, j.data = append(j.id, string(id)), append(j.seq, r.seq), append(j.data, r.data)
-	j.args, j.sent, j.result = append(j.args, r.args), append(j.sent, r.sent), append(j.result, r.result)
 }
 
 const commitSQL = `SELECT kept, due FROM pml_commit($1, $2,
 	$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
-	$33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48)`
+	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
+	$35, $36, $37, $38, $39, $40, $41, $42)`
 
 // send commits steps with one statement. It returns the runs whose step was
 // kept, and whether something has expired that is not recorded yet.
 func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, due bool, err error) {
 	var n creates
 	var u updates
-	var j journal
-	var m marks
-	var e eventList
+	var e entries
 	for _, o := range batch {
 		if o.Create {
 			n.add(o.prepared)
 		} else {
 			u.add(o.prepared)
 		}
-		for _, r := range o.records {
-			j.add(o.Run.ID, r)
-		}
-		if c := o.Checkpoint; c != nil {
-			m.id, m.seq = append(m.id, string(o.Run.ID)), append(m.seq, c.JournalSeq)
-			m.name, m.data = append(m.name, clean(string(c.ID))), append(m.data, o.checkpoint)
-		}
-		e.ids, e.types = append(e.ids, o.events.ids...), append(e.types, o.events.types...)
-		e.owners, e.data = append(e.owners, o.events.owners...), append(e.data, o.events.data...)
+		e.add(&o.entry)
 	}
 	if err := s.fault.before(); err != nil {
 		return nil, false, err
@@ -211,8 +181,7 @@ func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, du
 		n.id, n.step, n.owner, n.workspace, n.remote, n.state, n.created, n.expires, n.runner, n.epoch,
 		n.version, n.layers, n.seq, n.data, n.input, n.result, n.program, n.intent,
 		u.id, u.before, u.step, u.owner, u.state, u.expires, u.runner, u.epoch, u.version, u.layers, u.first, u.count, u.data, u.result,
-		j.id, j.seq, j.data, j.args, j.sent, j.result, e.ids, e.types, e.owners, e.data,
-		m.id, m.seq, m.name, m.data).Scan(&ids, &due)
+		e.id, e.owner, e.record, e.records, e.upto, e.types, e.events, e.checks).Scan(&ids, &due)
 	if err == nil && len(ids) > 0 {
 		err = s.fault.after()
 	}

@@ -22,27 +22,9 @@ type txn struct {
 	writes pgx.Batch
 	audit  []core.AuditRow
 	head   *core.AuditRow // the newest audit row, once it is locked
-	events eventList
+	added  []*entry
 	own    bool // nothing but a step of a runner was written
 	large  bool // what is written takes its time to send
-}
-
-// eventList are events on their way to pml_events.
-type eventList struct {
-	ids, types, owners []string
-	data               [][]byte
-}
-
-// add encodes an event of a run. Number, run and owner are columns.
-func (l *eventList) add(run core.ID, owner string, e core.Event) error {
-	e.Seq, e.RunID, e.Owner = 0, "", ""
-	raw, err := encode(&e)
-	if err != nil {
-		return core.Errorf(core.CodeInvalidArguments, "the event %s of the run %s cannot be stored: %w", e.Type, run.Short(), err).WithRun(run)
-	}
-	l.ids, l.types = append(l.ids, string(run)), append(l.types, clean(string(e.Type)))
-	l.owners, l.data = append(l.owners, clean(owner)), append(l.data, raw)
-	return nil
 }
 
 // update runs f in a transaction that is committed when f returns nil, and
@@ -72,7 +54,7 @@ func (s *Store) transact(ctx context.Context, f func(*txn) error) error {
 		t.rollback()
 		return err
 	}
-	if t.writes.Len() == 0 && len(t.audit) == 0 && len(t.events.ids) == 0 {
+	if t.writes.Len() == 0 && len(t.audit) == 0 && len(t.added) == 0 {
 		t.rollback()
 		return nil
 	}
@@ -123,9 +105,11 @@ func (t *txn) commit(s *Store) error {
 	if err := t.chain(); err != nil {
 		return err
 	}
-	if len(t.events.ids) > 0 {
-		t.writes.Queue("SELECT pml_events($1, $2, $3, $4)", t.events.ids, t.events.types, t.events.owners, t.events.data)
+	var rows entries
+	for _, e := range t.added {
+		rows.add(e)
 	}
+	rows.queue(&t.writes)
 	t.writes.Queue("SELECT pg_notify($1, $2)", commitChannel, s.origin)
 	b := t.batch()
 	b.QueuedQueries = append(b.QueuedQueries, t.writes.QueuedQueries...)
@@ -310,8 +294,15 @@ func (r *runRow) count(a core.Approval, n int) {
 }
 
 func (t *txn) addEvents(r *runRow, events ...core.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if n := len(t.added); n == 0 || t.added[n-1].run != r.ID {
+		t.added = append(t.added, &entry{run: r.ID, owner: r.Owner})
+	}
+	of := t.added[len(t.added)-1]
 	for _, e := range events {
-		if err := t.events.add(r.ID, r.Owner, e); err != nil {
+		if err := of.addEvent(e); err != nil {
 			return err
 		}
 	}

@@ -48,23 +48,25 @@ CREATE TABLE workflow_dags (
     PRIMARY KEY (workflow_id, version)
 );
 
-CREATE TABLE journal (
+-- What was added to runs, one row for each step: its records, its events and its
+-- checkpoint. Lists are packed by the program (see pack.go); nothing is
+-- compressed that fits into a page.
+CREATE TABLE steps (
     workflow_id text COLLATE "C" NOT NULL,
-    seq         bigint NOT NULL,
-    data        bytea NOT NULL,
-    args        bytea,
-    sent        bytea,
-    result      bytea,
-    PRIMARY KEY (workflow_id, seq)
-);
-
-CREATE TABLE checkpoints (
-    workflow_id text COLLATE "C" NOT NULL,
-    journal_seq bigint NOT NULL,
-    id          text COLLATE "C" NOT NULL,
-    data        bytea NOT NULL,
-    PRIMARY KEY (workflow_id, journal_seq, id)
-);
+    owner       text NOT NULL,
+    record      bigint NOT NULL,
+    records     bytea,
+    event       bigint NOT NULL,
+    types       text NOT NULL,
+    events      bytea,
+    checkpoint  bytea
+) WITH (toast_tuple_target = 8160);
+COMMENT ON COLUMN steps.record IS 'the number of the last record';
+COMMENT ON COLUMN steps.event IS 'the number of the last event';
+COMMENT ON COLUMN steps.types IS 'the types of the events, each once, with commas around them';
+CREATE UNIQUE INDEX steps_event ON steps (event) WHERE events IS NOT NULL;
+CREATE INDEX steps_workflow ON steps (workflow_id, event);
+CREATE INDEX steps_owner ON steps (owner, event) WHERE owner <> '' AND events IS NOT NULL;
 
 CREATE TABLE approvals (
     id          text COLLATE "C" PRIMARY KEY,
@@ -80,16 +82,6 @@ CREATE TABLE approvals (
 );
 CREATE INDEX approvals_workflow ON approvals (workflow_id);
 CREATE INDEX approvals_open ON approvals (expires_at) WHERE state = 'open';
-
-CREATE TABLE events (
-    seq         bigint PRIMARY KEY,
-    workflow_id text COLLATE "C" NOT NULL,
-    type        text NOT NULL,
-    owner       text NOT NULL,
-    data        bytea NOT NULL
-);
-CREATE INDEX events_workflow ON events (workflow_id, seq);
-CREATE INDEX events_owner ON events (owner, seq) WHERE owner <> '';
 
 CREATE TABLE audit (
     seq  bigint PRIMARY KEY,
@@ -157,21 +149,6 @@ CREATE VIEW living_runners AS
       AND (NOT r.missing OR r.missing_since IS NULL OR clock_timestamp() < r.missing_since + interval '1 second');
 
 -- +goose StatementBegin
--- pml_events numbers events and adds them, in the order given.
-CREATE FUNCTION pml_events(e_id text[], e_type text[], e_owner text[], e_data bytea[]) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    last bigint;
-BEGIN
-    UPDATE counters SET value = value + cardinality(e_id) WHERE name = 'events'
-        RETURNING value - cardinality(e_id) INTO last;
-    INSERT INTO events (seq, workflow_id, type, owner, data)
-        SELECT last + e.n, e.id, e.type, e.owner, e.data
-        FROM unnest(e_id, e_type, e_owner, e_data) WITH ORDINALITY AS e(id, type, owner, data, n);
-END $$;
--- +goose StatementEnd
-
--- +goose StatementBegin
 -- pml_commit commits steps of several runs, at most one of each: those that
 -- change nothing but header, journal, programs, checkpoints and events, and that
 -- nothing stands against. Each names the step before it, so that one that arrives
@@ -184,9 +161,7 @@ CREATE FUNCTION pml_commit(
     n_data bytea[], n_input bytea[], n_result bytea[], n_program bytea[], n_intent text[],
     u_id text[], u_before text[], u_step text[], u_owner text[], u_state text[], u_expires bigint[], u_runner text[], u_epoch bigint[], u_version integer[],
     u_layers integer[], u_first bigint[], u_count bigint[], u_data bytea[], u_result bytea[],
-    r_id text[], r_seq bigint[], r_data bytea[], r_args bytea[], r_sent bytea[], r_result bytea[],
-    e_id text[], e_type text[], e_owner text[], e_data bytea[],
-    c_id text[], c_seq bigint[], c_name text[], c_data bytea[],
+    s_id text[], s_owner text[], s_record bigint[], s_records bytea[], s_upto integer[], s_types text[], s_events bytea[], s_checkpoint bytea[],
     OUT kept text[], OUT due boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -225,31 +200,24 @@ BEGIN
         SELECT array_agg(id) INTO more FROM changed;
         kept := kept || more;
     END IF;
-    IF cardinality(r_id) > 0 THEN
-        INSERT INTO journal (workflow_id, seq, data, args, sent, result)
-            SELECT r.* FROM unnest(r_id, r_seq, r_data, r_args, r_sent, r_result) AS r(id, seq, data, args, sent, result)
-            WHERE r.id = ANY (kept);
-    END IF;
-    IF cardinality(c_id) > 0 THEN
-        INSERT INTO checkpoints (workflow_id, journal_seq, id, data)
-            SELECT c.* FROM unnest(c_id, c_seq, c_name, c_data) AS c(id, seq, name, data) WHERE c.id = ANY (kept)
-            ON CONFLICT (workflow_id, journal_seq, id) DO UPDATE SET data = excluded.data;
-        DELETE FROM checkpoints c USING unnest(c_id) AS mine(id)
-            WHERE c.workflow_id = mine.id AND mine.id = ANY (kept) AND (c.journal_seq, c.id) < (
-                SELECT k.journal_seq, k.id FROM checkpoints k WHERE k.workflow_id = mine.id
-                ORDER BY k.journal_seq DESC, k.id DESC OFFSET 4 LIMIT 1);
-    END IF;
-    IF cardinality(e_id) > 0 THEN
-        IF cardinality(kept) < coalesce(cardinality(n_id), 0) + coalesce(cardinality(u_id), 0) THEN
-            SELECT array_agg(e.id ORDER BY e.n), array_agg(e.type ORDER BY e.n), array_agg(e.owner ORDER BY e.n), array_agg(e.data ORDER BY e.n)
-                INTO e_id, e_type, e_owner, e_data
-                FROM unnest(e_id, e_type, e_owner, e_data) WITH ORDINALITY AS e(id, type, owner, data, n) WHERE e.id = ANY (kept);
-        END IF;
-        IF cardinality(e_id) > 0 THEN
-            PERFORM pml_events(e_id, e_type, e_owner, e_data);
-        END IF;
+    IF cardinality(kept) < cardinality(s_id) THEN
+        SELECT array_agg(s.id ORDER BY s.n), array_agg(s.owner ORDER BY s.n), array_agg(s.record ORDER BY s.n), array_agg(s.records ORDER BY s.n),
+                array_agg(s.upto ORDER BY s.n), array_agg(s.types ORDER BY s.n), array_agg(s.events ORDER BY s.n), array_agg(s.checkpoint ORDER BY s.n)
+            INTO s_id, s_owner, s_record, s_records, s_upto, s_types, s_events, s_checkpoint
+            FROM (SELECT k.*, sum(k.count) OVER (ORDER BY k.n)::integer AS upto
+                FROM (SELECT a.*, s_upto[a.n] - coalesce(s_upto[a.n - 1], 0) AS count
+                    FROM unnest(s_id, s_owner, s_record, s_records, s_types, s_events, s_checkpoint)
+                        WITH ORDINALITY AS a(id, owner, record, records, types, events, checkpoint, n)) AS k
+                WHERE k.id = ANY (kept)) AS s;
     END IF;
     IF cardinality(kept) > 0 THEN
+        WITH c AS (
+            UPDATE counters SET value = value + s_upto[cardinality(s_upto)] WHERE name = 'events'
+                RETURNING value - s_upto[cardinality(s_upto)] AS last)
+        INSERT INTO steps (workflow_id, owner, record, records, event, types, events, checkpoint)
+            SELECT s.id, s.owner, s.record, s.records, c.last + s.upto, s.types, s.events, s.checkpoint
+            FROM c, unnest(s_id, s_owner, s_record, s_records, s_upto, s_types, s_events, s_checkpoint)
+                AS s(id, owner, record, records, upto, types, events, checkpoint);
         PERFORM pg_notify('pml', origin);
     END IF;
     due := EXISTS (SELECT 1 FROM approvals WHERE state = 'open' AND expires_at <= at)
