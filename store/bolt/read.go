@@ -245,7 +245,7 @@ func expiryNumber(t *time.Time) uint64 {
 // Events implements store.Reader.
 func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, error) {
 	var out []core.Event
-	err := s.read(ctx, func(t *txn) error {
+	err := s.read(ctx, func(t *txn) (err error) {
 		out = nil
 		first, last := max(f.After, 0)+1, int64(-1)
 		if f.RunID != "" {
@@ -257,21 +257,11 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, 
 		}
 		c := t.bucket(bucketEvents).Cursor()
 		for k, v := c.Seek(seqKey(first)); k != nil && (last < 0 || keySeq(k) <= last); k, v = c.Next() {
-			run, raw, err := cutEvent(v)
-			if err != nil {
+			if out, err = addMatching(out, v, f); err != nil {
 				return err
 			}
-			if f.RunID != "" && run != f.RunID {
-				continue
-			}
-			var e core.Event
-			if err := unmarshal(raw, &e); err != nil {
-				return err
-			}
-			if (f.Owner == "" || e.Owner == f.Owner) && (len(f.Types) == 0 || slices.Contains(f.Types, e.Type)) {
-				out = append(out, e)
-			}
-			if f.Limit > 0 && len(out) == f.Limit {
+			if f.Limit > 0 && len(out) >= f.Limit {
+				out = out[:f.Limit]
 				return nil
 			}
 		}

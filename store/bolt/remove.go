@@ -100,7 +100,7 @@ func (t *txn) removeEvents(row *runRow) error {
 	var keys []int64
 	c := b.Cursor()
 	for k, v := c.Seek(seqKey(row.FirstEvent)); k != nil && keySeq(k) <= row.LastEvent; k, v = c.Next() {
-		run, _, err := cutEvent(v)
+		run, _, err := cutEvents(v)
 		if err != nil {
 			return err
 		}

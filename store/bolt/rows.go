@@ -2,7 +2,7 @@ package bolt
 
 import (
 	"bytes"
-	"encoding/json"
+	"strconv"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -22,6 +22,35 @@ type runRow struct {
 	// upon.
 	Undone    int  `json:"undone,omitempty"`
 	Replanned bool `json:"replanned,omitempty"`
+}
+
+// AppendJSON is that of the run with the fields of the row behind its own, as
+// encoding/json has them.
+func (r *runRow) AppendJSON(b []byte) ([]byte, error) {
+	b, err := r.Run.AppendJSON(b)
+	if err != nil {
+		return nil, err
+	}
+	b = b[:len(b)-1] // the closing brace
+	if r.FirstEvent != 0 {
+		b = strconv.AppendInt(append(b, `,"first_event":`...), r.FirstEvent, 10)
+	}
+	if r.LastEvent != 0 {
+		b = strconv.AppendInt(append(b, `,"last_event":`...), r.LastEvent, 10)
+	}
+	if r.HasInput {
+		b = append(b, `,"has_input":true`...)
+	}
+	if r.HasResult {
+		b = append(b, `,"has_result":true`...)
+	}
+	if r.Undone != 0 {
+		b = strconv.AppendInt(append(b, `,"undone":`...), int64(r.Undone), 10)
+	}
+	if r.Replanned {
+		b = append(b, `,"replanned":true`...)
+	}
+	return append(b, '}'), nil
 }
 
 // run returns a run's row, nil when there is none.
@@ -183,47 +212,6 @@ func idsWithPrefix(b *bbolt.Bucket, prefix []byte, limit int, cut bool) []core.I
 		}
 	}
 	return ids
-}
-
-// addEvents numbers events and writes them; the row remembers between which
-// numbers a run's events lie, so that nobody has to read the others'.
-func (t *txn) addEvents(r *runRow, events ...core.Event) error {
-	b := t.bucket(bucketEvents)
-	for _, e := range events {
-		seq, err := t.next(b)
-		if err != nil {
-			return err
-		}
-		e.Seq, e.RunID, e.Owner = seq, r.ID, r.Owner
-		raw, err := json.Marshal(&e)
-		if err != nil {
-			return core.Errorf(core.CodeInvalidArguments, "the event %s of the run %s cannot be stored: %w", e.Type, r.ID.Short(), err)
-		}
-		if err := t.put(b, seqKey(seq), eventValue(r.ID, raw)); err != nil {
-			return err
-		}
-		if r.FirstEvent == 0 {
-			r.FirstEvent = seq
-		}
-		r.LastEvent = seq
-	}
-	return nil
-}
-
-// eventValue puts the run's id before the event, so that a reader can pass it
-// over without decoding.
-func eventValue(run core.ID, raw []byte) []byte {
-	v := make([]byte, 0, 1+len(run)+len(raw))
-	v = append(v, byte(len(run)))
-	return append(append(v, run...), raw...)
-}
-
-func cutEvent(v []byte) (run core.ID, raw []byte, err error) {
-	if len(v) == 0 || len(v) < 1+int(v[0]) {
-		return "", nil, errRow
-	}
-	n := 1 + int(v[0])
-	return core.ID(v[1:n]), v[n:], nil
 }
 
 // addAudit chains rows to the audit log.

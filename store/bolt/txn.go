@@ -126,15 +126,6 @@ func (t *txn) del(b *bbolt.Bucket, key []byte) error {
 	return b.Delete(key)
 }
 
-// append puts a value under the next number of a bucket whose keys only grow;
-// full pages suit such a bucket best.
-func (t *txn) next(b *bbolt.Bucket) (int64, error) {
-	t.wrote, t.changed = true, true
-	b.FillPercent = 0.95
-	seq, err := b.NextSequence()
-	return int64(seq), err
-}
-
 // runBucket is the bucket of one run, nil when there is none.
 func (t *txn) runBucket(id core.ID) *bbolt.Bucket { return t.bucket(bucketRun).Bucket([]byte(id)) }
 
