@@ -1,20 +1,154 @@
 package screen
 
 import (
-	"github.com/casys-ai/pml/core"
+	"slices"
+	"strings"
+
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
 
-// message is an overlay that says something until a key is pressed.
-type message struct{ title string }
+// runAction is what help wants of the screen: to do what the row says.
+type runAction struct{ act keys.Action }
 
-func (m *message) draw(a paint.Area, e *Env) { a.Frame(paint.Title{Left: m.title, Focus: true}) }
+func (runAction) intent() {}
 
-func (m *message) key(k keys.Key, e *Env) ([]Intent, bool) { return nil, true }
+// helpRow is a row of the help: an action, or a heading where there is none.
+type helpRow struct {
+	act  keys.Action
+	keys string
+	text string
+}
 
-func newHelp(p PanelID, hints []keys.Action) overlay { return &message{"Help"} }
+// help lists what keys do: those of the panel first. Typing narrows it.
+type help struct {
+	panel  string
+	here   []keys.Action
+	input  input
+	cursor int // of the rows that match
+	scroll scroll
+}
 
-func newPalette(e *Env) overlay { return &message{"Palette"} }
+func newHelp(p PanelID, hints []keys.Action) overlay {
+	return &help{panel: tabNames[p], here: hints, cursor: 1}
+}
 
-func newQuit(waiting int, running []core.ID, e *Env) overlay { return &message{"Quit"} }
+func (h *help) typing() bool { return true }
+
+// rows are the rows that match what was typed.
+func (h *help) rows(e *Env) []helpRow {
+	words := strings.Fields(strings.ToLower(h.input.text))
+	var out []helpRow
+	add := func(title string, acts []keys.Action) {
+		first := true
+		for _, act := range acts {
+			row := helpRow{act: act, keys: strings.Join(e.Keys.Keys(act), " "), text: keys.Label(act)}
+			if row.keys == "" || !matchesAll(strings.ToLower(row.keys+" "+row.text), words) {
+				continue
+			}
+			if first {
+				out = append(out, helpRow{text: title})
+				first = false
+			}
+			out = append(out, row)
+		}
+	}
+	add("Here: "+h.panel, h.here)
+	add("All keys (those of other panels work there)", slices.DeleteFunc(keys.All(), func(a keys.Action) bool { return slices.Contains(h.here, a) }))
+	return out
+}
+
+func matchesAll(text string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *help) key(k keys.Key, e *Env) ([]Intent, bool) {
+	rows := h.rows(e)
+	move := map[string]keys.Action{"up": keys.Up, "down": keys.Down, "pgup": keys.PageUp, "pgdown": keys.PageDown}
+	switch act, moves := move[k.Name]; {
+	case moves && !k.Paste:
+		to, _ := h.scroll.move(act, h.cursor, len(rows))
+		h.moveTo(to, rows)
+	case k.Name == "esc" && !k.Paste:
+		if h.input.text == "" {
+			return nil, true
+		}
+		h.input = input{}
+		h.moveTo(0, h.rows(e))
+	case k.Name == "enter" && !k.Paste:
+		return h.run(rows)
+	case h.input.key(k):
+		h.moveTo(0, h.rows(e))
+	}
+	return nil, false
+}
+
+// run does what the selected row says, but for decisions: enter never decides.
+func (h *help) run(rows []helpRow) ([]Intent, bool) {
+	if h.cursor >= len(rows) || rows[h.cursor].act == "" {
+		return nil, false
+	}
+	if act := rows[h.cursor].act; !slices.Contains(decisions, act) {
+		return []Intent{runAction{act}}, true
+	}
+	return []Intent{say{Note, "what decides is done with its own key, on the row itself"}}, true
+}
+
+// moveTo puts the cursor on a row, or the next one that is no heading.
+func (h *help) moveTo(row int, rows []helpRow) {
+	up := row < h.cursor
+	for row > 0 && row < len(rows) && rows[row].act == "" && up {
+		row--
+	}
+	for row < len(rows)-1 && rows[row].act == "" {
+		row++
+	}
+	h.cursor = max(min(row, len(rows)-1), 0)
+}
+
+func (h *help) draw(a paint.Area, e *Env) {
+	rows := h.rows(e)
+	h.cursor = max(min(h.cursor, len(rows)-1), 0)
+	title := paint.Title{Left: "Help  " + h.panel, Right: "type to search", Foot: "enter does it   esc closes", Focus: true}
+	in := popup(a, 78, a.H-4).Frame(title)
+	h.input.draw(in, in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), "? "), 0, in.W-2, paint.Style{})
+	symbols := symbolLines(e.Theme, in.W)
+	list := in.Sub(0, 2, in.W, in.H-3-len(symbols))
+	if len(rows) == 0 {
+		list.Text(0, 0, list.W, paint.Style{Role: paint.Muted}, "no key does that")
+	}
+	h.scroll.show(h.cursor, len(rows), list.H)
+	for y := 0; y < list.H && h.scroll.top+y < len(rows); y++ {
+		row := rows[h.scroll.top+y]
+		if row.act == "" {
+			list.Text(0, y, list.W, paint.Style{}.Bold(), row.text)
+			continue
+		}
+		list.Text(3, y, 18, paint.Style{Role: paint.Accent}, row.keys)
+		list.Text(22, y, list.W-22, paint.Style{}, row.text)
+		if h.scroll.top+y == h.cursor {
+			drawCursor(list, y, true)
+		}
+	}
+	for i, s := range symbols {
+		in.Put(0, in.H-len(symbols)+i, paint.Style{Role: paint.Muted}, s)
+	}
+}
+
+// symbolLines explain the glyphs, where there is room for it.
+func symbolLines(t *paint.Theme, w int) []string {
+	g := &t.Glyph
+	text := strings.Join([]string{
+		g.Done + " success", g.Running + " running", g.Queued + " queued", g.Waiting + " waiting", g.Failed + " failed",
+		g.FailedSafe + " failed safe", g.Skipped + " skipped", g.Aborted + " aborted", g.Mark + " marked",
+	}, "   ")
+	if lines := paint.Wrap(text, w); len(lines) <= 2 {
+		return lines
+	}
+	return nil
+}

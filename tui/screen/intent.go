@@ -134,6 +134,3 @@ func (s *Screen) ShowRule(rule api.Rule, err error, now time.Time) {
 
 // NeedPin says that decisions need a PIN: the card asks for it.
 func (s *Screen) NeedPin(need bool) { s.needPin = need }
-
-// ShowOutput shows what a command printed, and its exit code.
-func (s *Screen) ShowOutput(line, output string, code int, now time.Time) {}

@@ -220,6 +220,8 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 			s.open(i.overlay)
 		case openPanel:
 			out = append(out, s.focusOn(i.id)...)
+		case runAction:
+			out = append(out, s.carryOut(s.act([]keys.Action{i.act}, e), e)...)
 		case say:
 			s.Say(i.level, i.text, e.Now)
 		default:

@@ -1,0 +1,210 @@
+package screen
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// verb is a command line of pml that the palette offers. RUN and APPROVAL in it
+// stand for what is selected.
+type verb struct{ line, what string }
+
+// verbs are what the palette offers. None of them decides: enter must not.
+var verbs = []verb{
+	{"workflows ls", "list the workflows"},
+	{"workflows show RUN", "all of this workflow"},
+	{"workflows result RUN", "what it returned"},
+	{"workflows logs RUN", "what it logged"},
+	{"workflows rm RUN", "delete it, once it has ended"},
+	{"retry RUN", "run its failed tasks again"},
+	{"abort RUN --reason ", "end it"},
+	{"replan RUN --requirement ", "add tasks to it, in words"},
+	{"approvals ls", "what waits"},
+	{"approvals ls --all", "what waits, and what was decided"},
+	{"approvals show APPROVAL", "all of this approval"},
+	{"approvals extend APPROVAL", "give it more time"},
+	{"approvals renew APPROVAL", "ask again for what expired"},
+	{"audit ls", "decisions, newest first"},
+	{"audit verify", "check that the audit log is whole"},
+	{"audit export", "the audit log as JSON"},
+	{"events --workflow RUN", "what happened in this workflow"},
+	{"servers ls", "MCP servers, and how they are"},
+	{"servers check", "start each server and list its tools"},
+	{"tools ls", "tools of all servers"},
+	{"tools search ", "find a tool"},
+	{"config show", "the configuration, and where it is from"},
+	{"server status", "the pml server"},
+	{"doctor", "what is wrong here"},
+	{"help ", "the help of a command"},
+	{"version", "the version of pml"},
+}
+
+// cannot are commands that would take the terminal away from this one.
+var cannot = []string{"tui", "serve", "mcp"}
+
+// asking are words of commands that change what cannot be changed back.
+var asking = []string{"continue", "abort", "replan", "retry", "rm", "prune", "stop", "trust"}
+
+// palette runs command lines of pml.
+type palette struct {
+	input  input
+	cursor int // of the offers, -1: what was typed
+	err    string
+	scroll scroll
+}
+
+func newPalette(*Env) overlay { return &palette{cursor: -1} }
+
+func (p *palette) typing() bool { return true }
+
+// offers are the verbs that go with what was typed, with the ids of what is
+// selected in them.
+func (p *palette) offers(e *Env) []verb {
+	words := strings.Fields(strings.ToLower(p.input.text))
+	var begin, within []verb
+	for _, v := range verbs {
+		line, ok := filled(v.line, e)
+		if !ok {
+			continue
+		}
+		v.line = line
+		low := strings.ToLower(line)
+		switch {
+		case strings.HasPrefix(low, strings.ToLower(p.input.text)):
+			begin = append(begin, v)
+		case matchesAll(low+" "+v.what, words):
+			within = append(within, v)
+		}
+	}
+	return append(begin, within...)
+}
+
+// filled puts the ids of what is selected into a line; ok is false where it
+// needs one and nothing is selected.
+func filled(line string, e *Env) (text string, ok bool) {
+	for word, id := range map[string]core.ID{"RUN": e.Sel.Run, "APPROVAL": e.Sel.Approval} {
+		if !strings.Contains(line, word) {
+			continue
+		}
+		if id == "" {
+			return "", false
+		}
+		line = strings.Replace(line, word, id.Short(), 1)
+	}
+	return line, true
+}
+
+func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
+	offers := p.offers(e)
+	if k.Paste {
+		p.edit(k)
+		return nil, false
+	}
+	switch k.Name {
+	case "esc":
+		return nil, true
+	case "up", "ctrl+p":
+		p.cursor = max(min(p.cursor, len(offers))-1, -1)
+	case "down", "ctrl+n":
+		p.cursor = min(p.cursor+1, len(offers)-1)
+	case "tab":
+		p.complete(offers)
+	case "ctrl+y":
+		return []Intent{Copy{What: "a command", Text: "pml " + p.line(offers)}}, false
+	case "enter":
+		return p.run(offers)
+	default:
+		p.edit(k)
+	}
+	return nil, false
+}
+
+func (p *palette) edit(k keys.Key) {
+	if p.input.key(k) {
+		p.cursor, p.err = -1, ""
+	}
+}
+
+// line is what enter would run.
+func (p *palette) line(offers []verb) string {
+	if p.cursor >= 0 && p.cursor < len(offers) {
+		return strings.TrimSpace(offers[p.cursor].line)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(p.input.text), "pml ")
+}
+
+// complete takes the selected offer over, or as much as all offers share.
+func (p *palette) complete(offers []verb) {
+	if len(offers) == 0 {
+		return
+	}
+	text := offers[max(p.cursor, 0)].line
+	if p.cursor < 0 {
+		for _, o := range offers {
+			n := 0
+			for n < len(text) && n < len(o.line) && text[n] == o.line[n] {
+				n++
+			}
+			text = text[:n]
+		}
+		if len(text) <= len(p.input.text) {
+			text = offers[0].line
+		}
+	}
+	p.input, p.cursor = input{text: text, at: len(text)}, -1
+}
+
+// run runs the line. An offer that is not complete is only taken over, and what
+// cannot be taken back is asked for once more.
+func (p *palette) run(offers []verb) ([]Intent, bool) {
+	if p.cursor >= 0 && p.cursor < len(offers) && strings.HasSuffix(offers[p.cursor].line, " ") {
+		p.complete(offers)
+		return nil, false
+	}
+	line := p.line(offers)
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return nil, true
+	}
+	if slices.Contains(cannot, words[0]) {
+		p.err = "pml " + words[0] + " needs a terminal of its own"
+		return nil, false
+	}
+	if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(asking, w) }) {
+		return []Intent{openOverlay{&confirm{
+			title: "Run this?", text: "pml " + line,
+			yes: func(*Env) []Intent { return []Intent{Command{line}} },
+		}}}, true
+	}
+	return []Intent{Command{line}}, true
+}
+
+func (p *palette) draw(a paint.Area, e *Env) {
+	offers := p.offers(e)
+	p.cursor = min(p.cursor, len(offers)-1)
+	box := popup(a, 90, min(a.H-6, 24))
+	in := box.Frame(paint.Title{Left: "Palette", Foot: "enter run   tab complete   ctrl+y copy   esc close", Focus: true})
+	x := in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), ": pml ")
+	p.input.draw(in, x, 0, in.W-x, paint.Style{})
+	if p.err != "" {
+		in.Text(0, 1, in.W, paint.Style{Role: paint.Danger}, e.Theme.Glyph.Failed+" "+p.err)
+	}
+	list := in.Sub(0, 2, in.W, in.H-2)
+	p.scroll.show(p.cursor, len(offers), list.H)
+	what := min(34, list.W/3)
+	for y := 0; y < list.H && p.scroll.top+y < len(offers); y++ {
+		o := offers[p.scroll.top+y]
+		list.Text(2, y, list.W-what-4, paint.Style{}, o.line)
+		list.Text(list.W-what, y, what, paint.Style{Role: paint.Muted}, o.what)
+		if p.scroll.top+y == p.cursor {
+			drawCursor(list, y, true)
+		}
+	}
+	if len(offers) == 0 {
+		list.Text(0, 0, list.W, paint.Style{Role: paint.Muted}, "no offer; enter runs what was typed")
+	}
+}
