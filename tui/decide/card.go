@@ -67,6 +67,9 @@ func (c *Card) Disturb(now time.Time) { c.quiet.Disturb(now) }
 // Read notes that the end of the payload was on screen.
 func (c *Card) Read() { c.read = true }
 
+// Unread notes that more is shown than before, which was not on screen yet.
+func (c *Card) Unread() { c.read = false }
+
 // HasRead reports whether the end of the payload was on screen.
 func (c *Card) HasRead() bool { return c.read || !NeedsReading(c.a) }
 
@@ -163,6 +166,23 @@ func (c *Card) Answer() *core.Answer {
 // Why says why a decision cannot be taken at a time, in words for the person;
 // empty when it can.
 func (c *Card) Why(v Verb, now time.Time) string {
+	if why := c.lock(v, now); why != "" {
+		return why
+	}
+	if approves(v) && !c.Confirmed() {
+		return "high risk: type " + c.Wants() + " first"
+	}
+	return ""
+}
+
+// Asks reports whether nothing stands against a decision but the characters
+// that must be typed.
+func (c *Card) Asks(v Verb, now time.Time) bool {
+	return approves(v) && c.lock(v, now) == "" && !c.Confirmed()
+}
+
+// lock is Why but for what must be typed.
+func (c *Card) lock(v Verb, now time.Time) string {
 	if why := c.Ended(now); why != "" {
 		return why
 	}
@@ -182,11 +202,12 @@ func (c *Card) Why(v Verb, now time.Time) string {
 		return "not all of it was on screen yet: approve unlocks at the end"
 	case c.a.Type == core.ApproveInDoubt && c.inDoubt == nil:
 		return "first say how: r runs it again, s skips it with a result"
-	case !c.Confirmed():
-		return "high risk: type " + c.Wants() + " first"
 	}
 	return ""
 }
+
+// Lost says why what is known may be out of date; empty when it is not.
+func (c *Card) Lost() string { return c.lost }
 
 // Ended says that the approval waits no more, and why; empty while it waits.
 func (c *Card) Ended(now time.Time) string {

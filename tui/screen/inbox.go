@@ -1,21 +1,346 @@
 package screen
 
 import (
+	"slices"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
-	"github.com/casys-ai/pml/tui/paint"
 )
 
-// inboxPanel shows approvals.
-type inboxPanel struct{}
+// inboxPanel shows approvals: those that wait, soonest expiry first, and those
+// that are over below. No key decides from a row: they open the card.
+type inboxPanel struct {
+	rows     inboxRows
+	marked   map[core.ID]bool
+	rangeOf  core.ID // where a range of marks began, empty without one
+	filter   string
+	reverse  bool
+	card     *card // that was opened from here: the order is kept while it is
+	selected core.ID
+	was      int  // the row that was selected
+	waited   bool // the selected approval waited
 
-func newInbox() *inboxPanel { return &inboxPanel{} }
-
-func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
-	a.Frame(paint.Title{Left: "Inbox", Focus: focus})
+	view  scroll // of lines: see rowAt
+	first int    // the row of the panel where they begin
+	whats map[whatKey]string
 }
 
-func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) { return nil, false }
+// inboxRows are the approvals in the order of the screen, made anew when what
+// is known changes or one expires.
+type inboxRows struct {
+	made     bool
+	version  int64
+	until    time.Time // the next expiry; zero: none
+	at       time.Time
+	waiting  []core.ID
+	resolved []core.ID
+	total    int // that wait, whatever the filter
+}
 
-func (p *inboxPanel) click(x, y int, e *Env) []Intent { return nil }
+// maxResolved bounds the approvals that are shown below those that wait.
+const maxResolved = 200
 
-func (p *inboxPanel) hints(e *Env) []keys.Action { return nil }
+func newInbox() *inboxPanel { return &inboxPanel{marked: map[core.ID]bool{}} }
+
+// id is the approval of a row; those that wait come first.
+func (r *inboxRows) id(i int) core.ID {
+	if i < len(r.waiting) {
+		return r.waiting[i]
+	}
+	return r.resolved[i-len(r.waiting)]
+}
+
+func (r *inboxRows) len() int { return len(r.waiting) + len(r.resolved) }
+
+func (r *inboxRows) index(id core.ID) int {
+	if i := slices.Index(r.waiting, id); i >= 0 {
+		return i
+	}
+	if i := slices.Index(r.resolved, id); i >= 0 {
+		return i + len(r.waiting)
+	}
+	return -1
+}
+
+// frozen reports whether the order is kept: a card is open.
+func (p *inboxPanel) frozen() bool { return p.card != nil && !p.card.closed }
+
+// settle brings rows, marks and the selection up to date. The selection stays
+// on its approval; when that waits no more, it goes to the one in its place.
+func (p *inboxPanel) settle(e *Env) {
+	if !p.frozen() {
+		p.refresh(e)
+	}
+	n := p.rows.len()
+	if n == 0 {
+		if p.filter == "" {
+			e.Sel.Approval = ""
+		}
+		return
+	}
+	i := p.rows.index(e.Sel.Approval)
+	if over := i >= len(p.rows.waiting); i >= 0 && over && p.waited && e.Sel.Approval == p.selected {
+		i = -1
+	}
+	if i < 0 {
+		i = max(min(p.was, n-1), 0)
+		if p.waited && len(p.rows.waiting) > 0 {
+			i = min(i, len(p.rows.waiting)-1)
+		}
+	}
+	p.choose(i, e)
+}
+
+// choose selects a row.
+func (p *inboxPanel) choose(i int, e *Env) {
+	p.was, p.waited = i, i < len(p.rows.waiting)
+	p.selected = p.rows.id(i)
+	e.Sel.Approval = p.selected
+}
+
+// refresh makes the rows anew, if anything has changed.
+func (p *inboxPanel) refresh(e *Env) {
+	r, v := &p.rows, e.State.ApprovalsVersion()
+	if r.made && r.version == v && !e.Now.Before(r.at) && (r.until.IsZero() || e.Now.Before(r.until)) {
+		return
+	}
+	keep := inboxFilter(p.filter)
+	waiting := e.State.Waiting(e.Now)
+	*r = inboxRows{made: true, version: v, at: e.Now, total: len(waiting), waiting: r.waiting[:0], resolved: r.resolved[:0]}
+	for _, a := range waiting {
+		if a.ExpiresAt != nil && (r.until.IsZero() || a.ExpiresAt.Before(r.until)) {
+			r.until = *a.ExpiresAt
+		}
+		if keep(a, e) {
+			r.waiting = append(r.waiting, a.ID)
+		}
+	}
+	if p.reverse {
+		slices.Reverse(r.waiting)
+	}
+	for _, a := range e.State.Resolved(e.Now, maxResolved) {
+		if keep(a, e) {
+			r.resolved = append(r.resolved, a.ID)
+		}
+	}
+	for id := range p.marked {
+		if !slices.Contains(r.waiting, id) {
+			delete(p.marked, id)
+		}
+	}
+}
+
+// do carries an action out.
+func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	p.card = nil // keys come here only when nothing is open
+	p.settle(e)
+	if p.scroll(act, e) {
+		return nil, true
+	}
+	switch act {
+	case keys.Filter:
+		return []Intent{openOverlay{p.filterPrompt(e)}}, true
+	case keys.SortReverse, keys.Sort:
+		p.reverse = !p.reverse
+		p.rows.made = false
+		return nil, true
+	case keys.Back:
+		return nil, p.drop()
+	case keys.ApproveRemember:
+		if len(p.marked) > 0 {
+			return p.together(e), true
+		}
+	default:
+	}
+	a, ok := e.State.Approval(e.Sel.Approval)
+	if !ok || p.rows.len() == 0 {
+		return nil, false
+	}
+	return p.onRow(act, a, e)
+}
+
+// onRow carries out what is about the selected approval.
+func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, bool) {
+	one := func(i Intent) ([]Intent, bool) { return []Intent{i}, true }
+	switch act {
+	case keys.Open, keys.Approve, keys.ApproveRemember:
+		return p.open(cardOf(a.ID, e)), true
+	case keys.Deny, keys.Message:
+		c := cardOf(a.ID, e)
+		c.denying(e)
+		return p.open(c), true
+	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
+		c := cardOf(a.ID, e)
+		return p.fromRow(c, act, e), true
+	case keys.Mark:
+		p.mark(a)
+	case keys.MarkRange:
+		p.markRange(a)
+	case keys.Trail:
+		return one(openOverlay{newTrail(a.ID)})
+	case keys.CopyID, keys.CopyCommand:
+		return one(cardOf(a.ID, e).copyCommand(e))
+	case keys.CopyAll:
+		return one(copyJSON(a))
+	case keys.Edit:
+		return one(View{Name: "approval-" + a.ID.Short() + ".txt", Text: plainEvidence(a, tasksOf(a, e))})
+	case keys.Save:
+		if url := authURL(a); url != "" {
+			return one(OpenURL{URL: url})
+		}
+		return nil, false
+	default:
+		return nil, false
+	}
+	return nil, true
+}
+
+// open opens a card; the rows keep their places until it is closed.
+func (p *inboxPanel) open(c *card) []Intent {
+	p.card = c
+	return []Intent{openOverlay{c}}
+}
+
+// fromRow does on a row what a card would do. What does not work, and what has
+// to be asked about, is shown on the card.
+func (p *inboxPanel) fromRow(c *card, act keys.Action, e *Env) []Intent {
+	if act == keys.Abort {
+		if c.rule.Ended(e.Now) == "" {
+			c.mode = aborting
+		}
+		return p.open(c)
+	}
+	if intents, _ := c.keep(act, e); len(intents) > 0 {
+		return intents
+	}
+	return p.open(c)
+}
+
+// drop ends a range, the marks or the filter: the first of them that is there.
+func (p *inboxPanel) drop() bool {
+	switch {
+	case p.rangeOf != "":
+		p.rangeOf = ""
+	case len(p.marked) > 0:
+		clear(p.marked)
+	case p.filter != "":
+		p.filter, p.rows.made = "", false
+	default:
+		return false
+	}
+	return true
+}
+
+// scroll moves the selection.
+func (p *inboxPanel) scroll(act keys.Action, e *Env) bool {
+	n, page := p.rows.len(), max(p.view.height-1, 1)
+	by, ok := map[keys.Action]int{
+		keys.Up: -1, keys.Down: 1, keys.HalfUp: -max(page/2, 1), keys.HalfDown: max(page/2, 1),
+		keys.PageUp: -page, keys.PageDown: page, keys.First: -n, keys.Last: n,
+	}[act]
+	if !ok || n == 0 {
+		return ok
+	}
+	i := max(min(max(p.rows.index(e.Sel.Approval), 0)+by, n-1), 0)
+	p.choose(i, e)
+	if a, known := e.State.Approval(e.Sel.Approval); known && p.rangeOf != "" {
+		p.markTo(a, e)
+	}
+	return true
+}
+
+// mark marks an approval, or takes the mark away. All marks are of one type:
+// the first mark of another begins anew.
+func (p *inboxPanel) mark(a core.Approval) {
+	p.rangeOf = ""
+	if p.marked[a.ID] {
+		delete(p.marked, a.ID)
+		return
+	}
+	p.add(a)
+}
+
+func (p *inboxPanel) add(a core.Approval) {
+	if decide.InBulk(a.Type) && slices.Contains(p.rows.waiting, a.ID) {
+		p.marked[a.ID] = true
+	}
+}
+
+// markRange begins a range of marks at a row, or ends it.
+func (p *inboxPanel) markRange(a core.Approval) {
+	if p.rangeOf != "" {
+		p.rangeOf = ""
+		return
+	}
+	p.rangeOf = a.ID
+	p.add(a)
+}
+
+// markTo marks what lies between the begin of the range and a row, as far as it
+// is of the type with which the range began.
+func (p *inboxPanel) markTo(a core.Approval, e *Env) {
+	from, to := p.rows.index(p.rangeOf), p.rows.index(a.ID)
+	first, ok := e.State.Approval(p.rangeOf)
+	if from < 0 || to < 0 || !ok {
+		p.rangeOf = ""
+		return
+	}
+	clear(p.marked)
+	for i := min(from, to); i <= max(from, to) && i < len(p.rows.waiting); i++ {
+		if b, ok := e.State.Approval(p.rows.waiting[i]); ok && b.Type == first.Type {
+			p.add(b)
+		}
+	}
+}
+
+// markedList are the marked approvals in the order of the rows.
+func (p *inboxPanel) markedList(e *Env) []core.Approval {
+	var out []core.Approval
+	for _, id := range p.rows.waiting {
+		if a, ok := e.State.Approval(id); ok && p.marked[id] {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// together opens what shows all that is marked, to decide it at once.
+func (p *inboxPanel) together(e *Env) []Intent {
+	return []Intent{openOverlay{newBulk(p.markedList(e), e)}}
+}
+
+// click selects a row.
+func (p *inboxPanel) click(_, y int, e *Env) []Intent {
+	p.card = nil
+	p.settle(e)
+	if i := p.rowAt(y - p.first + p.view.top); i >= 0 && y >= p.first && y < p.first+p.view.height {
+		p.choose(i, e)
+	}
+	return nil
+}
+
+// hints are the keys that help here.
+func (p *inboxPanel) hints(e *Env) []keys.Action {
+	ap, ok := e.State.Approval(e.Sel.Approval)
+	switch {
+	case len(p.marked) > 0:
+		return []keys.Action{keys.ApproveRemember, keys.Mark, keys.MarkRange, keys.Back}
+	case p.rows.len() == 0 || !ok:
+		return []keys.Action{keys.Filter}
+	}
+	return hintsOf(ap, e)
+}
+
+// hintsOf are the keys that help with an approval.
+func hintsOf(ap core.Approval, e *Env) []keys.Action {
+	switch ap.StateAt(e.Now) {
+	case core.ApprovalOpen:
+		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Abort, keys.MoreTime, keys.Mark, keys.Trail, keys.CopyID, keys.Filter}
+	case core.ApprovalExpired:
+		return []keys.Action{keys.Open, keys.Again, keys.Trail, keys.CopyAll, keys.Filter}
+	case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalSuperseded:
+	}
+	return []keys.Action{keys.Open, keys.Trail, keys.CopyAll, keys.Filter}
+}

@@ -1,0 +1,369 @@
+package screen
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// cardMode is what the keys of a card are for.
+type cardMode int
+
+const (
+	deciding    cardMode = iota // actions
+	confirming                  // the characters of an approval of high risk
+	messaging                   // why it is denied
+	resulting                   // the result that a call in doubt is given
+	pinning                     // the PIN
+	aborting                    // whether the run is to be aborted: y or esc
+	remembering                 // for how long: r, s or w
+	ruling                      // the rule that was shown: approve or esc
+)
+
+// card is one approval, all that a decision on it binds, and the ways to
+// decide. Which of them are open is decide.Card's to say; the card is where its
+// rules meet keys and what was drawn.
+type card struct {
+	id   core.ID
+	rule decide.Card
+	mode cardMode
+	text input // of the modes that take text
+	// pending is what was decided and waits for the PIN.
+	pending func(pin string) Intent
+
+	pager pager
+	built core.Approval // what the pager's lines were made from
+	tasks int           // of its run that were known then
+	note  string        // what a key could not do, and why
+	level Level
+
+	asked   *api.Rule // the rule that was shown, nil while it is being asked for
+	ruleWhy string    // why there is none
+	rules   pager     // shows it
+
+	buttons []button
+	focus   int  // the button that is selected
+	moved   bool // it was selected by the person
+	full    bool // the whole window, also where half would do
+	closed  bool // the inbox may sort again
+	w, h    int  // as drawn last
+	x, y    int  // of the card in the window
+	drawn   bool
+}
+
+// newCard opens the card of an approval.
+func newCard(id core.ID, e *Env) overlay { return cardOf(id, e) }
+
+// newDenyCard opens the card of an approval where the next thing to do is to
+// say why it is denied.
+func newDenyCard(id core.ID, e *Env) overlay {
+	c := cardOf(id, e)
+	c.denying(e)
+	return c
+}
+
+// denying begins to ask why it is denied, if it still waits.
+func (c *card) denying(e *Env) {
+	if c.rule.Ended(e.Now) == "" {
+		c.mode = messaging
+	}
+}
+
+func cardOf(id core.ID, e *Env) *card {
+	a, known := e.State.Approval(id)
+	c := &card{id: id, rule: decide.Open(a, e.Now)}
+	c.rule.Update(a, known, linkLost(a.Side, e), e.Now)
+	return c
+}
+
+// linkLost says why what is known of a half may be out of date; empty when it
+// is live.
+func linkLost(side core.Side, e *Env) string {
+	if side == "" {
+		side = core.SideClient
+	}
+	link := e.State.Links.Of(side)
+	switch {
+	case link.State == state.LinkLive, link.State == state.LinkNone && side == core.SideClient:
+		return ""
+	case side == core.SideServer:
+		return "the server cannot be reached"
+	}
+	return "pml's own half cannot be reached"
+}
+
+// sync takes over what became of the approval. What changes what is shown ends
+// everything that was begun.
+func (c *card) sync(e *Env) {
+	a, known := e.State.Approval(c.id)
+	before := c.rule.Ended(e.Now)
+	changed := c.rule.Update(a, known, linkLost(c.rule.Approval().Side, e), e.Now)
+	ended := c.rule.Ended(e.Now)
+	if changed || ended != "" && (before == "" || c.mode != deciding) {
+		c.leave()
+	}
+	if changed {
+		c.say(Bad, "what is asked has changed: read it again")
+	}
+}
+
+// leave goes back to deciding and forgets what was begun.
+func (c *card) leave() {
+	c.mode, c.text, c.pending, c.asked, c.ruleWhy = deciding, input{}, nil, nil, ""
+}
+
+func (c *card) say(level Level, text string) { c.level, c.note = level, text }
+
+// typing reports whether keys are text.
+func (c *card) typing() bool {
+	switch c.mode {
+	case confirming, messaging, resulting, pinning:
+		return true
+	case deciding, aborting, remembering, ruling:
+	}
+	return false
+}
+
+// key handles a key press. Pasted text goes into the message and the result
+// alone: it never decides and never confirms.
+func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	c.sync(e)
+	c.note = ""
+	if k.Paste && c.mode != messaging && c.mode != resulting {
+		c.say(Note, "pasted text decides nothing")
+		return nil, false
+	}
+	switch c.mode {
+	case confirming:
+		c.keyConfirm(k, e)
+	case messaging, resulting, pinning:
+		intents, closed = c.keyText(k, e)
+	case aborting:
+		intents, closed = c.keyAbort(k, e)
+	case remembering:
+		intents, closed = c.keyRemember(k, e)
+	case ruling:
+		intents, closed = c.keyRule(k, e)
+	case deciding:
+		intents, closed = c.keyDecide(k, e)
+	}
+	c.closed = c.closed || closed
+	return intents, closed
+}
+
+// keyConfirm types the characters that approve what is of high risk. They
+// approve nothing by themselves.
+func (c *card) keyConfirm(k keys.Key, e *Env) {
+	switch {
+	case k.Name == "esc":
+		c.leave()
+		return
+	case k.Name == "backspace":
+		c.rule.Erase()
+	case k.Text == "" || k.Name == "enter" || k.Name == "space":
+	case utf8.RuneCountInString(k.Text) > 1: // a paste that the terminal did not mark
+		c.say(Note, "type it, one character after the other")
+	case !c.rule.Type(k.Text):
+		c.say(Bad, "that was not "+c.rule.Wants()+": type it again")
+	}
+	if !c.rule.Confirmed() {
+		return
+	}
+	c.mode = deciding
+	c.say(Good, "right. Now approve")
+	for _, act := range e.Keys.Actions(k) {
+		if slices.Contains(decisions, act) { // held a moment too long it would decide
+			c.rule.Disturb(e.Now)
+		}
+	}
+}
+
+// keyText types a message, a result or the PIN.
+func (c *card) keyText(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	switch {
+	case k.Paste:
+	case k.Name == "esc":
+		c.leave()
+		return nil, false
+	case k.Name == "enter" && c.mode == messaging:
+		return c.send(decide.Deny, c.text.text, nil, e)
+	case k.Name == "enter" && c.mode == resulting:
+		c.chooseResult()
+		return nil, false
+	case k.Name == "enter":
+		return c.sendPin(e)
+	}
+	c.text.key(k)
+	return nil, false
+}
+
+// chooseResult takes the result that a call in doubt is given.
+func (c *card) chooseResult() {
+	if !c.rule.ChooseInDoubt(core.SkipResult, json.RawMessage(c.text.text)) {
+		c.say(Bad, "the result is JSON: a text stands in quotes; nothing is null")
+		return
+	}
+	c.leave()
+	c.say(Note, "it will be skipped. Now approve")
+}
+
+// keyAbort asks whether the run is to end: that is never one key.
+func (c *card) keyAbort(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	switch k.Name {
+	case "y":
+		return c.send(decide.Abort, "", nil, e)
+	case "esc", "n":
+		c.leave()
+	default:
+		c.say(Note, "y aborts the run, esc does not")
+	}
+	return nil, false
+}
+
+// send takes a decision, if nothing stands against it. An approval asks for the
+// PIN first where there is one.
+func (c *card) send(v decide.Verb, reason string, answer *core.Answer, e *Env) (intents []Intent, closed bool) {
+	if !c.can(v, e) {
+		return nil, false
+	}
+	d := Decide{Approvals: []core.Approval{c.rule.Approval()}, Reason: reason, Abort: v == decide.Abort}
+	if v == decide.Deny || v == decide.Abort {
+		return []Intent{d}, true
+	}
+	d.Approve, d.Answer = true, answer
+	return c.withPin(func(pin string) Intent { d.Pin = pin; return d }, e)
+}
+
+// withPin hands an approval on, once the PIN was typed where one is needed.
+func (c *card) withPin(intent func(pin string) Intent, e *Env) (intents []Intent, closed bool) {
+	if !e.NeedPin {
+		return []Intent{intent("")}, true
+	}
+	c.leave()
+	c.mode, c.pending = pinning, intent
+	return nil, false
+}
+
+// sendPin takes the decision that waited for the PIN. What stood against it may
+// have come up while it was typed.
+func (c *card) sendPin(e *Env) (intents []Intent, closed bool) {
+	pin, pending := c.text.text, c.pending
+	switch {
+	case pin == "":
+		c.say(Bad, "no PIN was typed")
+	case pending == nil:
+		c.leave()
+	case c.can(decide.Approve, e):
+		return []Intent{pending(pin)}, true
+	}
+	return nil, false
+}
+
+// can reports whether a decision can be taken now, and says why not. What only
+// lacks the characters to type asks for them.
+func (c *card) can(v decide.Verb, e *Env) bool {
+	if e.Now.Before(e.QuietUntil) {
+		c.say(Note, "too early: the window had only just come up; press again")
+		return false
+	}
+	why := c.rule.Why(v, e.Now)
+	if why == "" && (v == decide.Approve || v == decide.Remember) && !c.shows() {
+		why = "approving needs a window of 60x15"
+	}
+	if why == "" {
+		return true
+	}
+	c.say(Bad, why)
+	return false
+}
+
+// shows reports whether the window is large enough for what is approved: a
+// payload of high risk is not read through a slit.
+func (c *card) shows() bool {
+	return c.drawn && (c.w >= 60 && c.h >= 15 || !decide.High(c.rule.Approval(), c.rule.ScriptsAllowed()))
+}
+
+// showRule takes the rule that was asked for, or why there is none.
+func (c *card) showRule(rule api.Rule, err error, now time.Time) {
+	if c.mode != ruling || c.asked != nil || err == nil && rule.Approval != c.id {
+		return
+	}
+	c.rule.Disturb(now)
+	if err != nil {
+		c.leave()
+		c.say(Bad, "no rule: "+core.Visible(err.Error(), 400, false))
+		return
+	}
+	c.asked, c.rules = &rule, pager{}
+	c.rules.setLines(ruleLines(rule))
+}
+
+// click selects a button; a second click on the same presses it.
+func (c *card) click(x, y int, e *Env) (intents []Intent, closed bool) {
+	c.sync(e)
+	for i, b := range c.buttons {
+		if y != c.y+b.y || x < c.x+b.x || x >= c.x+b.x+b.w {
+			continue
+		}
+		if c.mode != deciding {
+			return nil, false
+		}
+		if c.focus != i || !c.moved {
+			c.focus, c.moved = i, true
+			return nil, false
+		}
+		c.note = ""
+		intents, closed = c.press(b.act, e)
+		c.closed = c.closed || closed
+		return intents, closed
+	}
+	return nil, false
+}
+
+// tasksOf are the tasks of an approval's run, as far as they were loaded.
+func tasksOf(a core.Approval, e *Env) []core.Task {
+	w, ok := e.State.Workflow(a.RunID)
+	if !ok || a.Type != core.ApproveLayer {
+		return nil
+	}
+	var out []core.Task
+	for _, l := range w.Layers {
+		out = append(out, l.Tasks...)
+	}
+	return out
+}
+
+// build makes the lines of the evidence, when what they are made from changed.
+// What was not there before must be read.
+func (c *card) build(e *Env) {
+	a := c.rule.Approval()
+	tasks := tasksOf(a, e)
+	b := &c.built
+	if a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) && len(tasks) == c.tasks {
+		return
+	}
+	c.built, c.tasks = a, len(tasks)
+	c.rule.Unread()
+	c.pager.setLines(evidence(a, tasks))
+}
+
+// style is how the message of a card looks.
+func (l Level) style() paint.Style {
+	switch l {
+	case Good:
+		return paint.Style{Role: paint.OK}
+	case Bad:
+		return paint.Style{Role: paint.Danger}
+	case Note:
+	}
+	return paint.Style{Role: paint.Warn}
+}

@@ -1,0 +1,412 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// button is a decision that a card offers, and where it was drawn.
+type button struct {
+	act     keys.Action
+	key     string // what to press
+	label   string
+	approve bool
+	x, y, w int // of the card
+}
+
+// question is what the title of a card asks.
+func question(a core.Approval) string {
+	switch a.Type {
+	case core.ApproveDependency:
+		return "Install a dependency?"
+	case core.ApproveKeys:
+		return "Are the keys there?"
+	case core.ApproveIntegrity:
+		return "Approve integrity change?"
+	case core.ApproveTool:
+		return "Approve tool permission?"
+	case core.ApproveOAuth:
+		return "Connect a server?"
+	case core.ApproveLayer:
+		return "Start the next layer?"
+	case core.ApproveInDoubt:
+		return "It may have run: what now?"
+	case core.ApproveHook:
+		return "Let the flow go on?"
+	}
+	return "Approve " + typeName(a.Type) + "?"
+}
+
+// half is the part of a wide window that a card takes.
+func (c *card) area(a paint.Area) paint.Area {
+	if modeOf(a.W, a.H) == dashboard && !c.full {
+		return a.Sub(leftWidth, head, a.W-leftWidth, a.H-head-foot)
+	}
+	return a
+}
+
+// draw draws the card over the whole window, or its right part where there is
+// room for both.
+func (c *card) draw(window paint.Area, e *Env) {
+	c.sync(e)
+	c.build(e)
+	a := c.area(window)
+	c.x, c.y, c.w, c.h = a.X-window.X, a.Y-window.Y, a.W, a.H
+	c.offer(e)
+	ap := c.rule.Approval()
+	box := a.Frame(paint.Title{Left: question(ap), Focus: true, Style: riskStyle(ap.Risk)})
+	drawLeft(a, ap, e)
+	if box.W <= 0 || box.H < 3 {
+		return
+	}
+	top, bottom := 2, c.bottomHeight(box)
+	if box.H < 14 {
+		top = 1
+	}
+	c.drawHead(box.Sub(0, 0, box.W, top), ap, e)
+	body := &c.pager
+	if c.mode == ruling {
+		body = &c.rules
+	}
+	rows := box.H - top - bottom
+	if box.H >= 14 {
+		rows--
+	}
+	body.draw(box.Sub(0, box.H-bottom-rows, box.W, rows))
+	if body == &c.pager && c.pager.atEnd() && rows > 0 {
+		c.rule.Read()
+	}
+	if c.drawn = rows > 0; box.H >= 14 {
+		box.Rule(top, body.position())
+	}
+	c.drawFoot(box.Sub(0, box.H-bottom, box.W, bottom), ap, e)
+}
+
+// bottomHeight is how many rows the lower part takes: rule, status, buttons,
+// input, hints; in a small window the status and a line of keys.
+func (c *card) bottomHeight(box paint.Area) int {
+	if box.H < 14 {
+		return 2
+	}
+	return 4 + c.place(box.W)
+}
+
+// drawLeft draws how long there is left into the title.
+func drawLeft(a paint.Area, ap core.Approval, e *Env) {
+	text, style, fraction := timeLeft(ap, e)
+	if text == "" {
+		return
+	}
+	const bar = 12
+	w := paint.Width(text)
+	if ap.StateAt(e.Now) != core.ApprovalOpen || ap.ExpiresAt == nil || a.W < 60 {
+		a.Put(a.W-4-w, 0, style, " "+text+" ")
+		return
+	}
+	x := a.W - 10 - bar - w
+	x += a.Put(x, 0, paint.Style{Role: paint.Muted}, " TTL ")
+	a.Bar(x, 0, bar, style, fraction)
+	a.Put(x+bar, 0, style, " "+text+" ")
+}
+
+// timeLeft is how long an approval still waits, how that looks, and how much of
+// its whole life it is.
+func timeLeft(ap core.Approval, e *Env) (text string, style paint.Style, fraction float64) {
+	switch st := ap.StateAt(e.Now); {
+	case st != core.ApprovalOpen:
+		_, style = approvalLook(st, e.Theme)
+		return string(st), style, 0
+	case ap.ExpiresAt == nil:
+		return "no limit", paint.Style{Role: paint.Muted}, 1
+	}
+	left, life := ap.ExpiresAt.Sub(e.Now), ap.ExpiresAt.Sub(ap.CreatedAt)
+	if life > 0 {
+		fraction = min(float64(left)/float64(life), 1)
+	}
+	switch {
+	case fraction < 0.2:
+		style = paint.Style{Role: paint.Danger}.Bold()
+	case fraction < 0.5:
+		style = paint.Style{Role: paint.Warn}
+	default:
+		style = paint.Style{Role: paint.OK}
+	}
+	return ttlText(left), style, fraction
+}
+
+// riskWord is a risk in at most four letters; what is not known is high.
+func riskWord(r core.Risk) string {
+	switch r {
+	case core.RiskLow:
+		return "LOW"
+	case core.RiskMedium:
+		return "MED"
+	case core.RiskHigh:
+	}
+	return "HIGH"
+}
+
+func riskStyle(r core.Risk) paint.Style {
+	switch r {
+	case core.RiskLow:
+		return paint.Style{}
+	case core.RiskMedium:
+		return paint.Style{Role: paint.Warn}
+	case core.RiskHigh:
+	}
+	return paint.Style{Role: paint.Danger}.Bold()
+}
+
+// drawHead says what is asked about, by whom and since when.
+func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
+	muted := paint.Style{Role: paint.Muted}
+	tool := ap.Tool
+	if tool == "" {
+		tool = ap.Subject
+	}
+	tool = core.Visible(tool, 120, false)
+	risk := "risk " + riskWord(ap.Risk)
+	a.Right(0, 0, a.W, riskStyle(ap.Risk), risk)
+	room := a.W - len(risk) - 2
+	if a.H < 2 {
+		a.Text(0, 0, room, paint.Style{}.Bold(), typeName(ap.Type)+"  "+tool)
+		return
+	}
+	half := room / 2
+	a.Text(0, 0, half, muted, "tool")
+	a.Text(10, 0, half-11, paint.Style{}.Bold(), tool)
+	where := e.State.Name(ap.RunID) + " " + ap.RunID.Short()
+	if r, ok := e.State.Run(ap.RunID); ok && r.TotalLayers > 0 {
+		where += fmt.Sprintf(" (layer %d/%d)", min(r.CurrentLayer+1, r.TotalLayers), r.TotalLayers)
+	}
+	x := half + a.Put(half, 0, muted, "workflow ")
+	a.Text(x, 0, room-x, paint.Style{}, where)
+	x = a.Put(0, 1, muted, "asked by  ")
+	by := core.Visible(ap.RequestedBy.Who, 60, false)
+	if ap.RequestedBy.Via != "" {
+		by += " via " + core.Visible(string(ap.RequestedBy.Via), 20, false)
+	}
+	a.Text(x, 1, a.W-x, paint.Style{}, by+" at "+clockText(ap.CreatedAt, e)+"   id "+ap.ID.Short())
+}
+
+// offer says which buttons there are.
+func (c *card) offer(e *Env) {
+	ap := c.rule.Approval()
+	list := []button{
+		{act: keys.Deny, label: "Deny"}, {act: keys.Message, label: "Deny, say why"}, {act: keys.Abort, label: "Abort workflow"},
+	}
+	switch ap.Type {
+	case core.ApproveInDoubt:
+		list = append(list, button{act: cardRunAgain, key: "r", label: "Run again"}, button{act: cardSkip, key: "s", label: "Skip with a result"})
+	case core.ApproveDependency:
+		if len(c.rule.Scripts()) > 0 {
+			label := "Allow scripts: no"
+			if c.rule.ScriptsAllowed() {
+				label = "Allow scripts: YES"
+			}
+			list = append(list, button{act: cardScripts, key: "s", label: label})
+		}
+	case core.ApproveOAuth:
+		if authURL(ap) != "" {
+			list = append(list, button{act: keys.Save, label: "Open the address"})
+		}
+	default:
+	}
+	list = append(list, button{act: keys.Approve, label: "Approve once", approve: true})
+	if ap.Type == core.ApproveTool {
+		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
+	}
+	if ap.StateAt(e.Now) == core.ApprovalExpired {
+		list = []button{{act: keys.Again, label: "Ask again"}}
+	}
+	for i := range list {
+		if bound := e.Keys.Keys(list[i].act); list[i].key == "" && len(bound) > 0 {
+			list[i].key = bound[0]
+		}
+	}
+	c.buttons = list
+	if c.focus >= len(list) {
+		c.focus = 0
+	}
+}
+
+// place puts the buttons into rows of a width and returns how many there are.
+// The places are those in the card, whose frame takes two columns; their rows
+// count from the first.
+func (c *card) place(w int) (rows int) {
+	x, y := 0, 0
+	for i := range c.buttons {
+		b := &c.buttons[i]
+		b.w = paint.Width(b.key) + paint.Width(b.label) + 4
+		if x > 0 && x+b.w > w {
+			x, y = 0, y+1
+		}
+		b.x, b.y = x+2, y
+		x += b.w + 1
+	}
+	return y + 1
+}
+
+// drawFoot draws what stands against an approval, the buttons, what is typed,
+// and which keys help.
+func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
+	text, style := c.status(ap, e)
+	if a.H <= 2 {
+		a.Text(0, 0, a.W, style, text)
+		c.drawSmall(a.Sub(0, 1, a.W, 1), e)
+		for i := range c.buttons {
+			c.buttons[i].y = -1 // there are none to click on
+		}
+		return
+	}
+	a.Rule(0, "")
+	a.Text(0, 1, a.W, style, text)
+	locked := c.rule.Ended(e.Now) != "" || c.rule.Lost() != ""
+	for i := range c.buttons {
+		b := &c.buttons[i]
+		look := paint.Style{}
+		if locked && b.act != keys.Again || b.approve && !c.rule.HasRead() {
+			look.Role = paint.Muted
+		}
+		mark := " "
+		if i == c.focus && c.mode == deciding {
+			look, mark = look.Selected(), e.Theme.Glyph.Cursor
+		}
+		a.Put(b.x-2, 2+b.y, look, mark+"["+b.key+"] "+b.label)
+		b.y += c.h - 1 - a.H + 2 // from now on a row of the card
+	}
+	c.drawInput(a.Sub(0, a.H-2, a.W, 1), ap, e)
+	a.Text(0, a.H-1, a.W, paint.Style{Role: paint.Muted}, c.hints(ap, e))
+}
+
+// drawSmall is the line of a small window: what is typed, or which keys decide.
+func (c *card) drawSmall(a paint.Area, e *Env) {
+	if c.mode != deciding {
+		c.drawInput(a, c.rule.Approval(), e)
+		return
+	}
+	words := []string{}
+	for _, act := range []keys.Action{keys.Deny, keys.Approve, keys.Abort, keys.Back} {
+		if bound := e.Keys.Keys(act); len(bound) > 0 {
+			words = append(words, bound[0]+" "+smallLabel[act])
+		}
+	}
+	a.Text(0, 0, a.W, paint.Style{Role: paint.Muted}, strings.Join(words, "  "))
+}
+
+var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Back: "back"}
+
+// status is what stands against a decision, or the last thing that was said.
+func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
+	bad := paint.Style{Role: paint.Danger}
+	mark := e.Theme.Glyph.Waiting + " "
+	switch ended := c.rule.Ended(e.Now); {
+	case c.note != "" && ended == "":
+		return c.note, c.level.style()
+	case ended != "" && ap.StateAt(e.Now) == core.ApprovalExpired:
+		return mark + ended + ". R asks again", bad
+	case ended != "":
+		return mark + ended, bad
+	case c.rule.Lost() != "":
+		return mark + c.rule.Lost() + ": decisions are off, nothing is queued", bad
+	case c.mode == ruling && c.asked != nil && !c.rules.atEnd():
+		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
+	case !c.rule.HasRead():
+		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
+	case !c.shows():
+		return mark + "approve needs 60x15 (HIGH)", paint.Style{Role: paint.Warn}
+	}
+	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
+		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
+	}
+	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
+		return "say how it goes on: r or s", paint.Style{Role: paint.Warn}
+	}
+	return "all was shown; enter and space decide nothing", paint.Style{Role: paint.Muted}
+}
+
+// moreLines counts the rows below the view.
+func moreLines(p *pager) string {
+	n := max(len(p.index.rows)-p.top-p.height, 0)
+	if n == 1 {
+		return "1 more line not shown yet."
+	}
+	return fmt.Sprintf("%d more lines not shown yet.", n)
+}
+
+// drawInput draws the line where something is typed or chosen.
+func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
+	ask := paint.Style{Role: paint.Accent}.Bold()
+	typed := func(label string, in input) {
+		x := a.Put(0, 0, ask, label+" ")
+		in.draw(a, x, 0, a.W-x, paint.Style{})
+	}
+	switch c.mode {
+	case deciding:
+		if c.rule.Answer() != nil {
+			a.Text(0, 0, a.W, ask, answerText(c.rule.Answer()))
+		}
+	case confirming:
+		want, have := c.rule.Wants(), c.rule.Typed()
+		a.Text(0, 0, a.W, ask, "type "+want+" to approve: "+have+strings.Repeat("_", len(want)-len(have)))
+	case messaging:
+		typed("deny, because (enter denies):", c.text)
+	case resulting:
+		typed("its result as JSON (nothing: null):", c.text)
+	case pinning:
+		n := utf8.RuneCountInString(c.text.text)
+		typed("PIN:", input{text: stars(n), at: n})
+	case aborting:
+		a.Text(0, 0, a.W, ask, "end the whole run? y aborts it, esc does not")
+	case remembering:
+		text := "remember for: r this run  "
+		if outlives(ap) {
+			text += "s this session  "
+		}
+		a.Text(0, 0, a.W, ask, text+"w write a rule  esc not")
+	case ruling:
+		text := "the rule is being worked out; esc leaves it"
+		if c.asked != nil {
+			text = "a writes this rule and approves, esc does not"
+		}
+		a.Text(0, 0, a.W, ask, text)
+	}
+}
+
+func answerText(an *core.Answer) string {
+	switch {
+	case an.InDoubt == core.RunAgain:
+		return "approve: it runs again"
+	case an.InDoubt == core.SkipResult:
+		return "approve: it is skipped, its result is " + core.Visible(string(an.Result), 200, false)
+	case an.Scripts:
+		return "approve: its install scripts may run"
+	}
+	return ""
+}
+
+// hints are the keys that help on a card.
+func (c *card) hints(ap core.Approval, e *Env) string {
+	if c.mode != deciding {
+		return "esc back"
+	}
+	acts := []struct {
+		act   keys.Action
+		label string
+	}{{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.MoreTime, "5 min more"}, {keys.CopyID, "copy command"}, {keys.Edit, "editor"}, {keys.Trail, "trail"}, {keys.Replan, "replan"}, {keys.Back, "back"}}
+	var words []string
+	for _, h := range acts {
+		if h.act == keys.MoreTime && ap.ExpiresAt == nil {
+			continue
+		}
+		if bound := e.Keys.Keys(h.act); len(bound) > 0 {
+			words = append(words, bound[0]+" "+h.label)
+		}
+	}
+	return strings.Join(words, "  ")
+}

@@ -1,0 +1,225 @@
+package screen
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+// What keys do on a card only. They have no binding of their own.
+const (
+	cardScripts  keys.Action = "card_scripts"   // s
+	cardRunAgain keys.Action = "card_run_again" // r
+	cardSkip     keys.Action = "card_skip"      // s
+)
+
+// moreTime is what one press of a key adds to an approval.
+const moreTime = 5 * time.Minute
+
+// keyDecide handles a key where it is an action.
+func (c *card) keyDecide(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	for _, act := range e.Keys.Actions(k) {
+		if intents, closed, handled := c.do(act, e); handled {
+			return intents, closed
+		}
+	}
+	switch t := c.rule.Approval().Type; {
+	case k.Name == "s" && t == core.ApproveDependency:
+		return c.press(cardScripts, e)
+	case k.Name == "s" && t == core.ApproveInDoubt:
+		return c.press(cardSkip, e)
+	case k.Name == "r" && t == core.ApproveInDoubt:
+		return c.press(cardRunAgain, e)
+	}
+	return nil, false
+}
+
+// do carries an action out that is no decision, or presses the button that is.
+func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bool) {
+	a := c.rule.Approval()
+	one := func(i Intent) ([]Intent, bool, bool) { return []Intent{i}, false, true }
+	switch act {
+	case keys.Back:
+		return nil, true, true
+	case keys.Open:
+		c.say(Note, "enter decides nothing: press the letter of a button")
+	case keys.Mark:
+		c.pager.do(keys.PageDown)
+	case keys.NextPanel, keys.Right:
+		c.move(1)
+	case keys.PreviousPanel, keys.Left:
+		c.move(-1)
+	case keys.Zoom:
+		c.full = !c.full
+	case keys.Trail:
+		return one(openOverlay{newTrail(a.ID)})
+	case keys.CopyID, keys.CopyCommand:
+		return one(c.copyCommand(e))
+	case keys.CopyAll:
+		return one(copyJSON(a))
+	case keys.Edit:
+		return one(View{Name: "approval-" + a.ID.Short() + ".txt", Text: plainEvidence(a, tasksOf(a, e))})
+	case keys.Save:
+		url := authURL(a)
+		if url == "" {
+			return nil, false, false
+		}
+		return one(OpenURL{URL: url})
+	case keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message, keys.Abort, keys.Replan, keys.MoreTime, keys.Again:
+		intents, closed = c.press(act, e)
+		return intents, closed, true
+	default:
+		return nil, false, c.pager.do(act)
+	}
+	return nil, false, true
+}
+
+// move selects another button. It presses nothing.
+func (c *card) move(by int) {
+	if n := len(c.buttons); n > 0 {
+		c.focus, c.moved = (c.focus+by+n)%n, true
+	}
+}
+
+// press does what a button says.
+func (c *card) press(act keys.Action, e *Env) (intents []Intent, closed bool) {
+	switch act {
+	case keys.Approve:
+		return c.approve(e)
+	case keys.ApproveRemember:
+		c.remember(e)
+	case keys.Deny:
+		return c.send(decide.Deny, "", nil, e)
+	case keys.Message:
+		c.begin(messaging, decide.Deny, e)
+	case keys.Abort:
+		c.begin(aborting, decide.Abort, e)
+	case cardScripts:
+		c.toggleScripts()
+	case cardRunAgain:
+		c.rule.ChooseInDoubt(core.RunAgain, nil)
+		c.say(Note, "it will run again. Now approve")
+	case cardSkip:
+		c.begin(resulting, decide.Deny, e)
+	case keys.Save:
+		return []Intent{OpenURL{URL: authURL(c.rule.Approval())}}, false
+	default:
+		return c.keep(act, e)
+	}
+	return nil, false
+}
+
+// keep does what decides nothing: more time, asking again, another plan.
+func (c *card) keep(act keys.Action, e *Env) (intents []Intent, closed bool) {
+	a := c.rule.Approval()
+	why := c.rule.Lost()
+	if act != keys.Again && why == "" {
+		why = c.rule.Ended(e.Now)
+	}
+	switch {
+	case why != "":
+		c.say(Bad, why)
+	case act == keys.Replan:
+		return []Intent{Replan{Run: a.RunID}}, false
+	case act == keys.MoreTime && a.ExpiresAt == nil:
+		c.say(Note, "it has no limit")
+	case act == keys.MoreTime:
+		return []Intent{Extend{ID: a.ID, By: moreTime}}, false
+	case act == keys.Again && a.StateAt(e.Now) == core.ApprovalExpired:
+		return []Intent{Renew{ID: a.ID}}, true
+	case act == keys.Again:
+		c.say(Note, "only what has expired can be asked again")
+	}
+	return nil, false
+}
+
+// begin goes to a mode, if the decision that it leads to can be taken.
+func (c *card) begin(mode cardMode, v decide.Verb, e *Env) {
+	if c.can(v, e) {
+		c.leave()
+		c.mode = mode
+	}
+}
+
+// approve approves once, or asks for what must be typed first.
+func (c *card) approve(e *Env) (intents []Intent, closed bool) {
+	if c.asks(decide.Approve, e) {
+		return nil, false
+	}
+	return c.send(decide.Approve, "", c.rule.Answer(), e)
+}
+
+// asks begins to ask for the characters to type, where only they are missing.
+func (c *card) asks(v decide.Verb, e *Env) bool {
+	if e.Now.Before(e.QuietUntil) || !c.shows() || !c.rule.Asks(v, e.Now) {
+		return false
+	}
+	c.leave()
+	c.mode = confirming
+	return true
+}
+
+func (c *card) toggleScripts() {
+	switch {
+	case !c.rule.ToggleScripts():
+		c.say(Note, "it has no install scripts")
+	case c.rule.ScriptsAllowed():
+		c.say(Bad, "its install scripts may run: that is of high risk")
+	default:
+		c.say(Good, "its install scripts will not run")
+	}
+}
+
+// copyCommand copies the command line that does the same.
+func (c *card) copyCommand(e *Env) Intent {
+	a := c.rule.Approval()
+	if a.StateAt(e.Now) == core.ApprovalExpired {
+		return Copy{What: "the command that asks again", Text: decide.Shell([]string{"pml", "approvals", "renew", a.ID.Short()})}
+	}
+	verb, what := decide.Approve, "the command that approves"
+	if c.moved && c.focus < len(c.buttons) {
+		switch c.buttons[c.focus].act {
+		case keys.Deny, keys.Message:
+			verb, what = decide.Deny, "the command that denies"
+		case keys.Abort:
+			verb, what = decide.Abort, "the command that aborts the run"
+		default:
+		}
+	}
+	return Copy{What: what, Text: decide.Shell(decide.Command(a, decide.Choice{Verb: verb, Answer: c.rule.Answer()}))}
+}
+
+// copyJSON copies an approval as programs see it.
+func copyJSON(a core.Approval) Intent {
+	raw, err := json.MarshalIndent(a, "", "  ")
+	if err != nil { // a context that is no JSON
+		raw = []byte(core.Visible(string(a.Context), 0, true))
+	}
+	return Copy{What: "the approval as JSON", Text: string(raw)}
+}
+
+// authURL is the address where a person signs in, empty where there is none.
+func authURL(a core.Approval) string {
+	var c struct {
+		URL string `json:"auth_url"`
+	}
+	if a.Type != core.ApproveOAuth || json.Unmarshal(a.Context, &c) != nil {
+		return ""
+	}
+	return c.URL
+}
+
+// plainEvidence is the evidence as a text, safe to open in an editor that runs
+// in the terminal.
+func plainEvidence(a core.Approval, tasks []core.Task) string {
+	var b strings.Builder
+	for _, l := range evidence(a, tasks) {
+		b.WriteString(core.Visible(l.label+l.text, 0, false))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

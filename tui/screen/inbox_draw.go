@@ -1,0 +1,303 @@
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// The columns of the inbox. The time that is left never goes.
+const (
+	colType = iota
+	colWhat
+	colFlow
+	colRisk
+	colTTL
+)
+
+// The columns of what is resolved: who, and when.
+const (
+	colBy = 3
+	colAt = 4
+)
+
+// gutter is the cursor, the mark and the glyph at the left of a row.
+const gutter = 4
+
+func waitingColumns(w int) []column {
+	return placeColumns([]column{
+		{title: "TYPE", width: 10}, {title: "WHAT", width: 8, grow: true}, {title: "WORKFLOW", width: 14, drop: 1},
+		{title: "RISK", width: 4}, {title: "TTL", width: 14},
+	}, gutter, w-gutter)
+}
+
+func resolvedColumns(w int) []column {
+	return placeColumns([]column{
+		{title: "", width: 10}, {title: "", width: 8, grow: true}, {title: "", width: 14, drop: 2},
+		{title: "BY", width: 14, drop: 1}, {title: "AT", width: 8},
+	}, gutter, w-gutter)
+}
+
+// The lines of the list: those that wait, an empty one, a heading, and those
+// that are over. rowAt is the row in a line, -1 in one that has none.
+func (p *inboxPanel) rowAt(line int) int {
+	n := len(p.rows.waiting)
+	switch {
+	case line < 0:
+		return -1
+	case line < n:
+		return line
+	case line < n+2 || line-2 >= p.rows.len():
+		return -1
+	}
+	return line - 2
+}
+
+// lineOf is the line in which a row is.
+func (p *inboxPanel) lineOf(row int) int {
+	if row >= len(p.rows.waiting) {
+		return row + 2
+	}
+	return row
+}
+
+func (p *inboxPanel) lines() int {
+	if len(p.rows.resolved) == 0 {
+		return len(p.rows.waiting)
+	}
+	return p.rows.len() + 2
+}
+
+func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
+	right := fmt.Sprintf("%d waiting  sort ttl %s", p.rows.total, e.Theme.Glyph.ArrowUp)
+	if p.reverse {
+		right = fmt.Sprintf("%d waiting  sort ttl %s", p.rows.total, e.Theme.Glyph.ArrowDown)
+	}
+	if s := staleLists(e); s != "" {
+		right = s + "  " + right
+	}
+	foot := ""
+	if n := len(p.rows.waiting); n > 0 && p.waited {
+		foot = fmt.Sprintf("%d/%d", p.was+1, n)
+	}
+	in := a.Frame(paint.Title{Left: "2 Approvals", Right: right, Foot: foot, Focus: focus})
+	below := p.below(in)
+	p.first, p.view.height = 2, in.H-1-below
+	if p.rows.len() == 0 {
+		p.drawNothing(in, e)
+	} else {
+		p.drawRows(in, e, focus)
+	}
+	p.drawBelow(in, below, e)
+}
+
+// below is how many lines are kept for the filter, the marks and what the
+// selected approval is about.
+func (p *inboxPanel) below(in paint.Area) int {
+	n := 0
+	if p.filter != "" || len(p.marked) > 0 {
+		n++
+	}
+	if in.H-n >= p.lines()+1+detailLines && p.rows.len() > 0 {
+		n += detailLines
+	}
+	return n
+}
+
+// detailLines is how much is said of the selected approval below the list.
+const detailLines = 5
+
+func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
+	wait, over := waitingColumns(in.W), resolvedColumns(in.W)
+	drawTitles(in, 0, wait)
+	selected := p.rows.index(e.Sel.Approval)
+	p.view.show(p.lineOf(selected), p.lines(), p.view.height)
+	for y := range p.view.height {
+		line := p.view.top + y
+		row := p.rowAt(line)
+		if row < 0 {
+			if line == len(p.rows.waiting)+1 && len(p.rows.resolved) > 0 {
+				drawTitles(in, y+1, over)
+				in.Text(gutter, y+1, 20, paint.Style{Role: paint.Muted}, "recently resolved")
+			}
+			continue
+		}
+		ap, ok := e.State.Approval(p.rows.id(row))
+		if !ok {
+			continue
+		}
+		if row < len(p.rows.waiting) {
+			p.drawWaiting(in, y+1, wait, ap, e)
+		} else {
+			p.drawResolved(in, y+1, over, ap, e)
+		}
+		if row == selected {
+			drawCursor(in, y+1, focus)
+		}
+	}
+}
+
+func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []column, ap core.Approval, e *Env) {
+	st := ap.StateAt(e.Now)
+	glyph, style := approvalLook(st, e.Theme)
+	if p.marked[ap.ID] {
+		in.Put(1, y, paint.Style{Role: paint.Accent}.Bold(), e.Theme.Glyph.Mark)
+	}
+	in.Put(2, y, style, glyph)
+	cols[colType].text(in, y, paint.Style{}, typeName(ap.Type))
+	cols[colWhat].text(in, y, paint.Style{}, p.what(ap))
+	cols[colFlow].text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
+	cols[colRisk].text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
+	text, look, fraction := timeLeft(ap, e)
+	ttl := cols[colTTL]
+	const bar = 6
+	if ap.ExpiresAt != nil && st == core.ApprovalOpen {
+		in.Bar(ttl.x, y, bar, look, fraction)
+	}
+	in.Right(ttl.x+bar, y, ttl.width-bar, look, text)
+}
+
+func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []column, ap core.Approval, e *Env) {
+	st := ap.StateAt(e.Now)
+	glyph, style := approvalLook(st, e.Theme)
+	muted := paint.Style{Role: paint.Muted}
+	in.Put(2, y, style, glyph)
+	cols[colType].text(in, y, muted, typeName(ap.Type))
+	cols[colWhat].text(in, y, paint.Style{}, p.what(ap))
+	cols[colFlow].text(in, y, muted, e.State.Name(ap.RunID))
+	by, at := string(st), ""
+	if d := ap.DecidedBy; d != nil {
+		by = core.Visible(d.Who, 40, false) + "/" + core.Visible(string(d.Via), 20, false)
+		at = clockText(d.At, e)
+	} else if st == core.ApprovalExpired && ap.ExpiresAt != nil {
+		at = clockText(*ap.ExpiresAt, e)
+	}
+	cols[colBy].text(in, y, style, by)
+	cols[colAt].text(in, y, muted, at)
+}
+
+// drawNothing says why there are no rows, and what to do.
+func (p *inboxPanel) drawNothing(in paint.Area, e *Env) {
+	text, style := "", paint.Style{Role: paint.Muted}
+	link := e.State.Links.Client
+	switch {
+	case p.filter != "":
+		text = fmt.Sprintf("0 of %d match %s. esc clears the filter.", p.rows.total, core.Visible(p.filter, 200, false))
+	case link.State == state.LinkLost:
+		text = fmt.Sprintf("%s cannot read the approvals: %s. It is tried again by itself; pml doctor says more.", e.Theme.Glyph.Failed, core.Visible(link.Err, 300, false))
+		style.Role = paint.Danger
+	case !e.State.Loaded:
+		text = "Reading the approvals."
+	default:
+		text = "Nothing is waiting. You will get a bell and a banner."
+	}
+	for i, l := range paint.Wrap(text, in.W) {
+		in.Put(0, i, style, l)
+	}
+}
+
+// drawBelow says what is marked or filtered, and what the selected approval is
+// about.
+func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
+	y := in.H - 1
+	accent := paint.Style{Role: paint.Accent}
+	switch {
+	case len(p.marked) > 0:
+		in.Text(0, y, in.W, accent, fmt.Sprintf("%d marked: %s decides them together, esc clears", len(p.marked), keyOf(e, keys.ApproveRemember)))
+	case p.filter != "":
+		in.Text(0, y, in.W, accent, "/ filter: "+core.Visible(p.filter, 200, false)+"   (esc clears)")
+	default:
+		y++
+	}
+	ap, ok := e.State.Approval(e.Sel.Approval)
+	if n < detailLines || !ok {
+		return
+	}
+	y -= detailLines
+	muted := paint.Style{Role: paint.Muted}
+	in.Rule(y, typeName(ap.Type)+"  "+subjectOf(ap))
+	for i, l := range paint.Wrap(core.Visible(ap.Description, 600, false), in.W) {
+		if i == 2 {
+			break
+		}
+		in.Text(0, y+1+i, in.W, paint.Style{}, l)
+	}
+	in.Text(0, y+3, in.W, muted, e.State.Name(ap.RunID)+" "+ap.RunID.Short()+"   asked by "+core.Visible(ap.RequestedBy.Who, 40, false)+" at "+clockText(ap.CreatedAt, e))
+	in.Text(0, y+4, in.W, muted, "id "+ap.ID.Short()+"   "+hintText(e, hintsOf(ap, e)...))
+}
+
+// whatKey is what a text about an approval was made from.
+type whatKey struct {
+	id     core.ID
+	digest string
+}
+
+// maxWhat bounds the texts that are kept.
+const maxWhat = 2000
+
+// what is what an approval asks for, on one line. It is kept: a context can be
+// large.
+func (p *inboxPanel) what(ap core.Approval) string {
+	key := whatKey{ap.ID, ap.Digest}
+	if text, ok := p.whats[key]; ok {
+		return text
+	}
+	if p.whats == nil || len(p.whats) >= maxWhat {
+		p.whats = map[whatKey]string{}
+	}
+	text := whatText(ap)
+	p.whats[key] = text
+	return text
+}
+
+// whatText is what makes an approval another than its neighbours.
+func whatText(ap core.Approval) string {
+	var c struct {
+		OldHash    string          `json:"old_hash"`
+		NewHash    string          `json:"new_hash"`
+		Arguments  json.RawMessage `json:"arguments"`
+		Keys       []string        `json:"missing_keys"`
+		Next       []layerTask     `json:"next"`
+		Layer      int             `json:"layer_index"`
+		Issuer     string          `json:"issuer"`
+		Flow       string          `json:"flow"`
+		Node       string          `json:"node"`
+		Dependency struct {
+			Name     string `json:"name"`
+			Version  string `json:"version"`
+			Packages int    `json:"packages"`
+		} `json:"dependency"`
+	}
+	_ = json.Unmarshal(ap.Context, &c) // what has another shape is left out
+	text := subjectOf(ap)
+	switch d := c.Dependency; {
+	case ap.Type == core.ApproveIntegrity && c.NewHash != "":
+		text += " " + digits(c.OldHash) + "->" + digits(c.NewHash)
+	case ap.Type == core.ApproveDependency && d.Name != "":
+		text = fmt.Sprintf("%s@%s (%d packages)", d.Name, d.Version, d.Packages)
+	case ap.Type == core.ApproveKeys && len(c.Keys) > 0:
+		text = strings.Join(c.Keys, ", ")
+	case ap.Type == core.ApproveLayer && len(c.Next) > 0:
+		text = fmt.Sprintf("layer %d: %s", c.Layer+1, plural(len(c.Next), "task")+", "+c.Next[0].Tool)
+	case ap.Type == core.ApproveOAuth && c.Issuer != "":
+		text += " at " + c.Issuer
+	case ap.Type == core.ApproveHook && c.Flow != "":
+		text = c.Flow + ": " + c.Node
+	case len(c.Arguments) > 2:
+		text += " " + string(c.Arguments[:min(len(c.Arguments), 200)])
+	}
+	return core.Visible(text, 200, false)
+}
+
+// digits are the first of a hash, for a row; the card shows it whole.
+func digits(hash string) string {
+	if _, hex, ok := strings.Cut(hash, ":"); ok {
+		hash = hex
+	}
+	return hash[:min(len(hash), 6)]
+}
