@@ -22,6 +22,9 @@ import (
 	"github.com/casys-ai/pml/core/server"
 )
 
+// hung is longer than anything takes on the busiest machine.
+const hung = 3 * time.Minute
+
 // backend is a server half without engine or store: it keeps runs and events in
 // memory, and remembers what it was asked.
 type backend struct {

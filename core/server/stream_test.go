@@ -237,8 +237,13 @@ func TestEvents_NoGapNoRepetition(t *testing.T) {
 
 func hammer(t *testing.T, e *edge) {
 	const total, readers = 3000, 12
+	// So much is there at first that each reader is far behind, however slow the rain.
+	const before = 1000
+	for i := range before {
+		e.b.emit(core.Event{RunID: id(1), TaskID: strconv.Itoa(i)})
+	}
 	go func() {
-		for i := range total {
+		for i := before; i < total; i++ {
 			e.b.emit(core.Event{RunID: id(1), TaskID: strconv.Itoa(i)})
 			if i%20 == 0 {
 				time.Sleep(time.Millisecond) // rain, not one flood
@@ -282,7 +287,7 @@ func hammer(t *testing.T, e *edge) {
 // loses or repeats one, and the stuck one resumes.
 func TestEvents_StuckReader(t *testing.T) {
 	t.Parallel()
-	e := newEdge(t, func(o *server.Options) { o.Limits.WriteTimeout = 5 * time.Second })
+	e := newEdge(t, func(o *server.Options) { o.Limits.WriteTimeout = 15 * time.Second })
 	const readers, total = 200, 2000
 	filler := json.RawMessage(`"` + strings.Repeat("x", 300) + `"`) // of all more than fits into a socket
 	stuck, err := (&net.Dialer{}).DialContext(t.Context(), "unix", e.sock)
@@ -324,7 +329,7 @@ func TestEvents_StuckReader(t *testing.T) {
 	e.until(t, func() bool { return e.Readers() == readers-1 })
 	// What the stuck one finds when it wakes up ends in the middle; it goes on
 	// from the last frame that it has.
-	_ = stuck.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = stuck.SetReadDeadline(time.Now().Add(hung))
 	res, err := http.ReadResponse(bufio.NewReader(stuck), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +357,7 @@ func TestEvents_StuckReader(t *testing.T) {
 // until waits for something that nothing tells of.
 func (e *edge) until(t testing.TB, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hung); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not happen")
 		}
