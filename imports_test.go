@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"tui/decide":      {"core"},
 	"tui/feed":        {"core", "core/api", "tui/state"},
 	"tui/screen":      {"core", "core/api", "tui/decide", "tui/graph", "tui/keys", "tui/paint", "tui/state"},
-	"tui/plain":       {"core", "core/api", "tui/decide", "tui/feed", "tui/state"},
+	"tui/plain":       {"core", "core/api", "tui/decide", "tui/feed", "tui/screen", "tui/state"},
 	"tui/demo":        {"core", "core/api", "tui/feed"},
 	"tui": {
 		"core", "core/api", "tui/decide", "tui/feed", "tui/guard", "tui/keys", "tui/osc", "tui/paint", "tui/screen", "tui/state",

@@ -1,0 +1,217 @@
+package plain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// news says what has changed.
+func (d *dialogue) news() {
+	d.connections()
+	if !d.greeted && d.st.Loaded {
+		d.greeted = true
+		d.say("%s", d.summary())
+	}
+	if !d.greeted {
+		return
+	}
+	d.events()
+	d.approvals()
+}
+
+// summary is how much runs and waits.
+func (d *dialogue) summary() string {
+	waiting := len(d.st.Waiting(d.now()))
+	return fmt.Sprintf("%d running, %d waiting for a decision.", d.st.CountRuns(core.RunRunning), waiting)
+}
+
+// connections says how what is known can be trusted, when that changes.
+func (d *dialogue) connections() {
+	var parts []string
+	for _, side := range []core.Side{core.SideClient, core.SideServer} {
+		what, l := "this machine", d.st.Links.Of(side)
+		if side == core.SideServer {
+			what = "the server"
+		}
+		if l.State == state.LinkLost {
+			parts = append(parts, what+" does not answer; decisions about its runs are off. "+core.Visible(l.Err, 300, false))
+		}
+	}
+	text := strings.Join(parts, " ")
+	switch {
+	case text == d.links:
+	case text == "":
+		d.say("connection: all is live again.")
+	default:
+		d.say("connection: %s", text)
+	}
+	d.links = text
+}
+
+// events tells what happened to runs; every step only where that is wanted.
+func (d *dialogue) events() {
+	for n := max(d.told, d.st.FirstEvent()); n < d.st.EventsSeen(); n++ {
+		e, ok := d.st.EventAt(n)
+		if d.told > 0 && ok && (d.loud || state.EndOf(e.Type) != "" || e.Type == core.EventTaskError) {
+			d.say("event: %s", d.eventText(e))
+		}
+	}
+	d.told = max(d.st.EventsSeen(), 1)
+}
+
+func (d *dialogue) eventText(e core.Event) string {
+	parts := []string{d.st.Name(e.RunID), strings.ReplaceAll(string(e.Type), "_", " ")}
+	if e.TaskID != "" {
+		parts = append(parts, core.Visible(e.TaskID, 80, false))
+	}
+	if e.DurationMS > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f milliseconds", e.DurationMS))
+	}
+	if e.Message != "" {
+		parts = append(parts, core.Visible(e.Message, 200, false))
+	}
+	if e.Error != nil {
+		parts = append(parts, core.Visible(e.Error.Message, 300, false))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// approvals announces what is new and says what became of the current one.
+func (d *dialogue) approvals() {
+	now := d.now()
+	waiting := d.st.Waiting(now)
+	for i, a := range waiting {
+		if !d.seen[a.ID] {
+			d.seen[a.ID] = true
+			d.said[a.ID] = 1 << 62
+			d.say("approval %d of %d: %s", i+1, len(waiting), d.headline(a, now))
+		}
+	}
+	if d.current != "" {
+		a, known := d.st.Approval(d.current)
+		changed := d.card.Update(a, known, d.lost(a.Side), now)
+		if why := d.card.Ended(now); why != "" {
+			d.say("approval %s: %s.", a.ID.Short(), why)
+			d.current = ""
+		} else if changed {
+			d.say("approval %s has changed; type show to read it again.", a.ID.Short())
+		}
+	}
+	if d.current == "" && len(waiting) > 0 {
+		d.offer(waiting[0].ID)
+	}
+}
+
+// lost says why what is known of a side may be out of date.
+func (d *dialogue) lost(side core.Side) string {
+	if l := d.st.Links.Of(side); l.State == state.LinkLost {
+		return "the connection is lost"
+	}
+	return ""
+}
+
+// offer makes an approval the one that choices are about.
+func (d *dialogue) offer(id core.ID) {
+	a, ok := d.st.Approval(id)
+	if !ok {
+		return
+	}
+	// A line that was typed and ended is meant: no quiet period as with keys.
+	d.current, d.card = id, decide.Open(a, d.now().Add(-decide.Quiet))
+	d.say("about approval %s, %s: choose %s", a.ID.Short(), typeName(a.Type), d.choices(a))
+}
+
+func (d *dialogue) choices(a core.Approval) string {
+	all := "1 deny, 2 abort workflow, 3 approve once, 4 more time, 5 skip, show to read all of it"
+	switch a.Type {
+	case core.ApproveInDoubt:
+		all = "1 deny, 2 abort workflow, run-again or skip-result to say how it goes on and then 3, 4 more time, 5 skip, show to read all of it"
+	case core.ApproveOAuth:
+		all += ", open to sign in"
+	case core.ApproveTool:
+		all += ", remember run or remember session to approve for longer"
+	}
+	return all
+}
+
+// headline is an approval in one sentence.
+func (d *dialogue) headline(a core.Approval, now time.Time) string {
+	return fmt.Sprintf("%s, risk %s, %s. %s in %s. Id %s.", typeName(a.Type), core.Visible(string(a.Risk), 20, false), left(a, now),
+		core.Visible(a.Description, 300, false), d.st.Name(a.RunID), a.ID.Short())
+}
+
+// remind mentions the time left of what waits, at a few moments only.
+func (d *dialogue) remind() {
+	now := d.now()
+	for _, a := range d.st.Waiting(now) {
+		if a.ExpiresAt == nil || !d.seen[a.ID] {
+			continue
+		}
+		rest := a.ExpiresAt.Sub(now)
+		for _, at := range spoken {
+			if rest <= at && d.said[a.ID] > at {
+				if d.said[a.ID] < 1<<62 || rest > at-2*time.Second {
+					d.say("approval %s, %s: %s.", a.ID.Short(), typeName(a.Type), left(a, now))
+				}
+				d.said[a.ID] = at
+				break
+			}
+		}
+	}
+	if d.greeted {
+		d.approvals() // what has expired by now
+	}
+}
+
+// left says how long an approval still waits, in words.
+func left(a core.Approval, now time.Time) string {
+	if a.ExpiresAt == nil {
+		return "no time limit"
+	}
+	rest := a.ExpiresAt.Sub(now).Round(time.Second)
+	minutes, seconds := int(rest.Minutes()), int(rest.Seconds())%60
+	switch {
+	case rest <= 0:
+		return "expired"
+	case minutes == 0:
+		return plural(seconds, "second") + " left"
+	case seconds == 0:
+		return plural(minutes, "minute") + " left"
+	}
+	return plural(minutes, "minute") + " " + plural(seconds, "second") + " left"
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// typeName is a type of approval in words.
+func typeName(t core.ApprovalType) string {
+	switch t {
+	case core.ApproveDependency:
+		return "install a server"
+	case core.ApproveKeys:
+		return "missing key"
+	case core.ApproveIntegrity:
+		return "integrity"
+	case core.ApproveTool:
+		return "tool permission"
+	case core.ApproveOAuth:
+		return "sign in"
+	case core.ApproveLayer:
+		return "next layer"
+	case core.ApproveInDoubt:
+		return "call in doubt"
+	case core.ApproveHook:
+		return "hook"
+	}
+	return core.Visible(string(t), 40, false)
+}
