@@ -44,6 +44,9 @@ type Task struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
 	Error      *Error          `json:"error,omitempty"`
+	// DependsOn are the tasks that it comes after, where that is known: of a DAG,
+	// and of code that has called nothing yet.
+	DependsOn []string `json:"depends_on,omitempty"`
 	// Predicted marks a task that analysis expects and nothing has called yet.
 	Predicted bool `json:"predicted,omitempty"`
 }

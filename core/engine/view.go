@@ -88,7 +88,7 @@ func (v *viewer) addPlanned(p core.Program) {
 			tool = core.CodeTool
 		}
 		t := v.task(spec.ID, tool, g.Layer(spec.ID))
-		t.Layer = g.Layer(spec.ID)
+		t.Layer, t.DependsOn = g.Layer(spec.ID), g.DependsOn(spec.ID)
 		if len(t.Arguments) == 0 {
 			t.Arguments = spec.Arguments
 		}
@@ -101,6 +101,11 @@ func (v *viewer) addPredicted(p *core.Plan) {
 	for _, pc := range p.Calls {
 		t := v.task(pc.ID, pc.Tool, pc.Layer)
 		t.Predicted, t.Arguments = true, pc.Arguments
+	}
+	for _, e := range p.Edges {
+		if t := v.tasks[e.To]; t != nil && !slices.Contains(t.DependsOn, e.From) {
+			t.DependsOn = append(t.DependsOn, e.From)
+		}
 	}
 }
 
