@@ -95,7 +95,7 @@ func (m *model) editor(ctx context.Context, file string) *exec.Cmd {
 
 // edit runs the editor on a draft; then says what comes after it.
 func (m *model) edit(d draft, after func(m *model, now time.Time, err error) tea.Cmd) tea.Cmd {
-	return tea.ExecProcess(m.editor(m.reading, d.file), func(err error) tea.Msg {
+	return m.exec(m.editor(m.reading, d.file), func(err error) tea.Msg {
 		if err != nil {
 			err = core.Errorf(core.CodeToolFailed, "the editor failed: %w; VISUAL or EDITOR names another one", err)
 		}

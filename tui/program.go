@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -35,6 +36,10 @@ type model struct {
 	term   osc.Terminal
 	send   func(sequence string) // to the terminal, between frames
 	dir    string                // files are saved in, empty: the current folder
+	// after is tickAfter, exec the library's way to lend the terminal to another
+	// program.
+	after func(d time.Duration) tea.Cmd
+	exec  func(c *exec.Cmd, done tea.ExecCallback) tea.Cmd
 
 	// reading ends with the program; deciding, which must not be cut off, later.
 	reading, deciding context.Context
@@ -88,8 +93,8 @@ type (
 
 func newModel(o Options, s *state.State, r reader) *model {
 	background := context.Background()
-	return &model{
-		o: o, state: s, feed: r, term: osc.Detect(o.Environ), send: func(string) {},
+	m := &model{
+		o: o, state: s, feed: r, term: osc.Detect(o.Environ), send: func(string) {}, exec: tea.ExecProcess,
 		screen: screen.New(screen.Options{
 			State: s, Keys: o.Keys, Theme: paint.NewTheme(o.Palette, o.Profile, o.ASCII),
 			Version: o.Version, Workspace: o.Workspace, Confirm: true,
@@ -97,6 +102,8 @@ func newModel(o Options, s *state.State, r reader) *model {
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
 		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(),
 	}
+	m.after = func(d time.Duration) tea.Cmd { return tickAfter(m.reading, d) }
+	return m
 }
 
 // Init implements tea.Model.
@@ -178,7 +185,7 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 	}
 	if d := m.activity.every(now, m.said); d > 0 && !m.ticking {
 		m.ticking = true
-		return []tea.Cmd{tickAfter(m.reading, d)}
+		return []tea.Cmd{m.after(d)}
 	}
 	return nil
 }
