@@ -12,6 +12,9 @@ import (
 func Profile(environ func(name string) (string, bool)) paint.Profile {
 	get := func(name string) string { v, _ := environ(name); return v }
 	term := strings.ToLower(get("TERM"))
+	if term == "" && windows(environ) {
+		term = "xterm-256color"
+	}
 	force := get("CLICOLOR_FORCE")
 	forced := force != "" && force != "0"
 	switch {
@@ -63,7 +66,12 @@ func UTF8(environ func(name string) (string, bool)) bool {
 			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
 		}
 	}
-	// No locale is set: on Windows there never is one, and it shows Unicode.
-	_, windows := environ("WT_SESSION")
-	return windows
+	return windows(environ) // where no locale is set, and Unicode is shown
+}
+
+// windows reports whether the environment is one of Windows, where neither TERM
+// nor a locale is set.
+func windows(environ func(name string) (string, bool)) bool {
+	v, _ := environ("OS")
+	return v == "Windows_NT"
 }

@@ -71,7 +71,7 @@ func Detect(environ func(name string) (string, bool)) Terminal {
 	get := func(name string) string { v, _ := environ(name); return v }
 	term, program := get("TERM"), get("TERM_PROGRAM")
 	t := Terminal{Notifications: OSC9, Tmux: get("TMUX") != ""}
-	t.Silent = term == "" || term == "dumb" || term == "linux"
+	t.Silent = term == "" && get("OS") != "Windows_NT" || term == "dumb" || term == "linux"
 	for _, prefix := range []string{"rxvt", "foot"} {
 		if strings.HasPrefix(term, prefix) {
 			t.Notifications = OSC777

@@ -27,7 +27,7 @@ func TestDetect(t *testing.T) {
 		{"VTE", map[string]string{"TERM": "xterm-256color", "VTE_VERSION": "7600"}, osc.Terminal{Notifications: osc.OSC777}},
 		{"Foot", map[string]string{"TERM": "foot"}, osc.Terminal{Notifications: osc.OSC777}},
 		{"Ghostty", map[string]string{"TERM": "xterm-ghostty"}, osc.Terminal{Notifications: osc.OSC9, Progress: true}},
-		{"WindowsTerminal", map[string]string{"TERM": "xterm-256color", "WT_SESSION": "1"}, osc.Terminal{Notifications: osc.OSC9, Progress: true}},
+		{"WindowsTerminal", map[string]string{"OS": "Windows_NT", "WT_SESSION": "1"}, osc.Terminal{Notifications: osc.OSC9, Progress: true}},
 		{"TmuxInGhostty", map[string]string{"TERM": "tmux-256color", "TMUX": "/tmp/x", "TERM_PROGRAM": "ghostty"}, osc.Terminal{Notifications: osc.OSC9, Tmux: true}},
 	}
 	for _, tt := range tests {

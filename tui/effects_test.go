@@ -1,0 +1,219 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/osc"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/screen"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+func TestModel_Copy(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.sent = nil
+	h.want(screen.Copy{What: "the id", Text: "abc"})
+	if diff := cmp.Diff([]string{"\x1b]52;c;YWJj\x1b\\"}, h.sent[:1]); diff != "" {
+		t.Error(diff)
+	}
+	h.shows("copied the id")
+	h.want(screen.Copy{What: "the result", Text: strings.Repeat("a", osc.MaxClipboard+1)})
+	h.shows("cannot copy the result: it is too long")
+}
+
+func TestModel_OpenURL(t *testing.T) {
+	t.Parallel()
+	var opened []string
+	var fails error
+	h := newHarness(t, func(o *Options) {
+		o.OpenURL = func(_ context.Context, url string) error { opened = append(opened, url); return fails }
+	})
+	for _, bad := range []string{"file:///etc/passwd", "javascript:alert(1)", "x", "https://", "https://a b\x7f"} {
+		h.want(screen.OpenURL{URL: bad})
+		h.shows("only an address of the web can be opened")
+	}
+	h.want(screen.OpenURL{URL: "https://linear.app/oauth?x=1"})
+	h.shows("opened in the browser: linear.app")
+	if diff := cmp.Diff([]string{"https://linear.app/oauth?x=1"}, opened); diff != "" {
+		t.Error(diff)
+	}
+	fails = errors.New("no display")
+	h.want(screen.OpenURL{URL: "https://linear.app"})
+	h.shows("cannot open the browser: no display")
+	without := newHarness(t, nil)
+	without.want(screen.OpenURL{URL: "https://linear.app"})
+	without.shows("there is no browser here")
+}
+
+func TestModel_Command(t *testing.T) {
+	t.Parallel()
+	var got []string
+	h := newHarness(t, func(o *Options) {
+		o.Command = func(_ context.Context, args []string, out io.Writer) int {
+			got = args
+			fmt.Fprint(out, "three workflows")
+			return 3
+		}
+	})
+	h.want(screen.Command{Line: `workflows ls --filter 'a b'`})
+	if diff := cmp.Diff([]string{"workflows", "ls", "--filter", "a b"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if h.feed.refreshed != 1 {
+		t.Error("nothing was read again after a command")
+	}
+	h.want(screen.Command{Line: `workflows 'ls`})
+	h.shows("nothing was run: a quote is not closed")
+}
+
+func TestSplitLine(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		line string
+		want []string
+		bad  bool
+	}{
+		{"", nil, false},
+		{"  a  b\t", []string{"a", "b"}, false},
+		{`a 'b "c' "d 'e"`, []string{"a", `b "c`, "d 'e"}, false},
+		{`a\ b '\' "\""`, []string{"a b", `\`, `"`}, false},
+		{`''`, []string{""}, false},
+		{`x'y'z`, []string{"xyz"}, false},
+		{`$HOME *`, []string{"$HOME", "*"}, false},
+		{`a "b`, nil, true},
+		{`a \`, nil, true},
+	}
+	for _, tt := range tests {
+		got, err := splitLine(tt.line)
+		if diff := cmp.Diff(tt.want, got); diff != "" || (err != nil) != tt.bad {
+			t.Errorf("%q: %q, %v", tt.line, got, err)
+		}
+		if again, err := splitLine(shellLine(got)); err != nil || cmp.Diff(got, again) != "" {
+			t.Errorf("%q: %q as a line is %q, %v", tt.line, got, again, err)
+		}
+	}
+}
+
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	b := &bounded{}
+	line := strings.Repeat("a", 1000)
+	for range 1000 {
+		if n, err := b.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	text := b.text()
+	if len(b.kept) != maxOutput || !strings.HasSuffix(text, fmt.Sprintf("… (%d more bytes)", 1000*1000-maxOutput)) {
+		t.Errorf("%d bytes kept, ends in %q", len(b.kept), text[len(text)-40:])
+	}
+}
+
+func TestModel_LoadAudit(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	add := func(n int) {
+		for range n {
+			h.backend.audit = append(h.backend.audit, core.AuditRow{Seq: int64(len(h.backend.audit) + 1)})
+		}
+	}
+	add(2500)
+	h.want(screen.LoadAudit{})
+	check := func(first, last int64) {
+		t.Helper()
+		rows := h.m.state.Audit()
+		if len(rows) != maxAudit || rows[0].Seq != first || rows[len(rows)-1].Seq != last {
+			t.Errorf("%d rows, %d to %d", len(rows), rows[0].Seq, rows[len(rows)-1].Seq)
+		}
+	}
+	check(501, 2500)
+	add(3)
+	h.want(screen.LoadAudit{})
+	check(504, 2503)
+	h.backend.err = core.Errorf(core.CodeStoreBusy, "busy")
+	h.want(screen.LoadAudit{})
+	h.shows("cannot read the audit log: busy")
+	check(504, 2503)
+}
+
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		vars string
+		want paint.Profile
+	}{
+		{"", paint.Dumb},
+		{"OS=Windows_NT", paint.Ansi256},
+		{"TERM=dumb", paint.Dumb},
+		{"TERM=dumb COLORTERM=truecolor", paint.Dumb},
+		{"TERM=dumb CLICOLOR_FORCE=1", paint.Ansi16},
+		{"TERM=dumb CLICOLOR_FORCE=1 NO_COLOR=1", paint.Dumb},
+		{"TERM=xterm", paint.Ansi16},
+		{"TERM=linux", paint.Ansi16},
+		{"TERM=screen", paint.Ansi16},
+		{"TERM=vt100", paint.NoColor},
+		{"TERM=vt100 CLICOLOR_FORCE=1", paint.Ansi16},
+		{"TERM=xterm-mono", paint.NoColor},
+		{"TERM=xterm-256color", paint.Ansi256},
+		{"TERM=tmux-256color", paint.Ansi256},
+		{"TERM=xterm-direct", paint.TrueColor},
+		{"TERM=xterm-kitty", paint.TrueColor},
+		{"TERM=xterm-256color COLORTERM=truecolor", paint.TrueColor},
+		{"TERM=xterm-256color COLORTERM=24bit", paint.TrueColor},
+		{"TERM=screen-256color COLORTERM=truecolor", paint.Ansi256},
+		{"TERM=screen-256color COLORTERM=truecolor TERM_PROGRAM=tmux", paint.TrueColor},
+		{"TERM=xterm-256color NO_COLOR=1", paint.NoColor},
+		{"TERM=xterm-256color NO_COLOR= COLORTERM=truecolor", paint.TrueColor},
+		{"TERM=xterm-256color NO_COLOR=1 CLICOLOR_FORCE=1", paint.NoColor},
+		{"TERM=xterm-256color CLICOLOR=0", paint.NoColor},
+		{"TERM=xterm-256color CLICOLOR=1", paint.Ansi256},
+		{"TERM=xterm-256color CLICOLOR=0 CLICOLOR_FORCE=1", paint.Ansi256},
+		{"TERM=xterm-256color CLICOLOR=0 CLICOLOR_FORCE=0", paint.NoColor},
+	}
+	for _, tt := range tests {
+		if got := Profile(vars(tt.vars)); got != tt.want {
+			t.Errorf("%q: %v, want %v", tt.vars, got, tt.want)
+		}
+	}
+}
+
+func TestUTF8(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"": false, "LANG=C": false, "LANG=en_US.UTF-8": true, "LANG=de_DE.utf8": true, "LANG=en_US.UTF-8 LC_ALL=C": false,
+		"LANG=C LC_CTYPE=C.UTF-8": true, "LANG=en_US.ISO-8859-1": false, "LANG=en_US.UTF-8 LC_ALL=": true, "OS=Windows_NT": true,
+	} {
+		if got := UTF8(vars(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// vars is an environment out of NAME=value words.
+func vars(text string) func(string) (string, bool) {
+	m := map[string]string{}
+	for _, word := range strings.Fields(text) {
+		name, value, _ := strings.Cut(word, "=")
+		m[name] = value
+	}
+	return func(name string) (string, bool) { v, ok := m[name]; return v, ok }
+}
+
+func TestModel_ReadsAgainAfterRefresh(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.learn(func(s *state.State) { s.SetLoaded() })
+	h.want(screen.Refresh{})
+	if h.feed.refreshed != 1 {
+		t.Errorf("refreshed %d times", h.feed.refreshed)
+	}
+}
