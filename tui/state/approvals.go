@@ -41,9 +41,13 @@ func (t *approvalTable) get(id core.ID) (core.Approval, bool) {
 	return row.Approval, ok
 }
 
-// put takes an approval and reports whether it is news. settled may be zero.
+// put takes an approval and reports whether it is news. settled may be zero. One
+// that is settled is never open again: a list that says so was read before.
 func (t *approvalTable) put(a core.Approval, settled time.Time) bool {
 	old, known := t.byID[a.ID]
+	if known && old.State != core.ApprovalOpen && a.State == core.ApprovalOpen {
+		return false
+	}
 	if known && settled.IsZero() && sameApproval(&old.Approval, &a) {
 		return false
 	}
@@ -137,6 +141,7 @@ func latest(a core.Approval, at time.Time, b core.Approval, bt time.Time) int {
 }
 
 // PutApprovals takes approvals as they are now; what is known of others stays.
+// One that was settled stays so.
 func (s *State) PutApprovals(list ...core.Approval) {
 	changed := false
 	for i := range list {

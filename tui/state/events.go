@@ -175,9 +175,20 @@ type Gap struct {
 	Before int64
 }
 
-// AddGap remembers that a half is back; Before is filled in.
+// AddGap remembers that a half is back; Before is filled in, also when events
+// from behind the gap are here already.
 func (s *State) AddGap(g Gap) {
 	g.Before = s.events.seen
+	for n := g.Before - 1; n >= s.FirstEvent(); n-- {
+		e := s.events.at(n)
+		if (e.Side == core.SideServer) != (g.Side == core.SideServer) {
+			continue
+		}
+		if e.Seq <= g.Seq {
+			break
+		}
+		g.Before = n
+	}
 	if len(s.events.gaps) == maxGaps {
 		s.events.gaps = append(s.events.gaps[:0], s.events.gaps[1:]...)
 	}

@@ -1,0 +1,257 @@
+package feed
+
+import (
+	"context"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+const (
+	// firstPage is how many runs are read for the first frame, page how many at
+	// once behind it.
+	firstPage = 200
+	page      = 500
+	// share is how much longer than a read the pause behind it is at least, so
+	// that a slow backend has little to do for the terminal.
+	share = 10
+)
+
+// unsettled are the states that a run does not stay in.
+var unsettled = []core.RunState{core.RunRunning, core.RunWaiting, core.RunInterrupted}
+
+// lists are the lists of runs and approvals, as far as reading them goes.
+type lists struct {
+	loading  bool // all runs are being read
+	again    bool // and once more behind that
+	retrying bool // all runs will be read after a pause
+	failures int
+	warnings []string // of the last list of runs
+	listed   map[core.ID]bool
+	known    []core.ID // before the reading began
+	first    struct{ runs, approvals, said bool }
+
+	approvals struct {
+		old, reading, resting bool
+		failures              int
+		open                  map[core.ID]core.ID // the run of each that is open
+	}
+}
+
+// first reads what the first frame shows.
+func (l *loop) first() {
+	gen := l.next()
+	l.start(func(ctx context.Context) func() {
+		p, err := l.o.Backend.Workflows(ctx, nil, firstPage, "")
+		return func() {
+			if err == nil { // else the reading of all runs says so
+				l.listedRuns(p, gen)
+			}
+		}
+	})
+	l.lists.approvals.old = true
+	l.readApprovals()
+}
+
+// loaded says that the first lists are here, once they are.
+func (l *loop) loaded() {
+	if f := &l.lists.first; f.runs && f.approvals && !f.said {
+		f.said = true
+		l.push(func(s *state.State) { s.SetLoaded() })
+	}
+}
+
+// reload reads all runs and approvals. While that goes on, once more is enough
+// for all who ask.
+func (l *loop) reload() {
+	t := &l.lists
+	t.approvals.old = true
+	l.readApprovals()
+	if t.loading {
+		t.again = true
+		return
+	}
+	t.loading, t.again = true, false
+	t.listed, t.known = map[core.ID]bool{}, l.runs.ids()
+	l.readPage("", firstPage)
+}
+
+func (l *loop) readPage(cursor string, size int) {
+	gen := l.next()
+	l.start(func(ctx context.Context) func() {
+		p, err := l.o.Backend.Workflows(ctx, nil, size, cursor)
+		return func() { l.havePage(p, err, cursor, gen) }
+	})
+}
+
+func (l *loop) havePage(p api.Page[core.Run], err error, cursor string, gen int64) {
+	t := &l.lists
+	if err != nil {
+		t.loading = false
+		l.trouble(listing, err)
+		l.reloadLater()
+		return
+	}
+	t.failures = 0
+	l.listedRuns(p, gen)
+	for i := range p.Items {
+		t.listed[p.Items[i].ID] = true
+	}
+	if p.Next != "" && p.Next != cursor && len(t.listed) < l.o.MaxRuns {
+		l.readPage(p.Next, page)
+		return
+	}
+	t.loading = false
+	if p.Next == "" && len(p.Warnings) == 0 {
+		for _, id := range t.known {
+			if !t.listed[id] {
+				l.oldRun(id) // it may be gone
+			}
+		}
+	}
+	t.listed, t.known = nil, nil
+	if t.again {
+		l.reload()
+	}
+	l.schedule()
+}
+
+// reloadLater reloads after a failure, later each time.
+func (l *loop) reloadLater() {
+	t := &l.lists
+	if t.loading || t.retrying {
+		return
+	}
+	t.retrying = true
+	t.failures++
+	l.after(pause(t.failures), func() {
+		t.retrying = false
+		l.reload()
+	})
+}
+
+// listedRuns takes a list of runs that was asked for in a generation.
+func (l *loop) listedRuns(p api.Page[core.Run], gen int64) {
+	l.lists.warnings = l.lists.warnings[:0:0]
+	for _, w := range p.Warnings {
+		l.lists.warnings = append(l.lists.warnings, core.Visible(w, errRunes, false))
+	}
+	l.well(listing)
+	l.warn()
+	l.heard(core.SideClient)
+	if len(p.Warnings) == 0 && l.links.server.State == state.LinkLive {
+		l.heard(core.SideServer)
+	}
+	l.putHeaders(p.Items, gen)
+	l.lists.first.runs = true
+	l.loaded()
+}
+
+// readApprovals reads the approvals, if they are old and it is time to.
+func (l *loop) readApprovals() {
+	a := &l.lists.approvals
+	if !a.old || a.reading || a.resting {
+		return
+	}
+	a.old, a.reading = false, true
+	l.start(func(ctx context.Context) func() {
+		var list []core.Approval
+		var err error
+		took := l.timed(func() { list, err = l.o.Backend.Approvals(ctx, true) })
+		return func() { l.haveApprovals(list, err, took) }
+	})
+}
+
+func (l *loop) haveApprovals(list []core.Approval, err error, took time.Duration) {
+	a := &l.lists.approvals
+	a.reading, a.resting = false, true
+	rest := max(l.o.Every, min(share*took, l.o.Recheck))
+	if err != nil {
+		a.failures++
+		a.old = true
+		rest = pause(a.failures)
+		l.trouble(asking, err)
+	} else {
+		a.failures = 0
+		l.well(asking)
+		l.openNow(list)
+		l.push(func(s *state.State) { s.PutApprovals(list...) })
+		l.lists.first.approvals = true
+		l.loaded()
+	}
+	l.after(rest, func() {
+		a.resting = false
+		l.readApprovals()
+	})
+}
+
+// openNow notes which approvals are open. Where one is not listed any more, its
+// run may be gone.
+func (l *loop) openNow(list []core.Approval) {
+	a := &l.lists.approvals
+	before := a.open
+	a.open = make(map[core.ID]core.ID, len(before))
+	for i := range list {
+		delete(before, list[i].ID)
+		if list[i].State == core.ApprovalOpen {
+			a.open[list[i].ID] = list[i].RunID
+		}
+	}
+	for _, run := range before {
+		l.oldRun(run)
+	}
+	l.schedule()
+}
+
+// recheck reads what can change without an event: who runs and waits, what is
+// asked for, and the run that is looked at.
+func (l *loop) recheck() {
+	l.lists.approvals.old = true
+	l.readApprovals()
+	if len(l.runs.want) > 0 {
+		if r := l.runs.byID[l.runs.want[0]]; r != nil && !r.state.Final() {
+			r.layers = l.gen
+		}
+	}
+	l.schedule()
+	gen, look := l.next(), l.marks.far && !l.marks.locating
+	l.start(func(ctx context.Context) func() {
+		var p api.Page[core.Run]
+		var err error
+		took := l.timed(func() { p, err = l.o.Backend.Workflows(ctx, unsettled, page, "") })
+		var server int64
+		if look {
+			server, _ = firstAfter(ctx, l.o.Backend, core.SideServer, 0) // an error: not there yet
+		}
+		return func() {
+			l.rechecked(p, err, gen)
+			if server > 0 {
+				l.locate()
+			}
+			l.after(max(l.o.Recheck, 2*share*took), l.recheck)
+		}
+	})
+}
+
+func (l *loop) rechecked(p api.Page[core.Run], err error, gen int64) {
+	if err != nil {
+		l.trouble(listing, err)
+		l.reloadLater()
+		return
+	}
+	l.listedRuns(p, gen)
+	if p.Next == "" && len(p.Warnings) == 0 {
+		listed := make(map[core.ID]bool, len(p.Items))
+		for i := range p.Items {
+			listed[p.Items[i].ID] = true
+		}
+		for id, r := range l.runs.byID {
+			if r.state != "" && !r.state.Final() && !listed[id] {
+				l.oldRun(id)
+			}
+		}
+	}
+	l.schedule()
+}
