@@ -18,7 +18,7 @@ import (
 // Every tool call fails with tool_failed "no".
 func TestScript_Error(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	fail := func(c sandbox.Call) (json.RawMessage, *core.Error) {
 		return nil, core.Errorf(core.CodeToolFailed, "no")
 	}
@@ -75,7 +75,7 @@ func TestScript_Error(t *testing.T) {
 
 func TestScript_HandledLater(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	s, turn := mustOpen(t, p, `const p = Promise.reject(new Error("x")); await mcp.a.b(); try { await p } catch {} return 1`, "")
 	if turn.Unhandled != nil {
 		t.Errorf("reported before the end: %v", turn.Unhandled)
@@ -88,7 +88,7 @@ func TestScript_HandledLater(t *testing.T) {
 
 func TestScript_ToolErrorFields(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	s, turn := mustOpen(t, p, `try { await mcp.a.b() } catch (e) { return [e.name, e.message, e.code, e.tool, e instanceof Error, Object.keys(e), typeof e.stack] }`, "")
 	turn, _ = drive(t, s, turn, func(sandbox.Call) (json.RawMessage, *core.Error) {
 		return nil, core.Errorf(core.CodeDenied, "not today")
@@ -102,7 +102,7 @@ func TestScript_ToolErrorFields(t *testing.T) {
 // are given one by one: each chain goes on before the next result comes.
 func TestSession_CallsAndOrder(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	const source = "const chain = async (n: number) => {\n  await mcp.a.first({n});\n  await mcp.b.second({n});\n};\nawait Promise.all([chain(1), chain(2)]);\nsetTimeout(() => {}, 20.7);"
 	s, turn := mustOpen(t, p, source, "")
 	var got []string
@@ -148,7 +148,7 @@ func TestSession_CallsAndOrder(t *testing.T) {
 
 func TestSession_Deterministic(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	const source = `return [Math.random(), crypto.randomUUID(), Date.now(), new Date().toString(), new Error("x").stack]`
 	a, _ := run(t, p, source)
 	b, _ := run(t, p, source)
@@ -159,7 +159,7 @@ func TestSession_Deterministic(t *testing.T) {
 
 func TestSession_Logs(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{LogBytes: 100})
+	p := newPool(t, sandbox.Limits{CPU: patientLimits.CPU, LogBytes: 100})
 	turn, _ := run(t, p, `console.log("a", 1, {x: [1, "y"]}, null, undefined, new Map([[1, 2]]));
 console.error(new Error("bad")); for (let i = 0; i < 1e4; i++) console.info("x".repeat(30)); return 1`)
 	want := []sandbox.Log{
@@ -173,7 +173,7 @@ console.error(new Error("bad")); for (let i = 0; i < 1e4; i++) console.info("x".
 
 func TestPool_CompileErrors(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	for name, c := range map[string]struct {
 		source string
 		code   core.Code
@@ -205,7 +205,7 @@ func TestPool_CompileErrors(t *testing.T) {
 
 func TestPool_CompilePlan(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	c, err := p.Compile(context.Background(), "type A = 1\ninterface B {}\n\nlet x: A = 1", "")
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestPool_CompilePlan(t *testing.T) {
 
 func TestPool_Eval(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{CPU: 300 * time.Millisecond})
+	patient, hasty := newPool(t, patientLimits), newPool(t, sandbox.Limits{CPU: 300 * time.Millisecond})
 	globals := map[string]json.RawMessage{"deps": json.RawMessage(`{"t1":{"output":{"ok":true,"n":2}}}`), "input": json.RawMessage(`5`)}
 	for name, c := range map[string]struct {
 		source string
@@ -238,6 +238,10 @@ func TestPool_Eval(t *testing.T) {
 		"FreshAgain": {"globalThis.leak === undefined ? (globalThis.leak = 1) : 2", true, "1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			p := patient
+			if c.code == core.CodeSandboxTimeout {
+				p = hasty
+			}
 			v, err := p.Eval(context.Background(), sandbox.EvalRequest{Source: c.source, Expression: c.expr, Globals: globals, Now: epoch})
 			if core.CodeOf(err) != c.code || string(v) != c.want {
 				t.Errorf("got %s, %v; want %s %s", v, err, c.want, c.code)

@@ -50,9 +50,9 @@ func hostile(p *sandbox.Pool, source string) string {
 	return "ok"
 }
 
-// TestHostile runs every attack beside a session that must not notice.
+// TestHostile runs every attack beside a session that must not notice. It
+// measures the whole process, so it runs alone.
 func TestHostile(t *testing.T) {
-	t.Parallel()
 	// Attacks that must end by time have little of it; the others get enough to
 	// reach the limit they are about on a busy machine.
 	patient := smallLimits
@@ -62,7 +62,7 @@ func TestHostile(t *testing.T) {
 	if err != nil || len(files) < 50 {
 		t.Fatalf("%d hostile scripts, %v", len(files), err)
 	}
-	bystander, turn := mustOpen(t, newPool(t, sandbox.Limits{}), `let n = 0; while (true) { await mcp.a.b({n: n++}) }`, "")
+	bystander, turn := mustOpen(t, newPool(t, patientLimits), `let n = 0; while (true) { await mcp.a.b({n: n++}) }`, "")
 	seq := int64(0)
 	for _, file := range files {
 		source, err := os.ReadFile(file)
@@ -74,7 +74,7 @@ func TestHostile(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".js")
 		begin := time.Now()
 		got := hostile(pools[slices.Contains(want, string(core.CodeSandboxTimeout))], string(source))
-		if took := time.Since(begin); took > time.Minute { // far more than its limit, on the busiest machine
+		if took := time.Since(begin); took > 5*time.Minute { // far more than its limit, on the busiest machine
 			t.Errorf("%s: took %v", name, took)
 		}
 		// The race detector makes the child twenty times slower: there an attack may

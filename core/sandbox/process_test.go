@@ -63,10 +63,11 @@ func TestPool_BadChild(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			p := sandbox.NewPool(sandbox.Options{
-				Command: []string{os.Args[0], badArg, kind}, Warm: -1,
-				Limits: sandbox.Limits{CPU: 100 * time.Millisecond, ResultBytes: 1 << 10, LogBytes: 1 << 10},
-			})
+			limits := sandbox.Limits{CPU: 10 * time.Minute, ResultBytes: 1 << 10, LogBytes: 1 << 10}
+			if kind == "silent" { // the others end by what they do, however long a busy machine takes to start them
+				limits.CPU = 100 * time.Millisecond
+			}
+			p := sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], badArg, kind}, Warm: -1, Limits: limits})
 			s, _, err := p.Open(context.Background(), sandbox.Start{Script: "return 1"})
 			if core.CodeOf(err) != want {
 				t.Errorf("got %v, want %s", err, want)
@@ -99,7 +100,7 @@ func TestPool_NoSuchCommand(t *testing.T) {
 
 func TestPool_Closed(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	s, _ := mustOpen(t, p, `await mcp.a.b()`, "")
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func TestPool_Closed(t *testing.T) {
 
 func TestSession_ContextStopsLoop(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{CPU: time.Minute})
+	p := newPool(t, sandbox.Limits{CPU: 10 * time.Minute})
 	c, err := p.Compile(context.Background(), "while (true) {}", "")
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestPool_NestedSource(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if took := time.Since(begin); took > time.Minute {
+	if took := time.Since(begin); took > 5*time.Minute { // far more than its limits, on the busiest machine
 		t.Errorf("took %v", took)
 	}
 }

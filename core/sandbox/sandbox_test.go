@@ -35,6 +35,10 @@ func countCalls(script string, toSource func(core.Position) core.Position) (*cor
 // epoch is the time at which test scripts start.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 
+// patientLimits are for scripts that are not about time: the race detector makes
+// a child twenty times slower, and a busy machine slower still.
+var patientLimits = sandbox.Limits{CPU: 10 * time.Minute}
+
 func newPool(t testing.TB, l sandbox.Limits) *sandbox.Pool {
 	t.Helper()
 	p := sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: 1, Limits: l})

@@ -2,14 +2,12 @@ package sandbox_test
 
 import (
 	"testing"
-
-	"github.com/casys-ai/pml/core/sandbox"
 )
 
 // TestScript_Result runs scripts that answer with one value; calls echo their arguments.
 func TestScript_Result(t *testing.T) {
 	t.Parallel()
-	p := newPool(t, sandbox.Limits{})
+	p := newPool(t, patientLimits)
 	for name, c := range map[string]struct{ source, want string }{
 		"Return":             {`return 1 + 1`, `2`},
 		"Nothing":            {`const x = 1`, `null`},

@@ -23,14 +23,14 @@ func TestStarved(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd.Process.Pid
 	}
-	idle := start("sleep", "60")
+	idle := start("sleep", "600")
 	var busy int
 	for range runtime.NumCPU() + 1 { // one of them is always in line
 		busy = start("sh", "-c", "while :; do :; done")
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(30 * time.Second); starved(busy) < 20*time.Millisecond; {
+	for limit := time.After(3 * time.Minute); starved(busy) < 20*time.Millisecond; {
 		select {
 		case <-tick.C:
 		case <-limit:
