@@ -37,7 +37,7 @@ func (p *place) announce() {
 	}
 	select {
 	case <-p.heard:
-	case <-time.After(20 * time.Second):
+	case <-time.After(3 * time.Minute):
 		p.t.Fatal("the change was not heard of")
 	}
 }

@@ -185,7 +185,7 @@ func crash(t *testing.T, name string, d deed, n int) (done bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrash_AfterEachFile$")
 	cmd.Env = append(os.Environ(), "GATE_TEST_DOOMED="+string(raw), "GORACE=atexit_sleep_ms=0")

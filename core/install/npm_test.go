@@ -40,7 +40,7 @@ func TestNPM_TellsRequests(t *testing.T) {
 			once.Do(func() { close(npm.release) })
 		}
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if _, err := in.Latest(ctx, demoSpec(t)); core.CodeOf(err) != core.CodeInstallFailed {
 		t.Errorf("it was never told: %v", err)

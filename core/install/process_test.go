@@ -48,7 +48,7 @@ func process(t *testing.T, home string, env []string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestRegistry_TwoProcesses$")
 	cmd.Env = append(os.Environ(), "INSTALL_TEST_CHILD="+string(raw))
@@ -172,7 +172,7 @@ func killAt(t *testing.T, cmd *exec.Cmd, reg *registrytest.Registry, after strin
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	if err := alive.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := alive.SetReadDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(alive); err != nil {

@@ -354,7 +354,7 @@ func TestFlow_KilledBefore(t *testing.T) {
 // dialUntilHeard polls: which tick the survivor hears on is nobody's to tell.
 func dialUntilHeard(t *testing.T, addr string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	for time.Now().Before(deadline) {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()

@@ -193,7 +193,7 @@ func (h *harness) browse(url string) (int, string) {
 }
 
 func (h *harness) wait(f *oauth.Flow) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	err := f.Wait(ctx)
 	h.say(err)
