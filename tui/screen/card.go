@@ -276,8 +276,8 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 		return false
 	}
 	why := c.rule.Why(v, e.Now)
-	if why == "" && (v == decide.Approve || v == decide.Remember) && !c.shows() {
-		why = "approving needs a window of 60x15"
+	if approves := v == decide.Approve || v == decide.Remember; approves && !c.shows() && c.rule.Ended(e.Now) == "" {
+		why = tooSmall
 	}
 	if why == "" {
 		return true
@@ -285,6 +285,9 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 	c.say(Bad, why)
 	return false
 }
+
+// tooSmall says why a window shows too little of what is of high risk.
+const tooSmall = "approve needs 60x15 (HIGH)"
 
 // shows reports whether the window is large enough for what is approved: a
 // payload of high risk is not read through a slit.

@@ -42,7 +42,7 @@ func question(a core.Approval) string {
 	return "Approve " + typeName(a.Type) + "?"
 }
 
-// half is the part of a wide window that a card takes.
+// area is the part of a window that a card takes.
 func (c *card) area(a paint.Area) paint.Area {
 	if modeOf(a.W, a.H) == dashboard && !c.full {
 		return a.Sub(leftWidth, head, a.W-leftWidth, a.H-head-foot)
@@ -169,7 +169,9 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	if tool == "" {
 		tool = ap.Subject
 	}
-	tool = core.Visible(tool, 120, false)
+	if tool = core.Visible(tool, 120, false); tool == "" {
+		tool = typeName(ap.Type)
+	}
 	risk := "risk " + riskWord(ap.Risk)
 	a.Right(0, 0, a.W, riskStyle(ap.Risk), risk)
 	room := a.W - len(risk) - 2
@@ -313,13 +315,13 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	case ended != "":
 		return mark + ended, bad
 	case c.rule.Lost() != "":
-		return mark + c.rule.Lost() + ": decisions are off, nothing is queued", bad
+		return mark + c.rule.Lost() + nothingQueued, bad
 	case c.mode == ruling && c.asked != nil && !c.rules.atEnd():
 		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead():
 		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
 	case !c.shows():
-		return mark + "approve needs 60x15 (HIGH)", paint.Style{Role: paint.Warn}
+		return mark + tooSmall, paint.Style{Role: paint.Warn}
 	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
@@ -398,10 +400,14 @@ func (c *card) hints(ap core.Approval, e *Env) string {
 	acts := []struct {
 		act   keys.Action
 		label string
-	}{{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.MoreTime, "5 min more"}, {keys.CopyID, "copy command"}, {keys.Edit, "editor"}, {keys.Trail, "trail"}, {keys.Replan, "replan"}, {keys.Back, "back"}}
+	}{
+		{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.CopyID, "copy command"},
+		{keys.Edit, "editor"}, {keys.Trail, "trail"}, {keys.Replan, "replan"},
+	}
+	run, _ := e.State.Run(ap.RunID)
 	var words []string
 	for _, h := range acts {
-		if h.act == keys.MoreTime && ap.ExpiresAt == nil {
+		if h.act == keys.MoreTime && ap.ExpiresAt == nil || h.act == keys.Replan && run.Kind != core.KindDAG {
 			continue
 		}
 		if bound := e.Keys.Keys(h.act); len(bound) > 0 {

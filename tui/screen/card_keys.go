@@ -113,11 +113,17 @@ func (c *card) press(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	return nil, false
 }
 
+// nothingQueued is what a lost link means.
+const nothingQueued = ": decisions are off, nothing is queued"
+
 // keep does what decides nothing: more time, asking again, another plan.
 func (c *card) keep(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	a := c.rule.Approval()
 	why := c.rule.Lost()
-	if act != keys.Again && why == "" {
+	switch {
+	case why != "":
+		why += nothingQueued
+	case act != keys.Again:
 		why = c.rule.Ended(e.Now)
 	}
 	switch {

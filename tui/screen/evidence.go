@@ -78,8 +78,6 @@ func evidence(a core.Approval, tasks []core.Task) []line {
 	p.rest(a)
 	p.blank()
 	p.text("digest", a.Digest)
-	p.text("approval", string(a.ID))
-	p.text("run", string(a.RunID))
 	p.text("workspace", a.Workspace)
 	return p.lines
 }
@@ -102,6 +100,13 @@ func (p *proof) add(label, text string, style paint.Style) {
 		label = fmt.Sprintf("%-*s", labelWidth, label)
 	}
 	p.lines = append(p.lines, line{label: label, text: text, style: style})
+}
+
+// prose adds lines that were written here.
+func (p *proof) prose(lines ...string) {
+	for _, l := range lines {
+		p.add("", l, paint.Style{Role: paint.Muted})
+	}
 }
 
 func (p *proof) blank() { p.lines = append(p.lines, line{}) }
@@ -227,7 +232,8 @@ func (p *proof) keys() {
 	}
 	p.show("to do", "instruction")
 	p.blank()
-	p.text("", "The value is never shown, and never asked for here. Once the keys are there, approve: pml looks again then, and asks anew for what is still missing.")
+	p.prose("Values are never shown, and never asked for here.",
+		"Once the keys are there, approve: pml looks again then,", "and asks anew for what is still missing.")
 }
 
 func (p *proof) integrity() {
@@ -284,7 +290,7 @@ func (p *proof) arguments() {
 	if args == nil {
 		return
 	}
-	p.head("arguments, exactly as they will be sent (secrets left out; control characters are shown as escapes)")
+	p.head("arguments, as they will be sent; secrets are left out")
 	p.text("", pretty(args))
 }
 
@@ -300,7 +306,7 @@ func (p *proof) oauth(server string) {
 		p.text("", plainValue(url))
 		p.blank()
 	}
-	p.text("", "Sign in while the process that asked is alive, or with: pml servers connect "+server+". Then approve.")
+	p.prose("Sign in while the process that asked is alive, or with", "pml servers connect "+server, "and then approve.")
 }
 
 // layerTask is a task as the context of a layer names it.
@@ -349,7 +355,7 @@ func (p *proof) taskArguments(id string, tasks []core.Task) {
 }
 
 func (p *proof) inDoubt() {
-	p.text("", "It was started and pml ended before it answered. Nobody can say whether it ran. r runs it again; s skips it and takes a result that you give.")
+	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.")
 	p.blank()
 	p.show("started", "started_at")
 	p.arguments()

@@ -64,7 +64,7 @@ func (b *bulk) lock(e *Env) string {
 		case c.Ended(e.Now) != "":
 			return a.ID.Short() + " " + c.Ended(e.Now) + ": mark them anew"
 		case c.Lost() != "":
-			return c.Lost() + ": decisions are off, nothing is queued"
+			return c.Lost() + nothingQueued
 		case changed:
 			return a.ID.Short() + " has changed: mark them anew"
 		}

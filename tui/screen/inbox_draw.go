@@ -31,16 +31,25 @@ const gutter = 4
 
 func waitingColumns(w int) []column {
 	return placeColumns([]column{
-		{title: "TYPE", width: 10}, {title: "WHAT", width: 8, grow: true}, {title: "WORKFLOW", width: 14, drop: 1},
+		{title: "TYPE", width: 10}, {title: "WHAT", width: whatWidth(w), grow: true}, {title: "WORKFLOW", width: 14, drop: 1},
 		{title: "RISK", width: 4}, {title: "TTL", width: 14},
 	}, gutter, w-gutter)
 }
 
 func resolvedColumns(w int) []column {
 	return placeColumns([]column{
-		{title: "", width: 10}, {title: "", width: 8, grow: true}, {title: "", width: 14, drop: 2},
+		{title: "", width: 10}, {title: "", width: whatWidth(w), grow: true}, {title: "", width: 14, drop: 2},
 		{title: "BY", width: 14, drop: 1}, {title: "AT", width: 8},
 	}, gutter, w-gutter)
+}
+
+// whatWidth is the least width of what an approval is about: where there is
+// room, the other columns go before it gets narrow.
+func whatWidth(w int) int {
+	if w < 60 {
+		return 8
+	}
+	return 24
 }
 
 // The lines of the list: those that wait, an empty one, a heading, and those

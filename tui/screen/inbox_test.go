@@ -1,0 +1,303 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// selected is the row of the inbox with the cursor.
+func (p *person) selected() core.ID { return p.s.sel.Approval }
+
+func atInbox(t *testing.T, w, h int) *person {
+	t.Helper()
+	p := newPerson(t, w, h)
+	p.press("2")
+	p.wait(decide.Quiet)
+	return p
+}
+
+// TestInbox_NoDecision: no key decides from a row.
+func TestInbox_NoDecision(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"a", "A", "d", "m", "x", "enter", "space", "v", "s"} {
+		p := atInbox(t, 80, 24)
+		p.press("j", key)
+		p.wants()
+		if opens := strings.Contains("aAdmxenter", key); opens != p.open() {
+			t.Errorf("%s: a card is open: %v", key, p.open())
+		}
+	}
+}
+
+func TestInbox_Keys(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	p.press("j", "+")
+	p.wants(Extend{ID: apTool, By: 5 * time.Minute})
+	p.got = nil
+	p.press("y")
+	p.wants(Copy{What: "the command that approves", Text: "pml continue 7f3a77e1 --approve --checkpoint a1000002 --expect-digest " + p.approval(apTool).Digest})
+	p.got = nil
+	p.press("x")
+	p.wait(decide.Quiet)
+	p.press("y")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Abort: true})
+	p.got = nil
+	p.press("d", `"no"`)
+	p.wait(decide.Quiet)
+	p.press("enter")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Reason: "no"})
+	p.got = nil
+	p.press("G", "k", "R")
+	p.wants(Renew{ID: "a2000003-0000-4000-8000-000000000000"})
+	p.got = nil
+	p.press("i")
+	p.sees("Audit trail a2000003")
+	p.press("esc")
+	p.press("Y")
+	if c, ok := p.got[0].(Copy); !ok || !strings.Contains(c.Text, `"checkpoint_id": "a2000003`) {
+		t.Errorf("%#v", p.got)
+	}
+}
+
+// TestInbox_Selection: it stays on its approval when rows come and go, and goes
+// to the next when that is decided; then decisions wait for a moment.
+func TestInbox_Selection(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	p.press("j", "j")
+	if p.selected() != apDependency {
+		t.Fatalf("selected %s", p.selected())
+	}
+	sooner := p.approval(apKeys)
+	sooner.ID, sooner.ExpiresAt = "a1000000-0000-4000-8000-000000000000", in(10*time.Second)
+	p.st.PutApprovals(sooner)
+	p.wait(0)
+	if p.selected() != apDependency {
+		t.Fatalf("a new row moved the selection to %s", p.selected())
+	}
+	p.press("+")
+	p.change(apDependency, func(a *core.Approval) { a.State = core.ApprovalApproved })
+	p.frame()
+	if p.selected() != apKeys {
+		t.Fatalf("after it was decided: %s", p.selected())
+	}
+	p.got = nil
+	p.press("a", "d", "x")
+	if p.open() {
+		t.Error("a card was opened by a key that was meant for another row")
+	}
+	p.wait(decide.Quiet)
+	p.press("a")
+	p.sees("TAVILY_API_KEY")
+	p.wants()
+}
+
+// TestInbox_Frozen: while a card is open no row moves.
+func TestInbox_Frozen(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 160, 45)
+	p.press("j", "enter")
+	rows := func() string {
+		var b strings.Builder
+		for l := range strings.SplitSeq(p.frame(), "\n") {
+			if cells := []rune(l); len(cells) > 20 {
+				b.WriteString(string(cells[6:17]))
+			}
+		}
+		return b.String()
+	}
+	before := rows()
+	sooner := p.approval(apKeys)
+	sooner.ID, sooner.ExpiresAt = "a1000000-0000-4000-8000-000000000000", in(10*time.Second)
+	p.st.PutApprovals(sooner)
+	p.change(apTool, func(a *core.Approval) { a.ExpiresAt = in(time.Hour) })
+	p.wait(time.Second)
+	if after := rows(); after != before {
+		t.Errorf("rows moved:\n%s", p.frame())
+	}
+	p.press("esc")
+	if after := rows(); after == before {
+		t.Error("they never move again")
+	}
+	if p.selected() != apTool {
+		t.Errorf("selected %s", p.selected())
+	}
+}
+
+// TestInbox_Together: marked approvals of one type are decided at once, after
+// all of each was on screen.
+func TestInbox_Together(t *testing.T) {
+	t.Parallel()
+	more := func(p *person, n int, t core.ApprovalType, risk core.Risk) []core.Approval {
+		var out []core.Approval
+		for i := range n {
+			a := p.approval(apTool)
+			a.ID, a.Type, a.Risk = core.ID(fmt.Sprintf("b100000%d-0000-4000-8000-000000000000", i)), t, risk
+			a.ExpiresAt = in(time.Duration(20+i) * time.Second)
+			out = append(out, a)
+		}
+		p.st.PutApprovals(out...)
+		p.wait(decide.Quiet)
+		p.press("g")
+		return out
+	}
+	p := atInbox(t, 80, 24)
+	list := more(p, 3, core.ApproveTool, core.RiskMedium)
+	p.press("space", "j", "space", "j", "space", "A")
+	p.sees("Decide 3 together?")
+	p.wait(decide.Quiet)
+	p.press("a", "enter", "space")
+	p.wants()
+	p.press("G", "a")
+	p.wants(Decide{Approvals: list, Approve: true})
+
+	p = atInbox(t, 80, 24)
+	list = more(p, 3, core.ApproveTool, core.RiskMedium)
+	p.press("v", "j", "j", "v", "A", "G")
+	p.change(list[1].ID, func(a *core.Approval) { a.State = core.ApprovalDenied })
+	p.wait(decide.Quiet)
+	p.press("a", "d")
+	p.wants()
+	p.sees("already denied")
+
+	for name, c := range map[string]struct {
+		kind core.ApprovalType
+		risk core.Risk
+		sees string
+	}{
+		"High":      {core.ApproveTool, core.RiskHigh, "high risk"},
+		"InDoubt":   {core.ApproveInDoubt, core.RiskHigh, "answer of its own"},
+		"Integrity": {core.ApproveIntegrity, core.RiskHigh, "Approve integrity change?"},
+	} {
+		p := atInbox(t, 80, 24)
+		more(p, 2, c.kind, c.risk)
+		p.press("space", "j", "space", "A", "G")
+		p.wait(decide.Quiet)
+		p.press("a")
+		if name != "Integrity" { // that cannot be marked: its card opens
+			p.sees(c.sees)
+		}
+		p.wants()
+	}
+}
+
+// TestInbox_TogetherTypes: marks are of one type.
+func TestInbox_TogetherTypes(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	p.press("j", "space", "j", "j", "space", "A", "G")
+	p.wait(decide.Quiet)
+	p.press("a")
+	p.wants()
+	p.sees("only approvals of one type")
+}
+
+func TestInbox_Filter(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	p.press("/", `"risk:high !integ"`, "enter")
+	if n := p.s.panels[PanelApprovals].(*inboxPanel).rows.waiting; len(n) != 2 {
+		t.Errorf("%v", n)
+	}
+	p.press("esc")
+	if n := p.s.panels[PanelApprovals].(*inboxPanel).rows.waiting; len(n) != 8 {
+		t.Errorf("%v", n)
+	}
+}
+
+func TestInbox_Mouse(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	for y, l := range strings.Split(p.frame(), "\n") {
+		if strings.Contains(l, "TAVILY_API_KEY") {
+			p.s.Mouse(10, y, Click, p.now)
+		}
+	}
+	if p.selected() != apKeys || p.open() {
+		t.Errorf("selected %s", p.selected())
+	}
+}
+
+// TestInbox_TTL: wherever a row is, so is the time that it has left.
+func TestInbox_TTL(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w, h := rapid.IntRange(40, 200).Draw(rt, "w"), rapid.IntRange(10, 60).Draw(rt, "h")
+		s := newScreen(t, overflowState(rapid.SampledFrom([]string{"x", "a-long-name-that-is-too-long", "日本語の名前"}).Draw(rt, "name")), w, h)
+		s.Plain(fixtureNow)
+		press(s, "2")
+		frame := s.Plain(fixtureNow)
+		checkFrame(t, frame, w, h)
+		for l := range strings.SplitSeq(frame, "\n") {
+			if strings.Contains(l, "! integrity ") && modeOf(w, h) != mini && !strings.Contains(l, "0:48") {
+				rt.Fatalf("no time in %dx%d: %s", w, h, l)
+			}
+		}
+	})
+}
+
+// manyApprovals adds approvals to a state.
+func manyApprovals(st *state.State, n int) {
+	list := make([]core.Approval, n)
+	for i := range list {
+		list[i] = fixtureApprovals()[1]
+		list[i].ID = core.ID(fmt.Sprintf("%08x-1000-4000-8000-000000000000", i))
+		list[i].ExpiresAt = in(time.Duration(i+10) * time.Second)
+	}
+	st.PutApprovals(list...)
+}
+
+func BenchmarkInbox_Frame(b *testing.B) {
+	st := fixtureState()
+	manyApprovals(st, 1000)
+	s := newScreen(b, st, 160, 45)
+	p := s.panels[PanelApprovals]
+	canvas := paint.NewCanvas(160, 45, s.o.Theme)
+	e := s.env(fixtureNow)
+	for b.Loop() {
+		s.settle(e)
+		p.draw(canvas.Area(), e, true)
+	}
+}
+
+func BenchmarkInbox_FrameAfterChange(b *testing.B) {
+	st := fixtureState()
+	manyApprovals(st, 1000)
+	s := newScreen(b, st, 160, 45)
+	p := s.panels[PanelApprovals]
+	canvas := paint.NewCanvas(160, 45, s.o.Theme)
+	e := s.env(fixtureNow)
+	list := fixtureApprovals()
+	for i := 0; b.Loop(); i++ {
+		list[1].ExpiresAt = in(time.Duration(i%600+30) * time.Second)
+		st.PutApprovals(list[1])
+		s.settle(e)
+		p.draw(canvas.Area(), e, true)
+	}
+}
+
+// BenchmarkCard_Frame is a card with 1 MiB of arguments.
+func BenchmarkCard_Frame(b *testing.B) {
+	st := fixtureState()
+	a, _ := st.Approval(apTool)
+	a.Context = raw(map[string]any{"tool": a.Tool, "arguments": map[string]any{"body": strings.Repeat("lorem ipsum ", 90_000)}})
+	st.PutApprovals(a)
+	s := newScreen(b, st, 160, 45)
+	e := s.env(fixtureNow)
+	c := cardOf(apTool, e)
+	canvas := paint.NewCanvas(160, 45, s.o.Theme)
+	for b.Loop() {
+		c.draw(canvas.Area(), e)
+	}
+}
+
