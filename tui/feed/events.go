@@ -112,7 +112,7 @@ func (l *loop) follow(failed error) {
 	n := m.follows
 	since := api.Since{Client: m.client.seq, Server: m.server.seq}
 	// Where there is no server yet, all that it ever did would come when there is.
-	m.far = since.Server == 0 && l.o.Links != nil && l.links.server.State != state.LinkLive
+	m.far = m.server == (mark{}) && l.o.Links != nil && l.links.server.State != state.LinkLive
 	if m.far {
 		since.Server = far
 	}

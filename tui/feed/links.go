@@ -114,13 +114,17 @@ func (l *loop) back(side core.Side, before state.LinkState, since time.Time) {
 // attempt is something that is tried again and again.
 type attempt string
 
-// The attempts. The first three concern all of a half.
+// The attempts. All but the last concern all of a half.
 const (
 	listing   attempt = "the runs could not be read"
+	looking   attempt = "the runs that go on could not be read"
 	asking    attempt = "the approvals could not be read"
 	following attempt = "the events could not be followed"
 	opening   attempt = "a run could not be read"
 )
+
+// attempts are all of them, in the order in which they are told.
+var attempts = [...]attempt{listing, looking, asking, following, opening}
 
 // problem is why an attempt failed.
 type problem struct {
@@ -173,7 +177,7 @@ func (l *loop) blamed(side core.Side) bool {
 // warn hands over what a person should know of what is shown.
 func (l *loop) warn() {
 	list := slices.Clone(l.lists.warnings)
-	for _, what := range [...]attempt{listing, asking, following, opening} {
+	for _, what := range attempts {
 		if p, ok := l.problems[what]; ok {
 			list = append(list, p.text)
 		}

@@ -47,7 +47,7 @@ func (l *loop) first() {
 		p, err := l.o.Backend.Workflows(ctx, nil, firstPage, "")
 		return func() {
 			if err == nil { // else the reading of all runs says so
-				l.listedRuns(p, gen)
+				l.listedRuns(listing, p, gen)
 			}
 		}
 	})
@@ -95,7 +95,7 @@ func (l *loop) havePage(p api.Page[core.Run], err error, cursor string, gen int6
 		return
 	}
 	t.failures = 0
-	l.listedRuns(p, gen)
+	l.listedRuns(listing, p, gen)
 	for i := range p.Items {
 		t.listed[p.Items[i].ID] = true
 	}
@@ -132,13 +132,14 @@ func (l *loop) reloadLater() {
 	})
 }
 
-// listedRuns takes a list of runs that was asked for in a generation.
-func (l *loop) listedRuns(p api.Page[core.Run], gen int64) {
+// listedRuns takes a list of runs that was asked for in a generation, and for
+// what.
+func (l *loop) listedRuns(what attempt, p api.Page[core.Run], gen int64) {
 	l.lists.warnings = l.lists.warnings[:0:0]
 	for _, w := range p.Warnings {
 		l.lists.warnings = append(l.lists.warnings, core.Visible(w, errRunes, false))
 	}
-	l.well(listing)
+	l.well(what)
 	l.warn()
 	l.heard(core.SideClient)
 	if len(p.Warnings) == 0 && l.links.server.State == state.LinkLive {
@@ -237,11 +238,10 @@ func (l *loop) recheck() {
 
 func (l *loop) rechecked(p api.Page[core.Run], err error, gen int64) {
 	if err != nil {
-		l.trouble(listing, err)
-		l.reloadLater()
+		l.trouble(looking, err)
 		return
 	}
-	l.listedRuns(p, gen)
+	l.listedRuns(looking, p, gen)
 	if p.Next == "" && len(p.Warnings) == 0 {
 		listed := make(map[core.ID]bool, len(p.Items))
 		for i := range p.Items {

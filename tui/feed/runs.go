@@ -207,7 +207,7 @@ func (l *loop) readNewest() {
 				l.trouble(listing, err)
 				rest = max(rest, pause(1))
 			} else {
-				l.listedRuns(p, gen)
+				l.listedRuns(listing, p, gen)
 				l.remaining(gen)
 			}
 			l.after(rest, func() {
