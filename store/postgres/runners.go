@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -41,9 +42,11 @@ func lockOf(id string) int64 {
 
 const (
 	leaseSQL  = "clock_timestamp() + interval '10 seconds'"
-	insertRow = `INSERT INTO runners (id, lock, pid, boot, lease_until) VALUES ($1, $2, $3, pml_boot(), ` + leaseSQL + `)`
-	retakeRow = `UPDATE runners SET lock = $2, pid = $3, boot = pml_boot(), missing_since = NULL, lease_until = ` + leaseSQL + ` WHERE id = $1`
-	renewRow  = `UPDATE runners SET missing_since = NULL, lease_until = ` + leaseSQL + ` WHERE id = $1`
+	insertRow = `INSERT INTO runners (id, lock, pid, boot, lease_until, machine, process, address)
+		VALUES ($1, $2, $3, pml_boot(), ` + leaseSQL + `, $4, $5, inet_client_addr())`
+	retakeRow = `UPDATE runners SET lock = $2, pid = $3, boot = pml_boot(), missing_since = NULL, lease_until = ` + leaseSQL + `,
+		machine = $4, process = $5, address = inet_client_addr() WHERE id = $1`
+	renewRow = `UPDATE runners SET missing_since = NULL, lease_until = ` + leaseSQL + ` WHERE id = $1`
 	// bootRow notes when the database began to serve, unless somebody has.
 	bootRow = `INSERT INTO boots (one, at) VALUES (true, clock_timestamp()) ON CONFLICT DO NOTHING`
 	// endOld ends a connection of before that the database does not know to be
@@ -117,7 +120,7 @@ func (r *runner) take(ctx context.Context, conn *pgx.Conn, sql string) error {
 	if _, err := conn.Exec(ctx, bootRow); err != nil {
 		return err
 	}
-	tag, err := conn.Exec(ctx, sql, r.id, r.lock, pid)
+	tag, err := conn.Exec(ctx, sql, r.id, r.lock, pid, machine(), os.Getpid())
 	if err != nil {
 		return err
 	}
@@ -125,6 +128,9 @@ func (r *runner) take(ctx context.Context, conn *pgx.Conn, sql string) error {
 		return errLost
 	}
 	if _, err := conn.Exec(ctx, tidyRows); err != nil {
+		return err
+	}
+	if err := r.buryGone(ctx, conn); err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, "SELECT pg_notify($1, $2)", runnerChannel, r.id)
