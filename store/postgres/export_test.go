@@ -24,6 +24,9 @@ func (s *Store) FailCommit(after bool) {
 // LockOf is the key of a runner's advisory lock.
 var LockOf = lockOf
 
+// Machine names the machine of this process, as rows of runners do.
+var Machine = machine
+
 // Setting is what a setting of the database is for the store's connections.
 func (s *Store) Setting(ctx context.Context, name string) (value string, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&value)

@@ -12,7 +12,8 @@ import (
 
 // Runners stand in a ring by id. Each waits for the lock of the next one that
 // lives, and so has it the moment that one's connection ends. Then it notes that
-// it is missing, and looks again when its time to come back is over.
+// it is missing, and looks again when its time to come back is over; a process of
+// the same machine that is gone needs none.
 
 // patienceSQL ends each wait for a lock after a while: the ring may have
 // changed, and a wait keeps the database from tidying up.
@@ -120,6 +121,9 @@ func (r *runner) peers(ctx context.Context, conn *pgx.Conn) ([]peer, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
 	if _, err := conn.Exec(ctx, noteSQL); err != nil {
+		return nil, err
+	}
+	if err := r.buryGone(ctx, conn); err != nil {
 		return nil, err
 	}
 	found, err := conn.Query(ctx, peersSQL, r.id)

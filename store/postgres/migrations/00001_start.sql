@@ -109,10 +109,17 @@ CREATE TABLE runners (
     pid           integer NOT NULL,
     boot          timestamptz NOT NULL,
     lease_until   timestamptz NOT NULL,
-    missing_since timestamptz
+    missing_since timestamptz,
+    machine       text NOT NULL DEFAULT '',
+    process       integer NOT NULL DEFAULT 0,
+    address       inet
 );
 COMMENT ON COLUMN runners.pid IS 'the backend that holds the advisory lock; 0 where session locks do not work';
 COMMENT ON COLUMN runners.missing_since IS 'when somebody found the lock free: its connection has ended, its process perhaps not';
+
+COMMENT ON COLUMN runners.machine IS 'who sees the same process numbers; empty where that is not known';
+COMMENT ON COLUMN runners.process IS 'the process of the runner on its machine: others there see at once when it is gone';
+COMMENT ON COLUMN runners.address IS 'where the database sees it; null for a local socket';
 
 -- The database empties this table when it recovers from a crash, or takes over
 -- from another one: then no session lock of before is left.
@@ -142,7 +149,7 @@ CREATE VIEW standing_runners AS
 -- restart of the database everybody has the time of a lease to come back. A
 -- runner that lost its lock has a second from when somebody noticed: a
 -- connection can break while its process lives. Who ends in order takes its row
--- along, and is dead at once.
+-- along, and is dead at once; so is one whose process is known to be gone.
 CREATE VIEW living_runners AS
     SELECT r.id, r.lock, r.pid, r.missing FROM standing_runners r
     WHERE clock_timestamp() < greatest(r.lease_until, r.serves_since + interval '10 seconds') + interval '1 second'
