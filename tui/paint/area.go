@@ -90,14 +90,14 @@ func (a Area) Frame(t Title) Area {
 	a.Put(0, a.H-1, style, box.BottomLeft+line+box.BottomRight)
 	room := a.W - 4
 	if w := Width(t.Right); t.Right != "" && w+2 <= room {
-		a.Put(a.W-3-w, 0, Style{Role: Muted}, " "+t.Right+" ")
+		a.Put(a.W-4-w, 0, Style{Role: Muted}, " "+t.Right+" ")
 		room -= w + 3
 	}
 	if t.Left != "" && room > 4 {
 		a.Text(2, 0, room, t.Style.Bold(), " "+Clip(t.Left, room-2, g.More)+" ")
 	}
 	if w := Width(t.Foot); t.Foot != "" && w+2 <= a.W-4 {
-		a.Put(a.W-3-w, a.H-1, Style{Role: Muted}, " "+t.Foot+" ")
+		a.Put(a.W-4-w, a.H-1, Style{Role: Muted}, " "+t.Foot+" ")
 	}
 	return a.Sub(2, 1, a.W-4, a.H-2)
 }

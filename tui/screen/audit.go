@@ -175,7 +175,7 @@ func auditColumns(w int) []column {
 func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
 	rows := p.list(e)
 	all := len(e.State.Audit())
-	title := paint.Title{Left: "Audit", Right: fmt.Sprintf("%d rows", all), Focus: focus}
+	title := paint.Title{Left: "6 Audit", Right: fmt.Sprintf("%d rows", all), Focus: focus}
 	if p.words != "" {
 		title.Right = fmt.Sprintf("%d of %d rows  / %s", len(rows), all, core.Visible(p.words, 40, false))
 	}

@@ -60,7 +60,7 @@ const (
 
 func (p *eventsPanel) columns(w int) []column {
 	timeWidth := 8
-	if p.times == exactTime {
+	if p.exact(w) {
 		timeWidth = 12
 	}
 	return placeColumns([]column{
@@ -142,7 +142,7 @@ func (p *eventsPanel) title(focus bool, e *Env) paint.Title {
 	if p.only != "" {
 		foot = "only " + p.only.Short() + "  " + foot
 	}
-	return paint.Title{Left: "Events", Right: right, Foot: foot, Focus: focus}
+	return paint.Title{Left: "5 Events", Right: right, Foot: foot, Focus: focus}
 }
 
 // pausedSeq is the number that the last event before the pause has in its half.
@@ -168,7 +168,7 @@ func (p *eventsPanel) drawEmpty(in paint.Area, e *Env) {
 
 func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []column, ev *core.Event, e *Env) {
 	muted := paint.Style{Role: paint.Muted}
-	cols[evTime].text(in, y, muted, p.timeText(ev.At, e))
+	cols[evTime].text(in, y, muted, p.timeText(ev.At, in.W, e))
 	seq := itoa(int(ev.Seq))
 	if ev.Side == core.SideServer {
 		seq = "s" + seq
@@ -179,13 +179,18 @@ func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []column, ev *core.Ev
 	cols[evWhat].text(in, y, paint.Style{}, eventWhat(ev))
 }
 
-func (p *eventsPanel) timeText(t time.Time, e *Env) string {
-	switch p.times {
-	case exactTime:
-		return t.In(e.Now.Location()).Format("15:04:05.000")
-	case agoTime:
+// exact reports whether times have milliseconds: where a person wants them, or
+// there is room.
+func (p *eventsPanel) exact(w int) bool {
+	return p.times == exactTime || p.times == clockTime && w >= 130
+}
+
+func (p *eventsPanel) timeText(t time.Time, w int, e *Env) string {
+	switch {
+	case p.times == agoTime:
 		return ageText(e.Now.Sub(t)) + " ago"
-	case clockTime, timeStyles:
+	case p.exact(w):
+		return t.In(e.Now.Location()).Format("15:04:05.000")
 	}
 	return clockText(t, e)
 }

@@ -9,11 +9,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
-	"github.com/casys-ai/pml/tui/state"
 )
-
-// resumedFor is how long it is said that events go on where they had stopped.
-const resumedFor = 5 * time.Second
 
 // flashFor is how long a message stays.
 const flashFor = time.Minute
@@ -63,17 +59,17 @@ func nextTTL(waiting []core.Approval, now time.Time) (time.Duration, bool) {
 // drawHeader draws the two lines above the panels: who, where and how live; and
 // what waits.
 func (s *Screen) drawHeader(a paint.Area, e *Env) {
-	links, lost := linkSpans(e)
 	if s.mode() == dashboard {
-		s.drawTop(a, links, e)
+		s.drawTop(a, e)
 		putSpans(a, 1, 1, a.W-2, s.bannerSpans(e, a.W-2))
 		return
 	}
-	s.drawTabs(a, lost, e)
 	room := a.W - 2
 	banner := s.bannerSpans(e, room)
-	w := min(spansWidth(links), a.W/2)
-	if lost || spansWidth(banner)+w+3 <= room {
+	links, lost := linkSpans(e, room*6/10)
+	s.drawTabs(a, lost, e)
+	if w := spansWidth(links); lost || spansWidth(banner)+w+3 <= room {
+		w = min(w, room*6/10)
 		putSpans(a, a.W-1-w, 1, w, links)
 		room -= w + 2
 	}
@@ -81,7 +77,8 @@ func (s *Screen) drawHeader(a paint.Area, e *Env) {
 }
 
 // drawTop is the first line where there is room for words.
-func (s *Screen) drawTop(a paint.Area, links []span, e *Env) {
+func (s *Screen) drawTop(a paint.Area, e *Env) {
+	links, _ := linkSpans(e, a.W/2)
 	right := fmt.Sprintf("%s  %s", clockText(e.Now, e), hintText(e, keys.Help, keys.Palette, keys.Quit))
 	w := paint.Width(right)
 	a.Put(a.W-1-w, 0, paint.Style{Role: paint.Muted}, right)
@@ -91,59 +88,6 @@ func (s *Screen) drawTop(a paint.Area, links []span, e *Env) {
 	}
 	spans = append(append(spans, links...), span{"   ", paint.Style{}})
 	putSpans(a, 1, 0, a.W-w-4, append(spans, countSpans(countRuns(e))...))
-}
-
-// linkSpans say how much of both halves is live. A server that there is none of
-// is no news. Lost is set when something is not live.
-func linkSpans(e *Env) (spans []span, lost bool) {
-	for _, half := range []struct {
-		link  *state.Link
-		label string
-	}{{&e.State.Links.Client, "local"}, {&e.State.Links.Server, "server"}} {
-		if half.link.State == state.LinkNone || half.link.State == "" {
-			continue
-		}
-		if len(spans) > 0 {
-			spans = append(spans, span{"  ", paint.Style{}})
-		}
-		glyph, style, text := linkText(half.link, e)
-		lost = lost || half.link.State != state.LinkLive
-		spans = append(spans, span{glyph + " ", style}, span{half.label + text, paint.Style{}})
-	}
-	return spans, lost
-}
-
-// linkText is what is said of one half, after its name.
-func linkText(link *state.Link, e *Env) (glyph string, style paint.Style, text string) {
-	g := &e.Theme.Glyph
-	since := ageText(e.Now.Sub(link.Since))
-	switch link.State {
-	case state.LinkLive:
-		if link.Name != "" {
-			text = " " + core.Visible(link.Name, 40, false)
-		}
-		if link.Resumed > 0 && e.Now.Sub(link.Since) < resumedFor {
-			text += ", resumed from " + grouped(link.Resumed)
-		}
-		return g.Live, paint.Style{Role: paint.OK}, text
-	case state.LinkLost:
-		text = " lost " + since
-		if link.Err != "" {
-			text += " (" + core.Visible(link.Err, 60, false) + ")"
-		}
-		return g.Stale, paint.Style{Role: paint.Danger}, text + ", looking again"
-	case state.LinkConnecting, state.LinkNone:
-	}
-	return g.Stale, paint.Style{Role: paint.Warn}, " connecting"
-}
-
-// grouped is a number with its digits in groups of three.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + " " + s[i:]
-	}
-	return s
 }
 
 // runCounts are how many runs are in which state, as the header tells them.
@@ -227,17 +171,10 @@ func (s *Screen) tabTexts(names bool, e *Env) []string {
 	return out
 }
 
-// bannerSpans say what waits for a person, else what there is to warn of.
+// bannerSpans say what waits for a person.
 func (s *Screen) bannerSpans(e *Env, w int) []span {
 	waiting := e.State.Waiting(e.Now)
 	if len(waiting) == 0 {
-		if n := len(e.State.Warnings); n > 0 {
-			text := e.Theme.Glyph.Waiting + " " + core.Visible(e.State.Warnings[0], 300, false)
-			if n > 1 {
-				text += fmt.Sprintf(" (and %d more)", n-1)
-			}
-			return []span{{text, paint.Style{Role: paint.Warn}}}
-		}
 		if !e.State.Loaded {
 			return []span{{"reading what there is", paint.Style{Role: paint.Muted}}}
 		}
@@ -262,6 +199,15 @@ func (s *Screen) bannerSpans(e *Env, w int) []span {
 	next := waiting[0]
 	text += fmt.Sprintf(" %s %s (%s)", typeName(next.Type), subjectOf(next), e.State.Name(next.RunID))
 	return []span{{text, style}, {"   " + keyOf(e, keys.Panel2) + " review", paint.Style{Role: paint.Muted}}}
+}
+
+// warningText is what the last lists lack.
+func warningText(e *Env) string {
+	text := core.Visible(e.State.Warnings[0], 300, false)
+	if n := len(e.State.Warnings); n > 1 {
+		text += fmt.Sprintf(" (and %d more)", n-1)
+	}
+	return text
 }
 
 // plural is a number of things.
@@ -298,17 +244,34 @@ func hintText(e *Env, acts ...keys.Action) string {
 		if b.Len() > 0 {
 			b.WriteString("  ")
 		}
-		label, _, _ := strings.Cut(keys.Label(act), ",")
-		b.WriteString(keyOf(e, act) + " " + label)
+		b.WriteString(keyOf(e, act) + " " + shortLabel(act))
 	}
 	return b.String()
 }
 
+// shortLabels are what keys do, in fewer words than in the help.
+var shortLabels = map[keys.Action]string{
+	keys.Filter: "filter", keys.Abort: "abort", keys.Replan: "replan", keys.CopyID: "copy id", keys.CopyCommand: "copy command",
+	keys.CopyAll: "copy JSON", keys.OnlyThis: "this flow", keys.Again: "retry", keys.NextPanel: "panel", keys.Approve: "approve",
+	keys.ApproveRemember: "remember", keys.Message: "message", keys.MoreTime: "more time", keys.Edit: "view", keys.Save: "save",
+	keys.Zoom: "zoom", keys.SortReverse: "reverse", keys.MarkRange: "range", keys.Refresh: "refresh",
+	keys.Wrap: "wrap", keys.Trail: "trail",
+}
+
+func shortLabel(act keys.Action) string {
+	if s, ok := shortLabels[act]; ok {
+		return s
+	}
+	return keys.Label(act)
+}
+
 // drawFooter draws the message and the keys below the panels.
 func (s *Screen) drawFooter(a paint.Area, e *Env) {
-	if spans := s.flashSpans(e); spans != nil {
-		putSpans(a, 1, a.H-2, a.W-2, spans)
+	spans := s.flashSpans(e)
+	if n := len(e.State.Warnings); spans == nil && n > 0 {
+		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(e), paint.Style{Role: paint.Warn}}}
 	}
+	putSpans(a, 1, a.H-2, a.W-2, spans)
 	end := hintText(e, keys.Help, keys.Quit)
 	acts := s.panels[s.focus].hints(e)
 	if s.mode() == dashboard {
@@ -358,7 +321,7 @@ func (s *Screen) drawCard(a paint.Area, e *Env) {
 		drawMini(a, e, next, len(waiting))
 	}
 	spans := s.flashSpans(e)
-	if links, lost := linkSpans(e); spans == nil && lost {
+	if links, lost := linkSpans(e, a.W-2); spans == nil && lost {
 		spans = links
 	}
 	if spans != nil {

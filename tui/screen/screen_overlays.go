@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -81,5 +82,5 @@ func newQuit(waiting int, running []core.ID, e *Env) overlay {
 		}
 		text += fmt.Sprintf("%s runs in this terminal; it stops where it is, and goes on with: pml continue %s\n", e.State.Name(id), id.Short())
 	}
-	return &confirm{title: "Leave?", text: text, yes: func(*Env) []Intent { return []Intent{Quit{}} }}
+	return &confirm{title: "Leave?", text: strings.TrimSpace(text), yes: func(*Env) []Intent { return []Intent{Quit{}} }}
 }

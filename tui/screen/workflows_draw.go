@@ -27,16 +27,16 @@ func runColumns(w int) []column {
 		colName:   {title: "NAME", width: 12, grow: true},
 		colID:     {title: "ID", width: 8, drop: 1},
 		colLayer:  {title: "LAYER", width: 5, drop: 2},
-		colTasks:  {title: "TASKS", width: 7, drop: 3},
+		colTasks:  {title: "TASKS", width: 6, drop: 3},
 		colAge:    {title: "AGE", width: 5, drop: 4},
-		colNext:   {title: "NEXT", width: 18, drop: 5},
+		colNext:   {title: "NEXT", width: 17, drop: 5},
 	}, 3, w-3)
 }
 
 func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	ids := p.ids(e)
 	row := p.row(ids, e)
-	in := a.Frame(p.title(len(ids), row, focus, e))
+	in := a.Frame(p.title(a.W, len(ids), row, focus, e))
 	below := p.below(in, e)
 	p.seen = p.seen[:0]
 	if len(ids) == 0 {
@@ -59,7 +59,7 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	p.drawBelow(in, below, e)
 }
 
-func (p *workflowsPanel) title(n, row int, focus bool, e *Env) paint.Title {
+func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {
 	all := e.State.CountRuns()
 	right := fmt.Sprintf("%d", all)
 	if !p.filter.Empty() {
@@ -71,9 +71,11 @@ func (p *workflowsPanel) title(n, row int, focus bool, e *Env) paint.Title {
 	}
 	right += fmt.Sprintf("  sort %s %s", p.sort, arrow)
 	if stale := staleLists(e); stale != "" {
-		right = stale + "  " + right
+		if right = stale + "  " + right; w < leftWidth {
+			right = stale
+		}
 	}
-	t := paint.Title{Left: "Workflows", Right: right, Focus: focus}
+	t := paint.Title{Left: "1 Workflows", Right: right, Focus: focus}
 	if n > 0 {
 		t.Foot = fmt.Sprintf("%d/%d", row+1, n)
 	}
@@ -118,7 +120,7 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []column, id core.ID
 	cols[colName].text(in, y, paint.Style{}, e.State.Name(id))
 	cols[colID].text(in, y, muted, r.ID.Short())
 	if r.TotalLayers > 0 {
-		cols[colLayer].text(in, y, paint.Style{}, itoa(min(r.CurrentLayer+1, r.TotalLayers))+"/"+itoa(r.TotalLayers))
+		cols[colLayer].text(in, y, paint.Style{}, itoa(min(r.CurrentLayer, r.TotalLayers))+"/"+itoa(r.TotalLayers))
 	}
 	if c := &cols[colTasks]; c.here {
 		if w, ok := e.State.Workflow(id); ok {
