@@ -160,7 +160,7 @@ func TestWrite_Killed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "f")
 	for range 5 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestWrite_Killed$")
 		cmd.Env = append(os.Environ(), "ATOMICFILE_TEST_CHILD="+file)
 		said, err := cmd.StdoutPipe()
