@@ -93,7 +93,7 @@ func runNode(t *testing.T, node, url string, jobs []nodeJob) []nodeOutcome {
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "testdata/nodeharness/run.mjs", "--batch", file, url)
 	cmd.Stderr = os.Stderr

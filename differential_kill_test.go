@@ -58,7 +58,7 @@ func runKilled(t *testing.T, w *world, s corpusScript) api.Result {
 // process that ended before that.
 func (w *world) runUntil(t *testing.T, m moment, args []string) (r api.Result, killed bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	come := w.watch(t, ctx, m)
 	cmd := w.command(ctx, args...)
@@ -135,7 +135,7 @@ func repeats(g golden, got []observed) []observed {
 func (w *world) settled(t *testing.T) {
 	t.Helper()
 	l := flock.New(w.log + ".alive")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if ok, err := l.TryLockContext(ctx, time.Millisecond); !ok {
 		t.Fatalf("the servers of a killed pml live on: %v", err)

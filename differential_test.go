@@ -161,7 +161,7 @@ func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.pml, append(args, "--json", "--on-approval", "exit")...)
 	// One that hangs says where, on its standard error.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = time.Minute
 	cmd.Dir = w.dir
 	cmd.Env = []string{"PML_HOME=" + w.home, "PML_WORKSPACE=" + w.dir, "PATH=" + os.Getenv("PATH"), "HOME=" + w.home}
 	return cmd
@@ -170,7 +170,7 @@ func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs pml to its end and returns what it printed.
 func (w *world) run(t *testing.T, args ...string) api.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := w.command(ctx, args...)
 	var out, errs bytes.Buffer

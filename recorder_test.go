@@ -138,7 +138,7 @@ func waitForLog(t *testing.T, log, text string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(10 * time.Second)
+	limit := time.After(3 * time.Minute)
 	for {
 		raw, err := os.ReadFile(log)
 		if err == nil && strings.Contains(string(raw), text) {
