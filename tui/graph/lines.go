@@ -131,3 +131,11 @@ func (l *Layout) Column(box int) int {
 	}
 	return -1
 }
+
+// At returns the lines of one cell of the grid.
+func (g *Grid) At(x, y int) Dirs {
+	if x < 0 || x >= g.w || y < 0 || y >= g.h {
+		return 0
+	}
+	return g.cells[y*g.w+x]
+}

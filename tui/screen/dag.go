@@ -1,21 +1,410 @@
 package screen
 
 import (
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/graph"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
 
-// dagPanel shows the layers of a run.
-type dagPanel struct{}
-
-func newDAG() *dagPanel { return &dagPanel{} }
-
-func (p *dagPanel) draw(a paint.Area, e *Env, focus bool) {
-	a.Frame(paint.Title{Left: "DAG", Focus: focus})
+// dagPanel shows the layers of a run: as boxes with lines between them where
+// there is room, else as a list by layer that folds.
+type dagPanel struct {
+	model *dagModel
+	view  dagView
+	inner int // columns inside of the frame, as drawn last
+	rows  dagRows
+	boxes dagBoxes
+	query string
 }
 
-func (p *dagPanel) do(act keys.Action, e *Env) ([]Intent, bool) { return nil, false }
+// dagView is how layers are shown.
+type dagView int
 
-func (p *dagPanel) click(x, y int, e *Env) []Intent { return nil }
+// The views. By its width: boxes where there is room.
+const (
+	byWidth dagView = iota
+	asList
+	asBoxes
+)
 
-func (p *dagPanel) hints(e *Env) []keys.Action { return nil }
+// boxesFrom is how wide the inside must be to show boxes by itself, and
+// boxesLeast how wide to show them at all.
+const (
+	boxesFrom  = 86
+	boxesLeast = 36
+)
+
+func newDAG() *dagPanel { return &dagPanel{model: &dagModel{}} }
+
+// settle takes up the layers that were read last, and keeps a task selected.
+func (p *dagPanel) settle(e *Env) {
+	w, ok := e.State.Workflow(e.Sel.Run)
+	switch {
+	case !ok:
+		if p.model.run != e.Sel.Run || len(p.model.tasks) > 0 {
+			p.model = &dagModel{run: e.Sel.Run}
+			p.rows, p.boxes = dagRows{}, dagBoxes{unfolded: p.boxes.unfolded}
+			e.Sel.Task = ""
+		}
+		return
+	case p.model.current(&w) && p.model.byID != nil:
+		if _, ok := p.model.byID[e.Sel.Task]; ok {
+			return
+		}
+	default:
+		if p.model.run != w.ID {
+			p.rows, p.boxes, e.Sel.Task = dagRows{}, dagBoxes{unfolded: p.boxes.unfolded}, ""
+		}
+		p.model = newDAGModel(&w)
+		p.rows.stale, p.boxes.layout = true, nil
+	}
+	if _, ok := p.model.byID[e.Sel.Task]; !ok {
+		e.Sel.Task = p.model.start()
+	}
+}
+
+// asBoxes reports whether boxes are shown.
+func (p *dagPanel) asBoxes() bool {
+	return p.view == asBoxes && p.inner >= boxesLeast || p.view == byWidth && p.inner >= boxesFrom
+}
+
+// at is the index of the selected task, or -1.
+func (p *dagPanel) at(e *Env) int {
+	if i, ok := p.model.byID[e.Sel.Task]; ok {
+		return i
+	}
+	return -1
+}
+
+func (p *dagPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	switch act {
+	case keys.Graph:
+		if p.asBoxes() {
+			p.view = asList
+		} else {
+			p.view = asBoxes
+		}
+		return nil, true
+	case keys.Fold, keys.Unfold:
+		p.boxes.unfolded, p.boxes.layout = act == keys.Unfold, nil
+		p.rows.foldAll(p.model, act == keys.Fold)
+		return nil, true
+	case keys.Filter:
+		return []Intent{openOverlay{p.searchPrompt()}}, true
+	case keys.NextMatch, keys.PreviousMatch:
+		p.jump(act == keys.NextMatch, e)
+		return nil, p.query != ""
+	}
+	if p.asBoxes() {
+		if p.boxes.move(act, p.model, e) {
+			return nil, true
+		}
+	} else if p.rows.move(act, p.model, e) {
+		return nil, true
+	}
+	return p.doTask(act, e)
+}
+
+// doTask carries out what is about the selected task, or its run.
+func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
+	run, ok := e.State.Run(e.Sel.Run)
+	i := p.at(e)
+	if !ok {
+		return nil, false
+	}
+	switch act {
+	case keys.Abort, keys.Again, keys.Replan:
+		return doOneRun(act, run), true
+	case keys.CopyCommand:
+		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(run.ID)}}, true
+	}
+	if i < 0 {
+		return nil, false
+	}
+	t := p.model.tasks[i]
+	switch act {
+	case keys.Open:
+		return []Intent{openPanel{PanelTask}}, true
+	case keys.Approve:
+		if id, ok := p.approval(i, e); ok {
+			return []Intent{openOverlay{newCard(id, e)}}, true
+		}
+		return []Intent{say{Note, "this task waits for nobody"}}, true
+	case keys.CopyID:
+		return []Intent{Copy{What: "an id", Text: t.ID}}, true
+	case keys.CopyAll:
+		return []Intent{Copy{What: "a task", Text: indented(t)}}, true
+	case keys.Edit:
+		return []Intent{View{Name: "task-" + fileName(t.ID) + ".json", Text: indented(t)}}, true
+	}
+	return nil, false
+}
+
+// doOneRun carries out what is about one run as a whole.
+func doOneRun(act keys.Action, run core.Run) []Intent {
+	switch act {
+	case keys.Abort:
+		if run.State.Final() {
+			return []Intent{say{Note, "it has ended already, there is nothing to abort"}}
+		}
+		return []Intent{openOverlay{abortPrompt([]core.Run{run})}}
+	case keys.Replan:
+		return replan(run)
+	}
+	switch run.State {
+	case core.RunInterrupted:
+		return []Intent{Continue{run.ID}}
+	case core.RunFailed:
+		return []Intent{Retry{run.ID}}
+	case core.RunRunning, core.RunWaiting, core.RunComplete, core.RunAborted, core.RunExpired:
+	}
+	return []Intent{say{Note, "only failed runs are retried, and interrupted ones continued"}}
+}
+
+// approval is what a task waits for, or else the layer that it is in.
+func (p *dagPanel) approval(task int, e *Env) (core.ID, bool) {
+	id, ok := p.model.asked[task]
+	if !ok {
+		id, ok = p.model.gates[p.model.layers[p.model.layer[task]].number]
+	}
+	if !ok {
+		return "", false
+	}
+	a, known := e.State.Approval(id)
+	return id, known && a.StateAt(e.Now) == core.ApprovalOpen
+}
+
+// fileName makes a name out of foreign text that is one everywhere.
+func fileName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '-'
+	}, s)
+	return s[:min(len(s), 60)]
+}
+
+// searchPrompt asks for a part of the name of a task or a tool.
+func (p *dagPanel) searchPrompt() *prompt {
+	ask := newPrompt("/ task or tool:", p.query)
+	ask.done = func(text string, e *Env) []Intent {
+		if p.query = text; text != "" && !p.jump(true, e) {
+			return []Intent{say{Note, "no task or tool has " + core.Visible(text, 60, false)}}
+		}
+		return nil
+	}
+	return ask
+}
+
+// jump selects the next or the previous task that matches the query.
+func (p *dagPanel) jump(next bool, e *Env) bool {
+	n := len(p.model.tasks)
+	if p.query == "" || n == 0 {
+		return false
+	}
+	query, by := strings.ToLower(p.query), n-1
+	if next {
+		by = 1
+	}
+	for k := 1; k <= n; k++ {
+		i := (max(p.at(e), 0) + k*by) % n
+		t := p.model.tasks[i]
+		if strings.Contains(strings.ToLower(t.ID), query) || strings.Contains(strings.ToLower(t.Tool), query) {
+			p.selectTask(i, e)
+			return true
+		}
+	}
+	return false
+}
+
+// selectTask puts the cursor on a task, and opens its layer.
+func (p *dagPanel) selectTask(i int, e *Env) {
+	e.Sel.Task = p.model.tasks[i].ID
+	p.rows.reveal(p.model, p.model.layer[i])
+}
+
+func (p *dagPanel) click(x, y int, e *Env) []Intent {
+	if p.asBoxes() {
+		if i := p.boxes.hit(x-2, y-1); i >= 0 {
+			p.selectTask(i, e)
+		}
+		return nil
+	}
+	p.rows.click(y-1, p.model, e)
+	return nil
+}
+
+func (p *dagPanel) hints(e *Env) []keys.Action {
+	hints := []keys.Action{keys.Left, keys.Down, keys.Open, keys.Graph, keys.Unfold}
+	if i := p.at(e); i >= 0 {
+		if _, ok := p.approval(i, e); ok {
+			hints = append([]keys.Action{keys.Approve}, hints...)
+		}
+	}
+	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom)
+}
+
+// dagBoxes is the view of boxes.
+type dagBoxes struct {
+	layout    *graph.Layout
+	boxW      int
+	of        []int // the box of each task
+	unfolded  bool
+	room      int // columns there are
+	left, top int // of the layout, in view
+	w, h      int // of the view
+	y         int // where the view begins in the panel
+}
+
+// fit lays the boxes out for a width: narrow ones where wide ones do not fit.
+func (b *dagBoxes) fit(m *dagModel, w int) {
+	if b.layout != nil && b.room == w {
+		return
+	}
+	o := graph.Options{BoxW: 20}
+	if b.unfolded {
+		o.Fold = max(len(m.tasks), 1)
+	}
+	if b.layout == nil || b.boxW == 16 != (b.layout.W > w) {
+		l := m.layout(o)
+		if b.boxW = 20; l.W > w {
+			o.BoxW, b.boxW = 16, 16
+			l = m.layout(o)
+		}
+		b.take(l, m)
+	}
+	b.room = w
+}
+
+// take keeps a layout and which box each task is in.
+func (b *dagBoxes) take(l *graph.Layout, m *dagModel) {
+	b.layout, b.of = l, make([]int, len(m.tasks))
+	for i := range b.of {
+		b.of[i] = -1
+	}
+	for i := range l.Boxes {
+		for _, n := range l.Boxes[i].Nodes {
+			b.of[n] = i
+		}
+	}
+}
+
+// box is the box of the selected task, or -1.
+func (b *dagBoxes) box(m *dagModel, e *Env) int {
+	i, ok := m.byID[e.Sel.Task]
+	if !ok || b.layout == nil || i >= len(b.of) {
+		return -1
+	}
+	return b.of[i]
+}
+
+// move goes from box to box. A box of many opens by unfolding all.
+func (b *dagBoxes) move(act keys.Action, m *dagModel, e *Env) bool {
+	at := b.box(m, e)
+	if at < 0 {
+		return false
+	}
+	col := b.layout.Column(at)
+	c := b.layout.Columns[col]
+	to := at
+	switch act {
+	case keys.Up:
+		to = max(at-1, c.First)
+	case keys.Down:
+		to = min(at+1, c.Last-1)
+	case keys.HalfUp, keys.PageUp:
+		to = max(at-max(b.h/graph.BoxH, 1), c.First)
+	case keys.HalfDown, keys.PageDown:
+		to = min(at+max(b.h/graph.BoxH, 1), c.Last-1)
+	case keys.First:
+		to = c.First
+	case keys.Last:
+		to = c.Last - 1
+	case keys.Left, keys.Right:
+		to = b.beside(at, col, act == keys.Right)
+	case keys.Open:
+		if !b.layout.Boxes[at].Group {
+			return false
+		}
+		b.unfolded, b.layout = true, nil
+		return true
+	default:
+		return false
+	}
+	if to != at {
+		e.Sel.Task = m.tasks[b.layout.Boxes[to].Nodes[0]].ID
+	}
+	return true
+}
+
+// beside is the box of the next column that is nearest to a row.
+func (b *dagBoxes) beside(at, col int, right bool) int {
+	next := col - 1
+	if right {
+		next = col + 1
+	}
+	if next < 0 || next >= len(b.layout.Columns) {
+		return at
+	}
+	best := -1
+	y := b.layout.Boxes[at].Y
+	far := func(i int) int { return max(b.layout.Boxes[i].Y-y, y-b.layout.Boxes[i].Y) }
+	for i := b.layout.Columns[next].First; i < b.layout.Columns[next].Last; i++ {
+		if best < 0 || far(i) < far(best) {
+			best = i
+		}
+	}
+	return best
+}
+
+// hit is the first task of the box at a place of the panel, or -1.
+func (b *dagBoxes) hit(x, y int) int {
+	if b.layout == nil || y < b.y || y >= b.y+b.h || x < 0 || x >= b.w {
+		return -1
+	}
+	x, y = x+b.left, y-b.y+b.top
+	for i := range b.layout.Boxes {
+		if o := &b.layout.Boxes[i]; x >= o.X && x < o.X+o.W && y >= o.Y && y < o.Y+o.H {
+			return o.Nodes[0]
+		}
+	}
+	return -1
+}
+
+// reveal scrolls so that a box is in view: by whole columns.
+func (b *dagBoxes) reveal(box int) {
+	if box < 0 {
+		return
+	}
+	o := &b.layout.Boxes[box]
+	b.top = max(min(b.top, o.Y), o.Y+o.H-b.h, 0)
+	b.top = min(b.top, max(b.layout.H-b.h, 0))
+	if o.X < b.left {
+		b.left = o.X
+	}
+	for _, c := range b.layout.Columns {
+		if o.X+o.W <= b.left+b.w {
+			break
+		}
+		if c.X > b.left {
+			b.left = min(c.X, o.X)
+		}
+	}
+	if b.layout.W <= b.w {
+		b.left = 0
+	}
+}
+
+// boxStyle is how the frame of a box looks.
+func boxStyle(s core.TaskState, style paint.Style) paint.Style {
+	switch s {
+	case core.TaskWaiting, core.TaskError, core.TaskRunning:
+		return style
+	case core.TaskQueued, core.TaskSuccess, core.TaskFailedSafe, core.TaskSkipped:
+	}
+	return paint.Style{Role: paint.Border}
+}

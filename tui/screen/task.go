@@ -1,21 +1,324 @@
 package screen
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
 
-// taskPanel shows one task.
-type taskPanel struct{}
+// taskTab is one of the texts about a task.
+type taskTab int
+
+// The tabs.
+const (
+	tabArgs taskTab = iota
+	tabResult
+	tabLog
+	tabError
+	tabRaw
+	taskTabs
+)
+
+// taskTabNames are the tabs as they are shown, and taskTabFiles how their files end.
+var (
+	taskTabNames = [taskTabs]string{"Args", "Result", "Log", "Error", "Raw"}
+	taskTabFiles = [taskTabs]string{"args.json", "result.json", "log.txt", "error.txt", "json"}
+)
+
+// taskPanel shows one task: what it was called with, what came of it, and what
+// was logged meanwhile. A text is made when its tab is first looked at, and
+// kept until the run is read again.
+type taskPanel struct {
+	run   core.ID
+	id    string
+	of    *core.Layer // what the texts were made from
+	found *core.Task
+	tab   taskTab
+	pages [taskTabs]pager
+	made  [taskTabs]bool
+	log   taskLog
+	tabX  [taskTabs]int // where a tab begins in the frame, as drawn last
+}
 
 func newTask() *taskPanel { return &taskPanel{} }
 
-func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
-	a.Frame(paint.Title{Left: "Task", Focus: focus})
+// task is the selected task. It looks for it only when another one is selected
+// or the run was read again.
+func (p *taskPanel) task(e *Env) *core.Task {
+	w, ok := e.State.Workflow(e.Sel.Run)
+	if !ok {
+		w = core.Workflow{}
+	}
+	same := p.run == e.Sel.Run && p.id == e.Sel.Task
+	if same && p.of == firstLayer(&w) {
+		return p.found
+	}
+	if !same {
+		follow, cut := p.pages[tabLog].following, p.pages[tabLog].cut
+		p.pages = [taskTabs]pager{}
+		p.pages[tabLog].following = follow
+		for i := range p.pages {
+			p.pages[i].cut = cut
+		}
+		p.log = taskLog{plain: p.log.plain}
+	}
+	p.run, p.id, p.of, p.found, p.made = e.Sel.Run, e.Sel.Task, firstLayer(&w), nil, [taskTabs]bool{}
+	for i := range w.Layers {
+		for k := range w.Layers[i].Tasks {
+			if t := &w.Layers[i].Tasks[k]; t.ID == p.id && p.found == nil {
+				p.found = t
+			}
+		}
+	}
+	return p.found
 }
 
-func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) { return nil, false }
+// page is the text of the tab that is open, up to date.
+func (p *taskPanel) page(t *core.Task, e *Env) *pager {
+	page := &p.pages[p.tab]
+	if p.tab == tabLog {
+		page.setText(p.log.text(p.run, t.ID, e))
+		return page
+	}
+	if p.made[p.tab] {
+		return page
+	}
+	p.made[p.tab] = true
+	switch p.tab {
+	case tabArgs:
+		page.setText(prettyJSON(t.Arguments))
+	case tabResult:
+		page.setText(prettyJSON(t.Output))
+	case tabError:
+		page.setText(errorText(t.Error))
+	case tabRaw:
+		page.setText(indented(t))
+	case tabLog, taskTabs:
+	}
+	return page
+}
 
-func (p *taskPanel) click(x, y int, e *Env) []Intent { return nil }
+// prettyJSON indents a value. One that is no JSON is shown as it came.
+func prettyJSON(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	var b bytes.Buffer
+	b.Grow(len(raw) + len(raw)/4)
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
 
-func (p *taskPanel) hints(e *Env) []keys.Action { return nil }
+// errorText is an error with its details.
+func errorText(err *core.Error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s\n%s\n\n%s", err.Code, err.Message, indented(err))
+}
+
+func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	switch act {
+	case keys.NextTab:
+		p.tab = (p.tab + 1) % taskTabs
+		return nil, true
+	case keys.PreviousTab:
+		p.tab = (p.tab + taskTabs - 1) % taskTabs
+		return nil, true
+	case keys.Abort, keys.Again:
+		if run, ok := e.State.Run(e.Sel.Run); ok {
+			return doOneRun(act, run), true
+		}
+		return nil, false
+	}
+	t := p.task(e)
+	if t == nil {
+		return nil, false
+	}
+	page := p.page(t, e)
+	switch act {
+	case keys.Filter:
+		return []Intent{openOverlay{searchPrompt(page)}}, true
+	case keys.Times:
+		p.log = taskLog{plain: !p.log.plain}
+		return nil, true
+	case keys.Follow:
+		p.tab = tabLog
+		page = p.page(t, e)
+	case keys.Wrap:
+		cut := !page.cut
+		for i := range p.pages {
+			p.pages[i].cut = cut
+		}
+		return nil, true
+	}
+	if page.do(act) {
+		return nil, true
+	}
+	return p.copyOut(act, t, page)
+}
+
+// copyOut copies, saves or views what is shown.
+func (p *taskPanel) copyOut(act keys.Action, t *core.Task, page *pager) ([]Intent, bool) {
+	name := "task-" + fileName(t.ID)
+	switch act {
+	case keys.CopyID:
+		return []Intent{Copy{What: "the " + strings.ToLower(taskTabNames[p.tab]), Text: page.text}}, true
+	case keys.CopyAll:
+		return []Intent{Copy{What: "a task", Text: indented(t)}}, true
+	case keys.CopyCommand:
+		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(p.run)}}, true
+	case keys.Edit:
+		return []Intent{View{Name: name + "." + taskTabFiles[p.tab], Text: page.text}}, true
+	case keys.Save:
+		return []Intent{Save{Name: name + "." + taskTabFiles[p.tab], Text: page.text}}, true
+	}
+	return nil, false
+}
+
+// searchPrompt searches in a pager as it is typed.
+func searchPrompt(page *pager) *prompt {
+	before := page.search.query
+	ask := newPrompt("/ search:", before)
+	ask.changed = func(text string) error {
+		page.find(text)
+		ask.hint = page.searching()
+		return nil
+	}
+	ask.cancelled = func() { page.find(before) }
+	return ask
+}
+
+func (p *taskPanel) click(x, y int, e *Env) []Intent {
+	if y != 0 {
+		return nil
+	}
+	for i, at := range p.tabX {
+		if at > 0 && x >= at && x < at+len(taskTabNames[i])+2 {
+			p.tab = taskTab(i)
+		}
+	}
+	return nil
+}
+
+func (p *taskPanel) hints(e *Env) []keys.Action {
+	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times}
+}
+
+func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
+	t := p.task(e)
+	title := paint.Title{Left: "4 Task", Focus: focus}
+	if t == nil {
+		in := a.Frame(title)
+		text := "No task is selected. 3 goes to the DAG, enter opens a task."
+		if _, ok := e.State.Workflow(e.Sel.Run); !ok && e.Sel.Run != "" {
+			text = "reading the layers" + e.Theme.Glyph.More
+		}
+		for i, line := range paint.Wrap(text, in.W) {
+			in.Put(0, i, paint.Style{Role: paint.Muted}, line)
+		}
+		return
+	}
+	page := p.page(t, e)
+	title.Left += "  L" + itoa(t.Layer) + " " + visibleName(t.ID)
+	title.Right = p.tabsText(a.W)
+	in := a.Frame(title)
+	used := p.drawHead(in, t, e)
+	body := in.Sub(0, used, in.W, in.H-used)
+	if page.text == "" {
+		body.Text(0, 0, body.W, paint.Style{Role: paint.Muted}, p.noText(t))
+		return
+	}
+	if found := page.searching(); found != "" && body.H > 2 {
+		body.Text(0, body.H-1, body.W, paint.Style{Role: paint.Accent}, found)
+		body = body.Sub(0, 0, body.W, body.H-1)
+	}
+	page.draw(body)
+	p.drawFoot(a, page)
+}
+
+// tabsText are the tabs with the open one in brackets, or that one alone where
+// there is no room, and notes where they are.
+func (p *taskPanel) tabsText(w int) string {
+	var b strings.Builder
+	for i, name := range taskTabNames {
+		p.tabX[i] = b.Len()
+		if taskTab(i) == p.tab {
+			b.WriteString("[" + name + "]")
+		} else {
+			b.WriteString(" " + name + " ")
+		}
+	}
+	if b.Len()+16 > w {
+		p.tabX = [taskTabs]int{}
+		return fmt.Sprintf("[%s] %d/%d", taskTabNames[p.tab], p.tab+1, taskTabs)
+	}
+	for i := range p.tabX {
+		p.tabX[i] += w - 2 - b.Len()
+	}
+	return b.String()
+}
+
+// drawHead says what became of the task, and returns the rows that it took.
+func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
+	glyph, style := taskLook(t.State, e.Theme)
+	text := glyph + " " + string(t.State)
+	if t.Predicted {
+		text += ", predicted"
+	}
+	x := a.Put(0, 0, style, text) + 2
+	var more []string
+	if took := tookText(t.DurationMS); took != "" {
+		more = append(more, took)
+	}
+	if t.StartedAt != nil {
+		more = append(more, "started "+t.StartedAt.In(e.Now.Location()).Format("15:04:05.000"))
+	}
+	if t.Attempt > 1 {
+		more = append(more, "attempt "+itoa(t.Attempt))
+	}
+	more = append(more, visibleName(t.Tool))
+	a.Text(x, 0, a.W-x, paint.Style{Role: paint.Muted}, strings.Join(more, "  "))
+	if a.H < 5 {
+		return 1
+	}
+	a.Rule(1, "")
+	return 2
+}
+
+// drawFoot says where in the text the view is.
+func (p *taskPanel) drawFoot(a paint.Area, page *pager) {
+	text := page.position()
+	if p.tab == tabLog && page.following {
+		text = "follow  " + text
+	}
+	if page.cut {
+		text = "cut, w wraps  " + text
+	}
+	style := paint.Style{Role: paint.Muted}
+	if n := paint.Width(text); n+6 <= a.W {
+		a.Put(a.W-3-n-1, a.H-1, style, " "+text+" ")
+	}
+}
+
+// noText says why a tab is empty.
+func (p *taskPanel) noText(t *core.Task) string {
+	switch {
+	case p.tab == tabArgs:
+		return "no arguments are known"
+	case p.tab == tabResult && !t.State.Settled():
+		return "no result yet"
+	case p.tab == tabResult:
+		return "it returned nothing"
+	case p.tab == tabLog:
+		return "nothing was logged since this terminal listens"
+	}
+	return "no error"
+}

@@ -1,0 +1,394 @@
+package screen
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/graph"
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// taskLook is the glyph of a task's state, and the style of glyph and word.
+func taskLook(s core.TaskState, t *paint.Theme) (glyph string, style paint.Style) {
+	g := &t.Glyph
+	switch s {
+	case core.TaskQueued:
+		return g.Queued, paint.Style{Role: paint.Muted}
+	case core.TaskRunning:
+		return g.Running, paint.Style{Role: paint.Info}
+	case core.TaskWaiting:
+		return g.Waiting, paint.Style{Role: paint.Warn}
+	case core.TaskSuccess:
+		return g.Done, paint.Style{Role: paint.OK}
+	case core.TaskError:
+		return g.Failed, paint.Style{Role: paint.Danger}
+	case core.TaskFailedSafe:
+		return g.FailedSafe, paint.Style{Role: paint.Warn}
+	case core.TaskSkipped:
+		return g.Skipped, paint.Style{Role: paint.Muted}
+	}
+	return "?", paint.Style{}
+}
+
+// visibleName makes the name of a task or a tool safe, and short enough that a
+// long one costs nothing.
+func visibleName(s string) string { return core.Visible(s, 200, false) }
+
+// tookText is how long something took, from milliseconds.
+func tookText(ms float64) string {
+	switch {
+	case ms <= 0:
+		return ""
+	case ms < 1:
+		return "<1 ms"
+	}
+	return durationText(ms)
+}
+
+// taskText says how long a task took or may wait, and what it is in, in words.
+func (p *dagPanel) taskText(task int, e *Env) (when, what string) {
+	t := p.model.tasks[task]
+	when, what = tookText(t.DurationMS), string(t.State)
+	switch {
+	case t.Predicted:
+		what = "predicted"
+	case t.State == core.TaskRunning && t.StartedAt != nil:
+		when = ageText(e.Now.Sub(*t.StartedAt))
+	}
+	if a, ok := p.waitsFor(task, e); ok {
+		when, what = leftText(a, e), "waiting "+typeName(a.Type)
+	}
+	return when, what
+}
+
+// waitsFor is the open approval of a task.
+func (p *dagPanel) waitsFor(task int, e *Env) (core.Approval, bool) {
+	id, ok := p.model.asked[task]
+	if !ok {
+		return core.Approval{}, false
+	}
+	a, ok := e.State.Approval(id)
+	return a, ok && a.StateAt(e.Now) == core.ApprovalOpen
+}
+
+// leftText is how much time an approval has left.
+func leftText(a core.Approval, e *Env) string {
+	if a.ExpiresAt == nil {
+		return "no limit"
+	}
+	return ttlText(a.ExpiresAt.Sub(e.Now))
+}
+
+// layerText is what a layer is in.
+func (p *dagPanel) layerText(l *dagLayer, e *Env) (string, paint.Style) {
+	state := l.counts.state()
+	glyph, style := taskLook(state, e.Theme)
+	text := fmt.Sprintf("%s %d/%d", glyph, l.counts.done, l.counts.total)
+	if state != core.TaskSuccess {
+		text += " " + string(state)
+	}
+	if l.took > 0 {
+		text += " " + tookText(float64(l.took)/float64(time.Millisecond))
+	}
+	if id, ok := p.model.gates[l.number]; ok {
+		if a, known := e.State.Approval(id); known && a.StateAt(e.Now) == core.ApprovalOpen {
+			return e.Theme.Glyph.Waiting + " asks first " + leftText(a, e), paint.Style{Role: paint.Warn}
+		}
+	}
+	return text, style
+}
+
+func (p *dagPanel) draw(a paint.Area, e *Env, focus bool) {
+	p.settle(e)
+	run, known := e.State.Run(e.Sel.Run)
+	in := a.Frame(p.title(run, known, focus, e))
+	p.inner = in.W
+	if len(p.model.tasks) == 0 {
+		in.Text(0, 0, in.W, paint.Style{Role: paint.Muted}, p.emptyText(run, known, e))
+		return
+	}
+	foot := p.footLines(run, e)
+	for len(foot) > 0 && len(foot)*3 > in.H {
+		foot = foot[1:]
+	}
+	body := in.Sub(0, 0, in.W, in.H-len(foot))
+	if p.asBoxes() {
+		p.drawBoxes(body, e, focus)
+	} else {
+		p.drawRows(body, e, focus)
+	}
+	for i, f := range foot {
+		f(in.Sub(0, in.H-len(foot)+i, in.W, 1))
+	}
+}
+
+// title is what stands in the frame.
+func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
+	t := paint.Title{Left: "3 DAG", Focus: focus}
+	if !known {
+		return t
+	}
+	glyph, style := runLook(run.State, e.Theme)
+	t.Left += "  " + e.State.Name(run.ID) + " " + run.ID.Short()
+	t.Right = glyph + " " + string(run.State)
+	if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
+		t.Right = fmt.Sprintf("layer %d of %d  %s", min(run.CurrentLayer+1, n), n, t.Right)
+	}
+	t.Style = paint.Style{Role: style.Role}
+	if i := p.at(e); i >= 0 {
+		t.Foot = fmt.Sprintf("task %d/%d", i+1, len(p.model.tasks))
+		if p.model.critical > 0 {
+			t.Foot = "critical path " + tookText(p.model.critical) + "  " + t.Foot
+		}
+	}
+	if stale := staleText(run.Side, e); stale != "" {
+		t.Foot = stale
+	}
+	return t
+}
+
+// emptyText says why there is nothing to see, and what to do.
+func (p *dagPanel) emptyText(run core.Run, known bool, e *Env) string {
+	_, loaded := e.State.Workflow(run.ID)
+	switch {
+	case !known && e.State.Loaded:
+		return "No workflow is selected. 1 goes to the list."
+	case !known || !loaded:
+		return "reading the layers" + e.Theme.Glyph.More
+	case run.State.Final():
+		return "It ended without calling a tool."
+	}
+	return "No task yet. Tasks appear here as the code calls tools."
+}
+
+// footLines are what stands below, the first to go first where there is no room.
+func (p *dagPanel) footLines(run core.Run, e *Env) []func(paint.Area) {
+	var out []func(paint.Area)
+	if text := p.gateText(run, e); text != "" {
+		out = append(out, labelled("gate", text, paint.Style{}))
+	}
+	if i := p.at(e); i >= 0 {
+		t := p.model.tasks[i]
+		if text := p.edgesText(t, e); text != "" {
+			out = append(out, labelled("after", text, paint.Style{}))
+		}
+		when, what := p.taskText(i, e)
+		glyph, style := taskLook(t.State, e.Theme)
+		text := strings.TrimSpace(fmt.Sprintf("%s  %s  %s %s %s", visibleName(t.ID), visibleName(t.Tool), glyph, what, when))
+		out = append(out, labelled("selected", text, style))
+	}
+	return append(out, func(a paint.Area) { p.drawProgress(a, run, e) })
+}
+
+// labelled draws a text behind its name.
+func labelled(label, text string, style paint.Style) func(paint.Area) {
+	return func(a paint.Area) {
+		a.Put(0, 0, paint.Style{Role: paint.Muted}, label)
+		a.Text(10, 0, a.W-10, style, text)
+	}
+}
+
+// edgesText names what a task comes after and what comes after it.
+func (p *dagPanel) edgesText(t *core.Task, e *Env) string {
+	after, before := someNames(t.DependsOn), someNames(p.model.users[t.ID])
+	switch {
+	case after == "" && before == "" && len(p.model.edges) == 0:
+		return ""
+	case after == "":
+		after = "nothing"
+	}
+	if before == "" {
+		return after
+	}
+	return after + "   before  " + before
+}
+
+// someNames lists up to four names.
+func someNames(list []string) string {
+	var out []string
+	for i, s := range list {
+		if i == 4 {
+			return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", len(list)-i)
+		}
+		out = append(out, visibleName(s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// gateText says before which layers a person is asked.
+func (p *dagPanel) gateText(run core.Run, e *Env) string {
+	for _, n := range slices.Sorted(maps.Keys(p.model.gates)) {
+		id := p.model.gates[n]
+		if a, ok := e.State.Approval(id); ok && a.StateAt(e.Now) == core.ApprovalOpen {
+			return fmt.Sprintf("asks before L%d, %s left", n, leftText(a, e))
+		}
+	}
+	switch {
+	case run.State.Final():
+		return ""
+	case run.Options.HIL == core.HILAlways:
+		return "asks before every layer"
+	case run.Options.PerLayer:
+		return fmt.Sprintf("asks before each next layer (before L%d)", run.CurrentLayer+1)
+	case run.Options.HIL == core.HILSideEffects:
+		return "asks before layers that change something"
+	}
+	return ""
+}
+
+// drawProgress draws how far the run is.
+func (p *dagPanel) drawProgress(a paint.Area, run core.Run, e *Env) {
+	c := &p.model.counts
+	end := e.Now
+	if run.EndedAt != nil {
+		end = *run.EndedAt
+	}
+	settled := c.done + c.failed
+	text := fmt.Sprintf("%d/%d  elapsed %s  running %d  waiting %d  failed %d", settled, c.total, ageText(end.Sub(run.CreatedAt)), c.running, c.waiting, c.failed)
+	w := max(min(20, a.W-len(text)-11), 0)
+	a.Put(0, 0, paint.Style{Role: paint.Muted}, "progress")
+	a.Bar(10, 0, w, paint.Style{Role: paint.OK}, float64(settled)/float64(max(c.total, 1)))
+	x := 10 + w + min(w, 1)
+	a.Text(x, 0, a.W-x, paint.Style{}, text)
+}
+
+// columnHead is how many rows stand above the boxes of a layer.
+const columnHead = 2
+
+// drawBoxes draws the part of the layout that is in view.
+func (p *dagPanel) drawBoxes(a paint.Area, e *Env, focus bool) {
+	b := &p.boxes
+	b.fit(p.model, a.W)
+	b.w, b.h, b.y = a.W, max(a.H-columnHead, 0), columnHead
+	at := b.box(p.model, e)
+	b.reveal(at)
+	view := a.Sub(0, columnHead, a.W, a.H-columnHead)
+	p.drawLines(view, at)
+	for i, c := range b.layout.Columns {
+		x := c.X - b.left
+		if x+c.W <= 0 || x >= a.W {
+			continue
+		}
+		if l := p.model.layerOf(c.Layer); l >= 0 {
+			p.drawColumnHead(a, x, c.W, l, e)
+		}
+		for k := b.layout.Columns[i].First; k < c.Last; k++ {
+			if box := &b.layout.Boxes[k]; box.Y+box.H > b.top && box.Y < b.top+view.H {
+				p.drawBox(view, box, k == at, focus, e)
+			}
+		}
+	}
+	p.drawBeyond(a, e)
+}
+
+// drawColumnHead draws what stands above the boxes of a layer.
+func (p *dagPanel) drawColumnHead(a paint.Area, x, w, layer int, e *Env) {
+	l := &p.model.layers[layer]
+	a.Text(x+1, 0, w-1, paint.Style{}.Bold(), "L"+itoa(l.number))
+	text, style := p.layerText(l, e)
+	a.Text(x+1, 1, w-1, style, text)
+}
+
+// drawBeyond says that there is more at the sides.
+func (p *dagPanel) drawBeyond(a paint.Area, e *Env) {
+	b := &p.boxes
+	style := paint.Style{Role: paint.Accent}
+	if b.left > 0 {
+		a.Put(0, 0, style, e.Theme.Glyph.More)
+	}
+	if b.left+b.w < b.layout.W {
+		a.Put(a.W-1, 0, style, e.Theme.Glyph.More)
+	}
+	if b.layout.Hidden > 0 {
+		a.Right(0, 0, a.W-2, paint.Style{Role: paint.Muted}, fmt.Sprintf(" %d long lines are left out", b.layout.Hidden))
+	}
+}
+
+// lineGlyphs are the characters of lines by their directions.
+func lineGlyphs(g *paint.Glyphs) [16]string {
+	h, v := g.Thin.Horizontal, g.Thin.Vertical
+	const u, d, l, r = graph.Up, graph.Down, graph.Left, graph.Right
+	return [16]string{
+		l: h, r: h, l | r: h, u: v, d: v, u | d: v,
+		l | d: g.CornerDown, l | u: g.CornerUp, r | u: g.JoinUp, r | d: g.Thin.TopLeft,
+		l | r | d: g.BranchDown, l | r | u: g.BranchUp, u | d | r: g.BranchRight, u | d | l: g.JoinLeft,
+		u | d | l | r: g.Cross,
+	}
+}
+
+// drawLines draws the lines in view, those of the selected box over the others.
+func (p *dagPanel) drawLines(a paint.Area, at int) {
+	b, g := &p.boxes, &a.Theme().Glyph
+	glyphs := lineGlyphs(g)
+	all := graph.NewGrid(b.left, b.top, a.W, a.H)
+	b.layout.Lines(all)
+	put := func(style paint.Style) func(x, y int, d graph.Dirs) {
+		return func(x, y int, d graph.Dirs) {
+			if d&graph.Arrow != 0 {
+				a.Put(x, y, style, g.ArrowRight)
+				return
+			}
+			a.Put(x, y, style, glyphs[d])
+		}
+	}
+	all.Each(put(paint.Style{Role: paint.Border}))
+	if at >= 0 {
+		own := graph.NewGrid(b.left, b.top, a.W, a.H)
+		b.layout.LinesOf(at, own)
+		own.Each(func(x, y int, _ graph.Dirs) { put(paint.Style{Role: paint.Accent})(x, y, all.At(x, y)) })
+	}
+}
+
+// drawBox draws a task, or a group of them.
+func (p *dagPanel) drawBox(a paint.Area, box *graph.Box, selected, focus bool, e *Env) {
+	g := &e.Theme.Glyph
+	frame, look := g.Thin, paint.Style{}
+	name, when, word, state, predicted := p.boxText(box, e)
+	glyph, style := taskLook(state, e.Theme)
+	border := boxStyle(state, style)
+	if predicted {
+		frame.Horizontal = g.Dot
+		look.Role = paint.Muted
+	}
+	mark := " "
+	if selected {
+		frame, mark = g.Heavy, g.Cursor
+		border = paint.Style{Role: paint.BorderFocus}
+		if focus {
+			look = look.Selected()
+		}
+	}
+	x, y, w := box.X-p.boxes.left, box.Y-p.boxes.top, box.W
+	line := strings.Repeat(frame.Horizontal, w-2)
+	a.Put(x, y, border, frame.TopLeft+line+frame.TopRight)
+	a.Put(x, y+1, border, frame.Vertical)
+	a.Put(x+w-1, y+1, border, frame.Vertical)
+	a.Put(x, y+2, border, frame.BottomLeft+line+frame.BottomRight)
+	a.Put(x+1, y+1, look, mark)
+	a.Put(x+2, y+1, style, glyph+" ")
+	room := w - 5
+	if when != "" {
+		room -= paint.Width(when) + 1
+		a.Put(x+w-1-paint.Width(when), y+1, style, when)
+	}
+	a.Put(x+4, y+1, look, paint.Clip(name, room, g.More))
+	a.Put(x+2, y+2, style, " "+paint.Clip(word, w-6, g.More)+" ")
+}
+
+// boxText is what stands in a box.
+func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, state core.TaskState, predicted bool) {
+	t := p.model.tasks[box.Nodes[0]]
+	if !box.Group {
+		when, word = p.taskText(box.Nodes[0], e)
+		return visibleName(t.ID), when, word, t.State, t.Predicted
+	}
+	var c dagCounts
+	for _, n := range box.Nodes {
+		c.add(p.model.tasks[n].State)
+	}
+	return fmt.Sprintf("%d/%d", c.done, c.total), "", plural(c.total, "task") + ", = opens", c.state(), false
+}

@@ -1,0 +1,221 @@
+package screen
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/graph"
+)
+
+// dagModel is what the panel works out of the layers of a run: once for each
+// time that they were read.
+type dagModel struct {
+	run    core.ID
+	of     *core.Layer // the first of the layers that were read
+	layers []dagLayer
+	tasks  []*core.Task // of all layers
+	layer  []int        // of each task, an index of layers
+	byID   map[string]int
+	asked  map[int]core.ID // the approval that a task waits for
+	gates  map[int]core.ID // the approval before a layer, by its number
+	users  map[string][]string
+	edges  []graph.Edge
+	counts dagCounts
+	// critical is the longest chain of tasks in milliseconds, 0 where it is not
+	// known what comes after what.
+	critical float64
+}
+
+// dagCounts are tasks by what became of them.
+type dagCounts struct{ total, done, failed, running, waiting, queued int }
+
+// dagLayer is one layer: its tasks are tasks[first:last] of the model.
+type dagLayer struct {
+	number, first, last int
+	counts              dagCounts
+	took                time.Duration
+}
+
+// add counts a task.
+func (c *dagCounts) add(s core.TaskState) {
+	c.total++
+	switch s {
+	case core.TaskSuccess, core.TaskFailedSafe, core.TaskSkipped:
+		c.done++
+	case core.TaskError:
+		c.failed++
+	case core.TaskRunning:
+		c.running++
+	case core.TaskWaiting:
+		c.waiting++
+	case core.TaskQueued:
+		c.queued++
+	}
+}
+
+// state is what a number of tasks is in together: what needs a person first.
+func (c *dagCounts) state() core.TaskState {
+	switch {
+	case c.waiting > 0:
+		return core.TaskWaiting
+	case c.failed > 0:
+		return core.TaskError
+	case c.running > 0:
+		return core.TaskRunning
+	case c.queued > 0:
+		return core.TaskQueued
+	}
+	return core.TaskSuccess
+}
+
+// current reports whether the model is still of what was read last.
+func (m *dagModel) current(w *core.Workflow) bool {
+	return m.run == w.ID && m.of == firstLayer(w) && (m.of != nil || len(m.tasks) == 0)
+}
+
+func firstLayer(w *core.Workflow) *core.Layer {
+	if len(w.Layers) == 0 {
+		return nil
+	}
+	return &w.Layers[0]
+}
+
+// newDAGModel works the model of a run out.
+func newDAGModel(w *core.Workflow) *dagModel {
+	m := &dagModel{
+		run: w.ID, of: firstLayer(w), byID: map[string]int{}, asked: map[int]core.ID{}, gates: map[int]core.ID{}, users: map[string][]string{},
+	}
+	for i := range w.Layers {
+		l := &w.Layers[i]
+		row := dagLayer{number: l.Index, first: len(m.tasks)}
+		for k := range l.Tasks {
+			t := &l.Tasks[k]
+			m.byID[t.ID] = len(m.tasks)
+			m.tasks = append(m.tasks, t)
+			m.layer = append(m.layer, len(m.layers))
+			row.counts.add(t.State)
+			m.counts.add(t.State)
+			for _, from := range t.DependsOn {
+				m.edges = append(m.edges, graph.Edge{From: from, To: t.ID})
+				m.users[from] = append(m.users[from], t.ID)
+			}
+		}
+		row.last = len(m.tasks)
+		row.took = tookLayer(l.Tasks)
+		m.layers = append(m.layers, row)
+	}
+	m.findApprovals(w.Approvals)
+	m.critical = m.longest()
+	return m
+}
+
+// tookLayer is how long a layer took from the first start to the last end.
+func tookLayer(tasks []core.Task) time.Duration {
+	var start, end time.Time
+	for i := range tasks {
+		if s := tasks[i].StartedAt; s != nil && (start.IsZero() || s.Before(start)) {
+			start = *s
+		}
+		if e := tasks[i].EndedAt; e != nil && e.After(end) {
+			end = *e
+		}
+	}
+	if start.IsZero() || !end.After(start) {
+		return 0
+	}
+	return end.Sub(start)
+}
+
+// findApprovals finds what tasks and layers wait for.
+func (m *dagModel) findApprovals(list []core.Approval) {
+	for i := range list {
+		a := &list[i]
+		if a.State != core.ApprovalOpen {
+			continue
+		}
+		if n, ok := gateLayer(a); ok {
+			m.gates[n] = a.ID
+			continue
+		}
+		found := false
+		for _, id := range append(slices.Clone(a.CallIDs), a.PlannedFor) {
+			if t, ok := m.byID[id]; ok {
+				m.asked[t], found = a.ID, true
+			}
+		}
+		for t := 0; t < len(m.tasks) && !found; t++ { // an older half names no calls
+			if _, taken := m.asked[t]; !taken && m.tasks[t].State == core.TaskWaiting && m.tasks[t].Tool == a.Tool {
+				m.asked[t], found = a.ID, true
+			}
+		}
+	}
+}
+
+// gateLayer is the layer that an approval stands before.
+func gateLayer(a *core.Approval) (n int, ok bool) {
+	if a.Type != core.ApproveLayer {
+		return 0, false
+	}
+	digits, found := strings.CutPrefix(a.Subject, "layer:")
+	n, err := strconv.Atoi(digits)
+	return n, found && err == nil
+}
+
+// longest is the longest chain of durations. Layers rise along a chain, so that
+// each task finds its predecessors done.
+func (m *dagModel) longest() float64 {
+	if len(m.edges) == 0 {
+		return 0
+	}
+	best, sums := 0.0, make([]float64, len(m.tasks))
+	for i, t := range m.tasks {
+		for _, from := range t.DependsOn {
+			if k, ok := m.byID[from]; ok && m.layer[k] < m.layer[i] {
+				sums[i] = max(sums[i], sums[k])
+			}
+		}
+		sums[i] += t.DurationMS
+		best = max(best, sums[i])
+	}
+	return best
+}
+
+// start is the task to look at first: what waits, what failed, what runs, or
+// the first.
+func (m *dagModel) start() string {
+	best := ""
+	rank := func(s core.TaskState) int {
+		return slices.Index([]core.TaskState{core.TaskWaiting, core.TaskError, core.TaskRunning}, s)
+	}
+	at := -1
+	for _, t := range m.tasks {
+		if r := rank(t.State); best == "" || r >= 0 && (at < 0 || r < at) {
+			best, at = t.ID, r
+		}
+	}
+	return best
+}
+
+// layout lays the boxes out.
+func (m *dagModel) layout(o graph.Options) *graph.Layout {
+	nodes := make([]graph.Node, len(m.tasks))
+	for i, t := range m.tasks {
+		keep := t.State == core.TaskWaiting || t.State == core.TaskError
+		nodes[i] = graph.Node{ID: t.ID, Layer: m.layers[m.layer[i]].number, Keep: keep}
+	}
+	o.Tight = len(m.edges) == 0
+	return graph.Build(nodes, m.edges, o)
+}
+
+// layerOf is the index of the layer with a number, or -1.
+func (m *dagModel) layerOf(number int) int {
+	i, ok := slices.BinarySearchFunc(m.layers, number, func(l dagLayer, n int) int { return cmp.Compare(l.number, n) })
+	if !ok {
+		return -1
+	}
+	return i
+}

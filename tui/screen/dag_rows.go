@@ -1,0 +1,197 @@
+package screen
+
+import (
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// dagRows is the view as a list: a row for each layer, and below it its tasks.
+type dagRows struct {
+	stale  bool
+	closed map[int]bool // layers by number
+	list   []dagRow
+	ofTask []int // the row of each task; -1: its layer is closed
+	ofHead []int // the row of each layer
+	header int   // the layer that the cursor is on, counted from 1; 0: on a task
+	scroll scroll
+	y      int // of the first row in the panel
+}
+
+// dagRow is a task of a layer, or the layer itself with task -1.
+type dagRow struct{ layer, task int }
+
+// refresh lists the rows again after layers were read or folded.
+func (r *dagRows) refresh(m *dagModel) {
+	if !r.stale && len(r.ofTask) == len(m.tasks) {
+		return
+	}
+	r.stale = false
+	r.list, r.ofHead, r.ofTask = r.list[:0], r.ofHead[:0], make([]int, len(m.tasks))
+	for i, l := range m.layers {
+		r.ofHead = append(r.ofHead, len(r.list))
+		r.list = append(r.list, dagRow{i, -1})
+		for t := l.first; t < l.last; t++ {
+			if r.ofTask[t] = -1; !r.closed[l.number] {
+				r.ofTask[t] = len(r.list)
+				r.list = append(r.list, dagRow{i, t})
+			}
+		}
+	}
+	if r.header > len(m.layers) {
+		r.header = 0
+	}
+}
+
+// at is the row of the cursor, or -1.
+func (r *dagRows) at(m *dagModel, e *Env) int {
+	r.refresh(m)
+	t, ok := m.byID[e.Sel.Task]
+	switch {
+	case r.header > 0:
+		return r.ofHead[r.header-1]
+	case !ok:
+		return -1
+	case r.ofTask[t] < 0:
+		return r.ofHead[m.layer[t]]
+	}
+	return r.ofTask[t]
+}
+
+// fold opens or closes a layer.
+func (r *dagRows) fold(m *dagModel, layer int, closed bool) {
+	if r.closed == nil {
+		r.closed = map[int]bool{}
+	}
+	r.closed[m.layers[layer].number], r.stale = closed, true
+}
+
+func (r *dagRows) foldAll(m *dagModel, closed bool) {
+	for i := range m.layers {
+		r.fold(m, i, closed)
+	}
+}
+
+// reveal opens a layer and takes the cursor off a header.
+func (r *dagRows) reveal(m *dagModel, layer int) {
+	r.header = 0
+	if r.closed[m.layers[layer].number] {
+		r.fold(m, layer, false)
+	}
+}
+
+// move moves the cursor and folds. Opening a task is not for it.
+func (r *dagRows) move(act keys.Action, m *dagModel, e *Env) bool {
+	at := r.at(m, e)
+	if at < 0 {
+		return false
+	}
+	if to, ok := r.scroll.move(act, at, len(r.list)); ok {
+		r.put(to, m, e)
+		return true
+	}
+	row := r.list[at]
+	switch {
+	case act == keys.Left && row.task >= 0:
+		r.header = row.layer + 1
+	case act == keys.Left:
+		r.fold(m, row.layer, true)
+	case act == keys.Right && row.task < 0:
+		r.fold(m, row.layer, false)
+	case act == keys.Right:
+	case act == keys.Open && row.task < 0:
+		r.fold(m, row.layer, !r.closed[m.layers[row.layer].number])
+	default:
+		return false
+	}
+	if row.task < 0 {
+		r.header = row.layer + 1
+	}
+	return true
+}
+
+// put puts the cursor on a row.
+func (r *dagRows) put(row int, m *dagModel, e *Env) {
+	if row < 0 || row >= len(r.list) {
+		return
+	}
+	to := r.list[row]
+	if r.header = 0; to.task < 0 {
+		r.header = to.layer + 1
+		if l := m.layers[to.layer]; l.first < l.last {
+			e.Sel.Task = m.tasks[l.first].ID
+		}
+		return
+	}
+	e.Sel.Task = m.tasks[to.task].ID
+}
+
+// click puts the cursor on what is at a row of the panel; a layer folds.
+func (r *dagRows) click(y int, m *dagModel, e *Env) {
+	row := r.scroll.top + y - r.y
+	if y < r.y || y >= r.y+r.scroll.height || row >= len(r.list) {
+		return
+	}
+	if to := r.list[row]; to.task < 0 && r.header == to.layer+1 {
+		r.move(keys.Open, m, e)
+		return
+	}
+	r.put(row, m, e)
+}
+
+// dagColumns are the columns of tasks in the list.
+func dagColumns(w int) []column {
+	return placeColumns([]column{
+		{width: 10, grow: true},
+		{width: 10, grow: true, drop: 2},
+		{width: 7, drop: 1},
+		{width: 20},
+	}, 6, w-6)
+}
+
+// drawRows draws the list.
+func (p *dagPanel) drawRows(a paint.Area, e *Env, focus bool) {
+	r := &p.rows
+	at := r.at(p.model, e)
+	r.scroll.show(at, len(r.list), a.H)
+	cols := dagColumns(a.W)
+	for y := 0; y < a.H && r.scroll.top+y < len(r.list); y++ {
+		row := r.list[r.scroll.top+y]
+		if row.task < 0 {
+			p.drawLayer(a, y, row.layer, e)
+		} else {
+			p.drawTask(a, y, cols, row.task, e)
+		}
+		if r.scroll.top+y == at {
+			drawCursor(a, y, focus)
+		}
+	}
+}
+
+// drawLayer draws the row of a layer.
+func (p *dagPanel) drawLayer(a paint.Area, y, layer int, e *Env) {
+	l := &p.model.layers[layer]
+	fold := e.Theme.Glyph.Open
+	if p.rows.closed[l.number] {
+		fold = e.Theme.Glyph.Closed
+	}
+	x := 2 + a.Put(2, y, paint.Style{Role: paint.Accent}, fold+" ")
+	x += a.Put(x, y, paint.Style{}.Bold(), "L"+itoa(l.number)) + 2
+	text, style := p.layerText(l, e)
+	a.Text(x, y, a.W-x, style, text)
+}
+
+// drawTask draws the row of a task.
+func (p *dagPanel) drawTask(a paint.Area, y int, cols []column, task int, e *Env) {
+	t := p.model.tasks[task]
+	glyph, style := taskLook(t.State, e.Theme)
+	a.Put(4, y, style, glyph)
+	name := paint.Style{}
+	if t.Predicted {
+		name.Role = paint.Muted
+	}
+	cols[0].text(a, y, name, visibleName(t.ID))
+	cols[1].text(a, y, paint.Style{Role: paint.Muted}, visibleName(t.Tool))
+	when, what := p.taskText(task, e)
+	cols[2].text(a, y, style, when)
+	cols[3].text(a, y, style, what)
+}

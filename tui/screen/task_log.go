@@ -1,0 +1,62 @@
+package screen
+
+import (
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// taskLog is what was logged of one task, and by the code of its run, one line
+// for each event. It looks at each event once.
+type taskLog struct {
+	plain bool  // without times
+	next  int64 // the first event that it has not looked at
+	lines string
+}
+
+// maxLog bounds the text that is kept of a log.
+const maxLog = 4 << 20
+
+// text is the log as of now.
+func (l *taskLog) text(run core.ID, task string, e *Env) string {
+	end := e.State.EventsSeen()
+	if l.next > end { // of another state
+		l.next, l.lines = 0, ""
+	}
+	var b strings.Builder
+	for n := max(l.next, e.State.FirstEvent()); n < end; n++ {
+		ev, ok := e.State.EventAt(n)
+		if !ok || ev.RunID != run || ev.TaskID != task && (ev.TaskID != "" || ev.Type != core.EventTaskLog) {
+			continue
+		}
+		l.write(&b, ev, e)
+	}
+	l.next = end
+	if b.Len() == 0 {
+		return l.lines
+	}
+	if l.lines != "" {
+		l.lines += "\n"
+	}
+	if l.lines += strings.TrimSuffix(b.String(), "\n"); len(l.lines) > maxLog {
+		_, l.lines, _ = strings.Cut(l.lines[len(l.lines)-maxLog/2:], "\n")
+	}
+	return l.lines
+}
+
+// write writes the line of an event. Newlines in it are shown as escapes, so
+// that nothing logged can look like a line of its own.
+func (l *taskLog) write(b *strings.Builder, ev core.Event, e *Env) {
+	if !l.plain {
+		b.WriteString(ev.At.In(e.Now.Location()).Format("15:04:05.000 "))
+	}
+	text := ev.Message
+	if ev.Error != nil {
+		text = strings.TrimSpace(text + " " + string(ev.Error.Code) + " " + ev.Error.Message)
+	}
+	if ev.Type != core.EventTaskLog {
+		text = strings.TrimSpace(string(ev.Type) + " " + text + " " + tookText(ev.DurationMS))
+	}
+	b.WriteString(oneLine(text))
+	b.WriteByte('\n')
+}
