@@ -301,6 +301,7 @@ func (c *card) showRule(rule api.Rule, err error, now time.Time) {
 		return
 	}
 	c.rule.Disturb(now)
+	c.note = ""
 	if err != nil {
 		c.leave()
 		c.say(Bad, "no rule: "+core.Visible(err.Error(), 400, false))

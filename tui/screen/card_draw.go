@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
@@ -260,7 +261,7 @@ func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
 	text, style := c.status(ap, e)
 	if a.H <= 2 {
 		a.Text(0, 0, a.W, style, text)
-		c.drawSmall(a.Sub(0, 1, a.W, 1), e)
+		c.drawSmall(a.Sub(0, 1, a.W, 1), ap, e)
 		for i := range c.buttons {
 			c.buttons[i].y = -1 // there are none to click on
 		}
@@ -287,13 +288,22 @@ func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
 }
 
 // drawSmall is the line of a small window: what is typed, or which keys decide.
-func (c *card) drawSmall(a paint.Area, e *Env) {
+func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 	if c.mode != deciding {
-		c.drawInput(a, c.rule.Approval(), e)
+		c.drawInput(a, ap, e)
 		return
 	}
-	words := []string{}
-	for _, act := range []keys.Action{keys.Deny, keys.Approve, keys.Abort, keys.Back} {
+	acts := []keys.Action{keys.Deny, keys.Abort, keys.Approve, keys.Back}
+	switch {
+	case ap.StateAt(e.Now) == core.ApprovalExpired:
+		acts = []keys.Action{keys.Again, keys.Back}
+	case c.rule.Ended(e.Now) != "":
+		acts = []keys.Action{keys.Back}
+	case decide.High(ap, c.rule.ScriptsAllowed()):
+		acts = []keys.Action{keys.Deny, keys.Abort, keys.Back}
+	}
+	var words []string
+	for _, act := range acts {
 		if bound := e.Keys.Keys(act); len(bound) > 0 {
 			words = append(words, bound[0]+" "+smallLabel[act])
 		}
@@ -301,7 +311,7 @@ func (c *card) drawSmall(a paint.Area, e *Env) {
 	a.Text(0, 0, a.W, paint.Style{Role: paint.Muted}, strings.Join(words, "  "))
 }
 
-var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Back: "back"}
+var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Again: "ask again", keys.Back: "back"}
 
 // status is what stands against a decision, or the last thing that was said.
 func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
@@ -318,10 +328,12 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return mark + c.rule.Lost() + nothingQueued, bad
 	case c.mode == ruling && c.asked != nil && !c.rules.atEnd():
 		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
-	case !c.rule.HasRead():
-		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
 	case !c.shows():
 		return mark + tooSmall, paint.Style{Role: paint.Warn}
+	case !c.rule.HasRead() && c.w < 60:
+		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
+	case !c.rule.HasRead():
+		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
 	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
@@ -407,7 +419,7 @@ func (c *card) hints(ap core.Approval, e *Env) string {
 	run, _ := e.State.Run(ap.RunID)
 	var words []string
 	for _, h := range acts {
-		if h.act == keys.MoreTime && ap.ExpiresAt == nil || h.act == keys.Replan && run.Kind != core.KindDAG {
+		if h.act == keys.MoreTime && (ap.ExpiresAt == nil || ap.StateAt(e.Now) != core.ApprovalOpen) || h.act == keys.Replan && run.Kind != core.KindDAG {
 			continue
 		}
 		if bound := e.Keys.Keys(h.act); len(bound) > 0 {

@@ -2,7 +2,6 @@ package screen
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
@@ -149,7 +147,7 @@ func TestCard_Decide(t *testing.T) {
 		"Abort":           {apTool, []string{"x", "y"}, []Intent{no(apTool, "", true)}, ""},
 		"AbortOneKey":     {apTool, []string{"x"}, nil, "end the whole run?"},
 		"AbortTwice":      {apTool, []string{"x", "x", "enter", "space"}, nil, "y aborts the run"},
-		"AbortLeft":       {apTool, []string{"x", "esc", "y"}, []Intent{Copy{What: "the command that approves",
+		"AbortLeft": {apTool, []string{"x", "esc", "y"}, []Intent{Copy{What: "the command that approves",
 			Text: "pml continue 7f3a77e1 --approve --checkpoint a1000002 --expect-digest " + of(apTool).Digest}}, ""},
 		"EnterDecidesNothing": {apHook, []string{"enter", "space", "tab", "enter", "space", "tab", "enter", "tab", "enter", "tab", "enter"}, nil, "decides nothing"},
 		"HighAsks":            {apIntegrity, []string{"G", "a"}, nil, "type 9f04 to approve: ____"},
@@ -340,81 +338,6 @@ func TestCard_Changed(t *testing.T) {
 	p.sees("type 1111")
 }
 
-func TestCard_Pin(t *testing.T) {
-	t.Parallel()
-	p := atCard(t, apTool, 80, 24)
-	p.s.NeedPin(true)
-	p.press("G", "a", "enter", `"`+fixtureSecret+`"`)
-	p.sees("PIN: " + strings.Repeat("*", len(fixtureSecret)))
-	p.key(keys.Key{Name: "x", Text: "x", Paste: true})
-	p.wants()
-	if strings.Contains(p.frame(), fixtureSecret) {
-		t.Error("the PIN is on the screen")
-	}
-	p.press("enter")
-	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Approve: true, Pin: fixtureSecret})
-
-	p = atCard(t, apTool, 80, 24)
-	p.s.NeedPin(true)
-	p.press("d")
-	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}})
-
-	p = atCard(t, apTool, 80, 24)
-	p.s.NeedPin(true)
-	p.press("G", "a", `"1234"`)
-	p.change(apTool, func(a *core.Approval) { a.State = core.ApprovalSuperseded })
-	p.press("enter")
-	p.wants()
-}
-
-func TestCard_Rule(t *testing.T) {
-	t.Parallel()
-	rule := api.Rule{Approval: apTool, List: "allow", Pattern: "gh:create_release", Change: api.Change{
-		File: "/home/ada/src/shop/.pml.json", Diff: "@@ line 3 @@\n   \"allow\": [\n+    \"gh:create_release\"\n   ]\n", Digest: "sha256:1",
-	}}
-	p := atCard(t, apTool, 80, 24)
-	a := p.approval(apTool)
-	p.press("G", "A", "w", "a")
-	p.wants(AskRule{Approval: a})
-	p.got = nil
-	p.s.ShowRule(api.Rule{Approval: apHook}, nil, p.now) // of another question
-	p.press("a")
-	p.wants()
-	p.s.ShowRule(rule, nil, p.now)
-	p.sees(`permissions.allow gets "gh:create_release"`)
-	p.sees("+    \"gh:create_release\"")
-	checkGolden(t, "card/rule_80x24.txt", p.frame())
-	p.press("enter", "space", "a")
-	p.wants()
-	p.wait(decide.Quiet)
-	p.press("a")
-	p.wants(Remember{Approval: a, Rule: rule})
-
-	p = atCard(t, apTool, 80, 24)
-	p.press("G", "A", "w")
-	p.got = nil
-	p.s.ShowRule(api.Rule{}, core.Errorf(core.CodePermissionDenied, "a rule\x1b stands against it"), p.now)
-	p.sees(`no rule: a rule\x1b stands against it`)
-	p.press("a", "esc")
-	p.wants()
-}
-
-// TestCard_LongRule: a rule is not written before all of it was on screen.
-func TestCard_LongRule(t *testing.T) {
-	t.Parallel()
-	p := atCard(t, apTool, 80, 24)
-	p.press("G", "A", "w")
-	p.got = nil
-	p.s.ShowRule(api.Rule{Approval: apTool, List: "allow", Change: api.Change{File: "f", Diff: strings.Repeat("+ x\n", 60)}}, nil, p.now)
-	p.wait(decide.Quiet)
-	p.press("a")
-	p.wants()
-	p.press("G", "a")
-	if len(p.got) != 1 {
-		t.Errorf("%#v", p.got)
-	}
-}
-
 // TestCard_Mouse: the first click selects, the second presses; the first click
 // after the focus came back does neither.
 func TestCard_Mouse(t *testing.T) {
@@ -462,47 +385,4 @@ func TestCard_Small(t *testing.T) {
 	p = atCard(t, apHook, 40, 10)
 	p.press("G", "a")
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apHook)}, Approve: true})
-}
-
-// TestCard_Golden looks at the card of every type.
-func TestCard_Golden(t *testing.T) {
-	t.Parallel()
-	for name, id := range map[string]core.ID{
-		"integrity": apIntegrity, "tool": apTool, "dependency": apDependency, "keys": apKeys, "oauth": apOAuth,
-		"layer": apLayer, "in_doubt": apInDoubt, "hook": apHook, "expired": "a2000003-0000-4000-8000-000000000000",
-	} {
-		for _, size := range [][2]int{{40, 10}, {80, 24}, {160, 45}} {
-			file := fmt.Sprintf("card/%s_%dx%d.txt", name, size[0], size[1])
-			t.Run(file, func(t *testing.T) {
-				t.Parallel()
-				checkGolden(t, file, atCard(t, id, size[0], size[1]).frame())
-			})
-		}
-	}
-}
-
-// TestEvidence_Unknown: what no type knows is shown all the same, and nothing of
-// it acts on the terminal.
-func TestEvidence_Unknown(t *testing.T) {
-	t.Parallel()
-	for name, context := range map[string]string{
-		"More":      `{"tool":"gh:x","arguments":{"a":1},"surprise":{"deep":"\u202eevil"}}`,
-		"Shape":     `{"tool":"gh:x","arguments":"surprise","needs_installation":"yes","changed":"surprise","dependency":"surprise","next":"surprise"}`,
-		"Twice":     `{"arguments":{"a":"hidden"},"arguments":{"a":"surprise"}}`,
-		"NoContext": `null`,
-	} {
-		for typ := range map[core.ApprovalType]bool{
-			core.ApproveTool: true, core.ApproveIntegrity: true, core.ApproveDependency: true, core.ApproveLayer: true,
-			core.ApproveKeys: true, core.ApproveOAuth: true, core.ApproveInDoubt: true, core.ApproveHook: true, "new": true,
-		} {
-			a := core.Approval{Type: typ, Tool: "gh:x", Context: json.RawMessage(context), Digest: "sha256:d"}
-			text := plainEvidence(a, nil)
-			if name != "NoContext" && !strings.Contains(text, "surprise") {
-				t.Errorf("%s %s: hidden:\n%s", name, typ, text)
-			}
-			if strings.Contains(text, "\u202e") {
-				t.Errorf("%s %s: a mark acts:\n%q", name, typ, text)
-			}
-		}
-	}
 }

@@ -300,4 +300,3 @@ func BenchmarkCard_Frame(b *testing.B) {
 		c.draw(canvas.Area(), e)
 	}
 }
-

@@ -1,0 +1,53 @@
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// TestCard_Golden looks at the card of every type.
+func TestCard_Golden(t *testing.T) {
+	t.Parallel()
+	for name, id := range map[string]core.ID{
+		"integrity": apIntegrity, "tool": apTool, "dependency": apDependency, "keys": apKeys, "oauth": apOAuth,
+		"layer": apLayer, "in_doubt": apInDoubt, "hook": apHook, "expired": "a2000003-0000-4000-8000-000000000000",
+	} {
+		for _, size := range [][2]int{{40, 10}, {80, 24}, {160, 45}} {
+			file := fmt.Sprintf("card/%s_%dx%d.txt", name, size[0], size[1])
+			t.Run(file, func(t *testing.T) {
+				t.Parallel()
+				checkGolden(t, file, atCard(t, id, size[0], size[1]).frame())
+			})
+		}
+	}
+}
+
+// TestEvidence_Unknown: what no type knows is shown all the same, and nothing of
+// it acts on the terminal.
+func TestEvidence_Unknown(t *testing.T) {
+	t.Parallel()
+	for name, context := range map[string]string{
+		"More":      `{"tool":"gh:x","arguments":{"a":1},"surprise":{"deep":"\u202eevil"}}`,
+		"Shape":     `{"tool":"gh:x","arguments":"surprise","needs_installation":"yes","changed":"surprise","dependency":"surprise","next":"surprise"}`,
+		"Twice":     `{"arguments":{"a":"hidden"},"arguments":{"a":"surprise"}}`,
+		"NoContext": `null`,
+	} {
+		for typ := range map[core.ApprovalType]bool{
+			core.ApproveTool: true, core.ApproveIntegrity: true, core.ApproveDependency: true, core.ApproveLayer: true,
+			core.ApproveKeys: true, core.ApproveOAuth: true, core.ApproveInDoubt: true, core.ApproveHook: true, "new": true,
+		} {
+			a := core.Approval{Type: typ, Tool: "gh:x", Context: json.RawMessage(context), Digest: "sha256:d"}
+			text := plainEvidence(a, nil)
+			if name != "NoContext" && !strings.Contains(text, "surprise") {
+				t.Errorf("%s %s: hidden:\n%s", name, typ, text)
+			}
+			if strings.Contains(text, "\u202e") {
+				t.Errorf("%s %s: a mark acts:\n%q", name, typ, text)
+			}
+		}
+	}
+}

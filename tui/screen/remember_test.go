@@ -1,0 +1,86 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+func TestCard_Pin(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	p.s.NeedPin(true)
+	p.press("G", "a", "enter", `"`+fixtureSecret+`"`)
+	p.sees("PIN: " + strings.Repeat("*", len(fixtureSecret)))
+	p.key(keys.Key{Name: "x", Text: "x", Paste: true})
+	p.wants()
+	if strings.Contains(p.frame(), fixtureSecret) {
+		t.Error("the PIN is on the screen")
+	}
+	p.press("enter")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Approve: true, Pin: fixtureSecret})
+
+	p = atCard(t, apTool, 80, 24)
+	p.s.NeedPin(true)
+	p.press("d")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}})
+
+	p = atCard(t, apTool, 80, 24)
+	p.s.NeedPin(true)
+	p.press("G", "a", `"1234"`)
+	p.change(apTool, func(a *core.Approval) { a.State = core.ApprovalSuperseded })
+	p.press("enter")
+	p.wants()
+}
+
+func TestCard_Rule(t *testing.T) {
+	t.Parallel()
+	rule := api.Rule{Approval: apTool, List: "allow", Pattern: "gh:create_release", Change: api.Change{
+		File: "/home/ada/src/shop/.pml.json", Diff: "@@ line 3 @@\n   \"allow\": [\n+    \"gh:create_release\"\n   ]\n", Digest: "sha256:1",
+	}}
+	p := atCard(t, apTool, 80, 24)
+	a := p.approval(apTool)
+	p.press("G", "A", "w", "a")
+	p.wants(AskRule{Approval: a})
+	p.got = nil
+	p.s.ShowRule(api.Rule{Approval: apHook}, nil, p.now) // of another question
+	p.press("a")
+	p.wants()
+	p.s.ShowRule(rule, nil, p.now)
+	p.sees(`permissions.allow gets "gh:create_release"`)
+	p.sees("+    \"gh:create_release\"")
+	checkGolden(t, "card/rule_80x24.txt", p.frame())
+	p.press("enter", "space", "a")
+	p.wants()
+	p.wait(decide.Quiet)
+	p.press("a")
+	p.wants(Remember{Approval: a, Rule: rule})
+
+	p = atCard(t, apTool, 80, 24)
+	p.press("G", "A", "w")
+	p.got = nil
+	p.s.ShowRule(api.Rule{}, core.Errorf(core.CodePermissionDenied, "a rule\x1b stands against it"), p.now)
+	p.sees(`no rule: a rule\x1b stands against it`)
+	p.press("a", "esc")
+	p.wants()
+}
+
+// TestCard_LongRule: a rule is not written before all of it was on screen.
+func TestCard_LongRule(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	p.press("G", "A", "w")
+	p.got = nil
+	p.s.ShowRule(api.Rule{Approval: apTool, List: "allow", Change: api.Change{File: "f", Diff: strings.Repeat("+ x\n", 60)}}, nil, p.now)
+	p.wait(decide.Quiet)
+	p.press("a")
+	p.wants()
+	p.press("G", "a")
+	if len(p.got) != 1 {
+		t.Errorf("%#v", p.got)
+	}
+}
