@@ -35,13 +35,11 @@ type backend struct {
 	// fail is what a call returns, by its name; delay how long it takes.
 	fail  map[string]error
 	delay map[string]time.Duration
-	// count is how often each was called; passed how many events were passed on
-	// that were not asked to wait for more.
-	count  map[string]int
-	passed int
+	// count is how often each was called; "passed" how many events were passed on
+	// to who did not want to wait for more.
+	count map[string]int
 	// atOnce and most are how many runs are being read, and were at most.
 	atOnce, most int
-	sinces       []api.Since // of those who follow
 }
 
 func newBackend() *backend {
@@ -65,6 +63,13 @@ func (b *backend) calls(name string) int {
 	n := b.count[name]
 	b.count[name] = 0
 	return n
+}
+
+// mostAtOnce is how many runs were read at once at most.
+func (b *backend) mostAtOnce() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.most
 }
 
 // enter counts a call and does what was set for it.
@@ -192,9 +197,6 @@ func (b *backend) Events(ctx context.Context, _ core.ID, since api.Since, follow
 	if err := b.enter(ctx, name); err != nil {
 		return err
 	}
-	if follow {
-		b.do(func() { b.sinces = append(b.sinces, since) })
-	}
 	at := map[core.Side]int64{core.SideClient: since.Client, core.SideServer: since.Server}
 	for {
 		b.mu.Lock()
@@ -217,7 +219,7 @@ func (b *backend) Events(ctx context.Context, _ core.ID, since api.Since, follow
 		slices.SortStableFunc(list, func(x, y core.Event) int { return x.At.Compare(y.At) })
 		for _, e := range list {
 			if !follow {
-				b.do(func() { b.passed++ })
+				b.do(func() { b.count["passed"]++ })
 			}
 			if err := f(e); err != nil {
 				return err

@@ -74,8 +74,8 @@ func TestFeed_Backlog(t *testing.T) {
 				t.Error("an old event made a run")
 			}
 		})
-		if n := b.calls("events"); b.passed > 1020 || n > 25 {
-			t.Errorf("%d events were read in %d calls to find the newest", b.passed, n)
+		if n, passed := b.calls("events"), b.calls("passed"); passed > 1020 || n > 25 {
+			t.Errorf("%d events were read in %d calls to find the newest", passed, n)
 		}
 		if n := b.calls("run"); n > 0 {
 			t.Errorf("%d runs were read", n)
@@ -144,7 +144,7 @@ func TestFeed_SlowScreen(t *testing.T) {
 		b := newBackend()
 		v := running(t, feed.Options{Backend: b})
 		v.after(2*time.Second, func(*state.State) {})
-		v.slow = 3 * time.Second
+		v.after(0, func(*state.State) { v.slow = 3 * time.Second })
 		for range 9000 {
 			b.emit(core.Event{Type: core.EventTaskLog, RunID: "r"})
 			time.Sleep(100 * time.Microsecond)
@@ -245,8 +245,8 @@ func TestFeed_Many(t *testing.T) {
 				t.Errorf("%d waiting", n)
 			}
 		})
-		if lists, runs := b.calls("list"), b.calls("run"); lists > 3 || runs > 20 || b.most > 4 {
-			t.Errorf("%d lists, %d runs, %d at once", lists, runs, b.most)
+		if lists, runs := b.calls("list"), b.calls("run"); lists > 3 || runs > 20 || b.mostAtOnce() > 4 {
+			t.Errorf("%d lists, %d runs, %d at once", lists, runs, b.mostAtOnce())
 		}
 	})
 }
@@ -273,8 +273,8 @@ func TestFeed_Want(t *testing.T) {
 				}
 			}
 		})
-		if b.most != 4 {
-			t.Errorf("%d at once", b.most)
+		if b.mostAtOnce() != 4 {
+			t.Errorf("%d at once", b.mostAtOnce())
 		}
 		v.feed.Want(ids[19:])
 		v.after(3*time.Second, func(s *state.State) {
@@ -362,13 +362,15 @@ func TestFeed_Overtaken(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		b.emit(core.Event{Type: core.EventWorkflowFailed, RunID: r.ID})
 		ended := false
-		v.each = func(s *state.State) {
-			got, _ := s.Run(r.ID)
-			if ended && got.State != core.RunFailed {
-				t.Error("it runs again")
+		v.after(0, func(*state.State) {
+			v.each = func(s *state.State) {
+				got, _ := s.Run(r.ID)
+				if ended && got.State != core.RunFailed {
+					t.Error("it runs again")
+				}
+				ended = got.State == core.RunFailed
 			}
-			ended = got.State == core.RunFailed
-		}
+		})
 		v.after(20*time.Second, func(s *state.State) {
 			if w, _ := s.Workflow(r.ID); w.State != core.RunFailed || !ended {
 				t.Errorf("%+v", w)

@@ -18,7 +18,7 @@ type approvalRow struct {
 // approvalTable is the approvals by id, and what lists need of them, which is
 // computed when it is asked for after a change.
 type approvalTable struct {
-	byID    map[core.ID]approvalRow
+	byID    map[core.ID]*approvalRow
 	byRun   map[core.ID][]core.ID
 	version int64
 
@@ -26,38 +26,41 @@ type approvalTable struct {
 	open     []core.Approval // nobody has decided them, soonest expiry first
 	expires  int             // so many of them, at the front, expire
 	ofRun    map[core.ID][]int
-	resolved []approvalRow // newest first, those that have only run out left out
+	resolved []*approvalRow // newest first, those that have only run out left out
 
 	late   int // so many of open had run out when recent was made
 	recent []core.Approval
 }
 
 func newApprovalTable() approvalTable {
-	return approvalTable{byID: map[core.ID]approvalRow{}, byRun: map[core.ID][]core.ID{}, listed: -1}
+	return approvalTable{byID: map[core.ID]*approvalRow{}, byRun: map[core.ID][]core.ID{}, listed: -1}
 }
 
 func (t *approvalTable) get(id core.ID) (core.Approval, bool) {
-	row, ok := t.byID[id]
-	return row.Approval, ok
+	if row := t.byID[id]; row != nil {
+		return row.Approval, true
+	}
+	return core.Approval{}, false
 }
 
 // put takes an approval and reports whether it is news. settled may be zero. One
 // that is settled is never open again: a list that says so was read before.
 func (t *approvalTable) put(a core.Approval, settled time.Time) bool {
-	old, known := t.byID[a.ID]
-	if known && old.State != core.ApprovalOpen && a.State == core.ApprovalOpen {
-		return false
-	}
-	if known && settled.IsZero() && sameApproval(&old.Approval, &a) {
-		return false
-	}
-	if settled.IsZero() {
-		settled = old.settled
-	}
-	t.byID[a.ID] = approvalRow{a, settled}
-	if !known {
+	row := t.byID[a.ID]
+	switch {
+	case row == nil:
+		t.byID[a.ID] = &approvalRow{a, settled}
 		t.byRun[a.RunID] = append(t.byRun[a.RunID], a.ID)
+		t.version++
+		return true
+	case row.State != core.ApprovalOpen && a.State == core.ApprovalOpen:
+		return false
+	case settled.IsZero() && sameApproval(&row.Approval, &a):
+		return false
+	case settled.IsZero():
+		settled = row.settled
 	}
+	*row = approvalRow{a, settled}
 	t.version++
 	return true
 }
@@ -96,16 +99,21 @@ func (t *approvalTable) refresh() {
 		return
 	}
 	// The old lists may still be looked at: new ones are made.
-	t.open, t.resolved, t.late, t.listed = nil, t.resolved[:0], -1, t.version
+	t.resolved, t.late, t.listed = t.resolved[:0], -1, t.version
+	open := make([]*approvalRow, 0, len(t.byID))
 	for _, row := range t.byID {
 		if row.State == core.ApprovalOpen {
-			t.open = append(t.open, row.Approval)
+			open = append(open, row)
 		} else {
 			t.resolved = append(t.resolved, row)
 		}
 	}
-	slices.SortFunc(t.open, core.BySoonest)
-	slices.SortFunc(t.resolved, func(a, b approvalRow) int { return latest(a.Approval, a.at(), b.Approval, b.at()) })
+	slices.SortFunc(open, func(a, b *approvalRow) int { return core.BySoonest(a.Approval, b.Approval) })
+	slices.SortFunc(t.resolved, func(a, b *approvalRow) int { return latest(&a.Approval, a.at(), &b.Approval, b.at()) })
+	t.open = make([]core.Approval, len(open))
+	for i, row := range open {
+		t.open[i] = row.Approval
+	}
 	t.expires = sort.Search(len(t.open), func(i int) bool { return t.open[i].ExpiresAt == nil })
 	t.ofRun = map[core.ID][]int{}
 	for i := range t.open {
@@ -133,7 +141,7 @@ func (r *approvalRow) at() time.Time {
 	return *r.ExpiresAt
 }
 
-func latest(a core.Approval, at time.Time, b core.Approval, bt time.Time) int {
+func latest(a *core.Approval, at time.Time, b *core.Approval, bt time.Time) int {
 	if c := bt.Compare(at); c != 0 {
 		return c
 	}
@@ -189,9 +197,8 @@ func (s *State) Resolved(now time.Time, n int) []core.Approval {
 func (t *approvalTable) merge(late int) []core.Approval {
 	out := make([]core.Approval, 0, late+len(t.resolved))
 	i := late - 1 // the last to run out is the newest
-	for j := range t.resolved {
-		row := &t.resolved[j]
-		for ; i >= 0 && latest(t.open[i], *t.open[i].ExpiresAt, row.Approval, row.at()) < 0; i-- {
+	for _, row := range t.resolved {
+		for ; i >= 0 && latest(&t.open[i], *t.open[i].ExpiresAt, &row.Approval, row.at()) < 0; i-- {
 			out = append(out, t.open[i])
 		}
 		out = append(out, row.Approval)

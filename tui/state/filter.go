@@ -59,8 +59,9 @@ type Filter struct {
 type term struct {
 	key     Key
 	not     bool
-	values  []string // in lower case; one of them must match
-	within  bool     // ~: contained is enough
+	values  []string   // in lower case; one of them must match
+	globs   [][]string // the values, cut at each *
+	within  bool       // ~: contained is enough
 	age     time.Duration
 	younger bool // than age, else older
 }
@@ -74,6 +75,11 @@ func (f Filter) Empty() bool { return len(f.terms) == 0 }
 // ByAge reports whether what matches changes as time passes.
 func (f Filter) ByAge() bool {
 	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == KeyAge })
+}
+
+// named reports whether the name of an event's run counts.
+func (f Filter) named() bool {
+	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == keyAny || t.key == KeyWorkflow || t.key == KeyName })
 }
 
 // At returns the filter with the time from which ages count. Without one the
@@ -124,7 +130,7 @@ func (t *term) ofRun(row *runRow, now time.Time) bool {
 	r := row.run
 	switch t.key {
 	case keyAny:
-		return containsAny(row.fold, t.values)
+		return row.contains(t.values)
 	case KeyStatus:
 		return t.word(string(r.State))
 	case KeySide:
@@ -200,7 +206,7 @@ func (t *term) text(s string) bool {
 	if t.within {
 		return containsAny(s, t.values)
 	}
-	return slices.ContainsFunc(t.values, func(v string) bool { return glob(v, s) })
+	return slices.ContainsFunc(t.globs, func(parts []string) bool { return glob(parts, s) })
 }
 
 // id compares the beginning of an id.
@@ -230,20 +236,26 @@ func containsAny(s string, values []string) bool {
 	return false
 }
 
-// glob reports whether all of s is as the pattern says, in which * stands for
-// any text.
-func glob(pattern, s string) bool {
-	first, rest, found := strings.Cut(pattern, "*")
-	if !found {
-		return s == pattern
+// contains reports whether one of the values is in what a list shows of a run.
+func (r *runRow) contains(values []string) bool {
+	if containsAny(r.lower, values) || containsAny(strings.ToLower(string(r.run.ID)), values) {
+		return true
 	}
-	if !strings.HasPrefix(s, first) {
+	return slices.ContainsFunc(r.tools, func(tool string) bool { return containsAny(strings.ToLower(tool), values) })
+}
+
+// glob reports whether all of s is as a pattern says, which is cut at each *,
+// where any text may stand.
+func glob(parts []string, s string) bool {
+	last := len(parts) - 1
+	if last == 0 {
+		return s == parts[0]
+	}
+	if !strings.HasPrefix(s, parts[0]) {
 		return false
 	}
-	s = s[len(first):]
-	parts := strings.Split(rest, "*")
-	last := len(parts) - 1
-	for _, p := range parts[:last] {
+	s = s[len(parts[0]):]
+	for _, p := range parts[1:last] {
 		i := strings.Index(s, p)
 		if i < 0 {
 			return false

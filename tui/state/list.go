@@ -44,9 +44,8 @@ func (l *RunList) IDs(s *State, q RunQuery) []core.ID {
 		return l.ids
 	}
 	all := s.runs.rows()
-	compare := q.Sort.compare()
 	l.of, l.version, l.asked = s, s.runs.version, key
-	if compare == nil && !q.Reverse && q.Filter.Empty() {
+	if (q.Sort == SortAge || q.Sort == "") && !q.Reverse && q.Filter.Empty() {
 		l.ids = append(l.ids[:0], s.runs.ids...)
 		return l.ids
 	}
@@ -57,9 +56,7 @@ func (l *RunList) IDs(s *State, q RunQuery) []core.ID {
 			l.rows = append(l.rows, row)
 		}
 	}
-	if compare != nil {
-		slices.SortStableFunc(l.rows, compare)
-	}
+	q.Sort.sort(l.rows)
 	if q.Reverse {
 		slices.Reverse(l.rows)
 	}
@@ -114,8 +111,10 @@ func (s *State) MatchEvent(f Filter, e core.Event) bool { return s.matchEvent(f,
 
 func (s *State) matchEvent(f Filter, e *core.Event) bool {
 	name := ""
-	if row := s.runs.byID[e.RunID]; row != nil {
-		name = row.lower
+	if f.named() {
+		if row := s.runs.byID[e.RunID]; row != nil {
+			name = row.lower
+		}
 	}
 	return f.event(e, name)
 }

@@ -11,6 +11,9 @@ func Name(r core.Run) string { return nameOf(&r) }
 
 func nameOf(r *core.Run) string {
 	if r.Intent != "" {
+		if plain(r.Intent) {
+			return r.Intent
+		}
 		return core.Visible(r.Intent, nameRunes, false)
 	}
 	kind := string(r.Kind)
@@ -18,4 +21,18 @@ func nameOf(r *core.Run) string {
 		kind = "run"
 	}
 	return core.Visible(kind+" "+r.ID.Short(), nameRunes, false)
+}
+
+// plain reports whether core.Visible would not change a name; of most it does
+// not, and there are thousands.
+func plain(s string) bool {
+	if len(s) > nameRunes {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

@@ -121,7 +121,7 @@ func (t *term) parseValues(word, value string) (whole bool, err error) {
 		if known != nil && !slices.ContainsFunc(known, begins) {
 			return false, wrongWord(word, "there is no "+string(t.key)+" "+strconv.Quote(v)+core.Suggest(v, known), strings.Join(known, ", "))
 		}
-		t.values = append(t.values, v)
+		t.values, t.globs = append(t.values, v), append(t.globs, strings.Split(v, "*"))
 	}
 	return len(t.values) > 0, nil
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -20,7 +21,6 @@ type runRow struct {
 	run   *core.Run
 	name  string   // as shown
 	lower string   // the name in lower case
-	fold  string   // all that a word alone is looked for in, in lower case
 	tools []string // that it has called, as far as known
 }
 
@@ -28,12 +28,6 @@ type runRow struct {
 func (r *runRow) prepare() {
 	r.name = nameOf(r.run)
 	r.lower = strings.ToLower(r.name)
-	r.refold()
-}
-
-// refold joins what a word alone is looked for in; no word contains a newline.
-func (r *runRow) refold() {
-	r.fold = strings.ToLower(r.lower + "\n" + string(r.run.ID) + "\n" + strings.Join(r.tools, "\n"))
 }
 
 // runTable is the runs by id and newest first.
@@ -214,7 +208,6 @@ func (t *runTable) addTool(id core.ID, tool string) {
 		return
 	}
 	row.tools = append(row.tools, tool)
-	row.refold()
 	t.version++
 }
 
@@ -242,33 +235,73 @@ const (
 // SortKeys are all orders, as a key press goes through them.
 var SortKeys = []SortKey{SortAge, SortUpdated, SortStatus, SortName, SortLayer}
 
-// compare returns the order of a key; nil is that of age.
-func (k SortKey) compare() func(a, b *runRow) int {
-	switch k {
-	case SortUpdated:
-		return func(a, b *runRow) int { return b.run.UpdatedAt.Compare(a.run.UpdatedAt) }
-	case SortStatus:
-		rank := map[core.RunState]int{}
-		for i, st := range core.RunStates {
-			rank[st] = i
-		}
-		return func(a, b *runRow) int { return cmp.Compare(rank[a.run.State], rank[b.run.State]) }
-	case SortName:
-		return func(a, b *runRow) int { return strings.Compare(a.lower, b.lower) }
-	case SortLayer:
-		return func(a, b *runRow) int { return cmp.Compare(progress(b.run), progress(a.run)) }
-	case SortAge:
-	}
-	return nil
+// sortRow is a run with what it is sorted by: a number, then a text, then its
+// place before.
+type sortRow struct {
+	num  int64
+	text string
+	at   int
+	row  *runRow
 }
 
-// progress is the part of its layers that a run has behind it.
-func progress(r *core.Run) float64 {
+func compareRows(a, b sortRow) int {
+	if a.num != b.num {
+		return cmp.Compare(a.num, b.num)
+	}
+	if c := strings.Compare(a.text, b.text); c != 0 {
+		return c
+	}
+	return a.at - b.at
+}
+
+// sort sorts runs that stand newest first.
+func (k SortKey) sort(rows []*runRow) {
+	if k == SortAge || k == "" {
+		return
+	}
+	list := make([]sortRow, len(rows))
+	for i, row := range rows {
+		list[i] = k.of(row)
+		list[i].at, list[i].row = i, row
+	}
+	slices.SortFunc(list, compareRows)
+	for i := range list {
+		rows[i] = list[i].row
+	}
+}
+
+// of is what a run is sorted by.
+func (k SortKey) of(row *runRow) (s sortRow) {
+	switch k {
+	case SortUpdated:
+		s.num = -row.run.UpdatedAt.UnixNano()
+	case SortStatus:
+		s.num = int64(slices.Index(core.RunStates, row.run.State))
+	case SortName:
+		s.num, s.text = firstLetters(row.lower), row.lower
+	case SortLayer:
+		s.num = -progress(row.run)
+	case SortAge:
+	}
+	return s
+}
+
+// firstLetters are the first bytes of a text as a number in the same order, which
+// is faster to compare.
+func firstLetters(s string) int64 {
+	var b [8]byte
+	copy(b[1:], s)
+	return int64(binary.BigEndian.Uint64(b[:])) // at most 56 bits
+}
+
+// progress is the part of its layers that a run has behind it, in millionths.
+func progress(r *core.Run) int64 {
+	const all = 1_000_000
 	switch {
 	case r.State == core.RunComplete:
-		return 1
+		return all
 	case r.TotalLayers <= 0:
 		return 0
 	}
-	return float64(r.CurrentLayer) / float64(r.TotalLayers)
+	return int64(r.CurrentLayer) * all / int64(r.TotalLayers)
 }
