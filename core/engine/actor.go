@@ -293,8 +293,13 @@ const (
 	togetherFresh = 500
 )
 
+// sharedMost is how many records wait at most while queued calls take the places
+// of those that have ended: what a crash loses, and how long the first waits, has
+// an end.
+const sharedMost = 256
+
 // takeWaiting takes all that waits. Calls that end at the same moment are
-// given a chance to share a commit.
+// given a chance to share a commit, and so are those that take their places.
 func (a *actor) takeWaiting(ctx context.Context) error {
 	patience := together
 	if a.fresh {
@@ -309,6 +314,9 @@ func (a *actor) takeWaiting(ctx context.Context) error {
 			}
 			idle = 0
 		default:
+			if len(a.step.Records) < sharedMost && a.refill() {
+				a.fresh, patience, idle = false, togetherFresh, 0
+			}
 			if a.busy == 0 {
 				return nil
 			}

@@ -57,21 +57,22 @@ func (a *actor) begin(c *call) {
 // refill starts queued calls in the places of those that have just ended. It
 // does not wait for the commit of their outcomes: what led to these calls is
 // committed, and they need no record. So they run while the program is given
-// the outcomes.
-func (a *actor) refill() {
+// the outcomes. It reports whether it has started any.
+func (a *actor) refill() (started bool) {
 	for a.cleared > 0 && len(a.queue) > 0 && a.in[callRunning] < a.limits.Concurrency && !a.idle() {
 		c := a.queue[0]
 		if c.state == callQueued && !a.repeatable(c) {
-			return
+			return started
 		}
 		a.queue = a.queue[1:]
 		a.cleared--
 		if c.state == callQueued {
 			a.begin(c)
 			a.start(c)
-			a.fresh = true
+			a.fresh, started = true, true
 		}
 	}
+	return started
 }
 
 // startPending starts the calls whose records are committed.

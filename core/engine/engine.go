@@ -204,7 +204,8 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 		return nil, err
 	}
 	a.foresight = f
-	step := store.Step{Run: a.run, Create: true, Program: &program}
+	stored := kept(program)
+	step := store.Step{Run: a.run, Create: true, Program: &stored}
 	step.Events = []core.Event{a.event(core.EventWorkflowStart)}
 	if err := e.opts.Store.Commit(ctx, step); err != nil {
 		return nil, err
@@ -244,6 +245,9 @@ func (e *Engine) Resume(ctx context.Context, id core.ID) (*Handle, error) {
 	}
 	if err := a.load(ctx); err != nil {
 		return nil, err
+	}
+	if d, ok := a.prog.(*dagProgram); ok && a.untouched() && a.program.Plan == nil {
+		a.program.Plan = d.graph.Plan() // for what is asked before it starts
 	}
 	return e.launch(a)
 }

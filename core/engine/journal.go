@@ -209,7 +209,10 @@ func (a *actor) flush() error {
 	a.run.UpdatedAt = a.now()
 	a.step.Run = a.run
 	step := a.step
-	a.step = store.Step{}
+	// The next turn is probably like this one.
+	a.step = store.Step{
+		Records: make([]core.Record, 0, len(step.Records)), Events: make([]core.Event, 0, len(step.Events)),
+	}
 	if err := a.store.commit(ctx, step); err != nil {
 		return err
 	}

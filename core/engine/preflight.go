@@ -26,7 +26,7 @@ func sortApprovals(list []*core.Approval) {
 // each of the questions has its answer. It is a function of plan, approvals
 // and workspace, so that it can be repeated by any process.
 func (a *actor) preflight() bool {
-	if a.preflighted || a.program.Plan == nil || len(a.journal.settled)+len(a.journal.begun)+len(a.journal.parked) > 0 {
+	if a.preflighted || a.program.Plan == nil || !a.untouched() {
 		return true
 	}
 	a.dropRemembered()
@@ -75,6 +75,11 @@ func (a *actor) preflight() bool {
 		}
 	})
 	return false
+}
+
+// untouched reports whether nothing is journaled of any call.
+func (a *actor) untouched() bool {
+	return len(a.journal.settled)+len(a.journal.begun)+len(a.journal.parked) == 0
 }
 
 // foretold is what the gates said of a call before the run was made, or say now.

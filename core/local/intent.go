@@ -205,9 +205,9 @@ func (c *Client) past(ctx context.Context, dir string) ([]suggest.Run, error) {
 		if run.Intent == "" || strings.HasPrefix(run.Intent, accepted) || run.State != core.RunComplete || run.Workspace != dir {
 			continue
 		}
-		program, err := c.o.Store.Program(ctx, run.ID)
-		if core.CodeOf(err) == core.CodeNotFound {
-			continue // removed meanwhile
+		program, err := planned(ctx, c.o.Store, run.ID)
+		if code := core.CodeOf(err); code == core.CodeNotFound || code == core.CodeDAGInvalid {
+			continue // removed meanwhile, or what this pml would not run
 		}
 		if err != nil {
 			return nil, err

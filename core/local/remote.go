@@ -58,7 +58,7 @@ func (c *Client) giveAway(ctx context.Context, run core.Run, program core.Progra
 
 // givenAway is the answer of giveAway for a run that was given away before.
 func (c *Client) givenAway(ctx context.Context, run core.Run) (api.Result, error) {
-	program, err := c.o.Store.Program(ctx, run.ID)
+	program, err := planned(ctx, c.o.Store, run.ID)
 	if err != nil {
 		return api.Result{}, err
 	}
@@ -254,7 +254,7 @@ func (c *Client) checkTrace(ctx context.Context, run core.Run, t api.Trace) erro
 	if limit := 4 * cfg.Limits.Calls; len(t.Records) > limit {
 		return wrong("it has %d records, more than %d", len(t.Records), limit)
 	}
-	program, err := c.o.Store.Program(ctx, run.ID)
+	program, err := planned(ctx, c.o.Store, run.ID)
 	if err != nil {
 		return err
 	}

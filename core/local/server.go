@@ -7,6 +7,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -16,8 +17,17 @@ func (c *Client) Program(ctx context.Context, id core.ID) (core.Program, error) 
 	if err != nil {
 		return core.Program{}, err
 	}
-	p, err := c.o.Store.Program(ctx, id)
+	p, err := planned(ctx, c.o.Store, id)
 	return c.shownOf(run.Workspace).program(p), err
+}
+
+// planned reads a run's program with its plan, which is not kept of a DAG.
+func planned(ctx context.Context, s store.Reader, id core.ID) (core.Program, error) {
+	p, err := s.Program(ctx, id)
+	if err != nil {
+		return p, err
+	}
+	return engine.Planned(p)
 }
 
 // Checkpoints lists the newest checkpoints of a run.

@@ -214,7 +214,7 @@ func (c *Client) canRun(ctx context.Context, run core.Run) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.base.Store.Program(ctx, run.ID)
+	p, err := planned(ctx, c.base.Store, run.ID)
 	if err != nil || p.Plan == nil {
 		return err
 	}
