@@ -370,13 +370,17 @@ func (p *dagPanel) drawBox(a paint.Area, box *graph.Box, selected, focus bool, e
 	a.Put(x, y+2, border, frame.BottomLeft+line+frame.BottomRight)
 	a.Put(x+1, y+1, look, mark)
 	a.Put(x+2, y+1, style, glyph+" ")
-	room := w - 5
-	if when != "" {
-		room -= paint.Width(when) + 1
-		a.Put(x+w-1-paint.Width(when), y+1, style, when)
+	a.Put(x+4, y+1, look, paint.Clip(name, w-5, g.More))
+	a.Put(x+1, y+2, style, " "+paint.Clip(boxFoot(word, when, w-4), w-4, g.More)+" ")
+}
+
+// boxFoot is what stands in the lower line of a box: the state, and how long it
+// took where there is room.
+func boxFoot(word, when string, w int) string {
+	if when == "" || len(word)+1+len(when) > w {
+		return word
 	}
-	a.Put(x+4, y+1, look, paint.Clip(name, room, g.More))
-	a.Put(x+2, y+2, style, " "+paint.Clip(word, w-6, g.More)+" ")
+	return word + " " + when
 }
 
 // boxText is what stands in a box.
@@ -384,6 +388,9 @@ func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, sta
 	t := p.model.tasks[box.Nodes[0]]
 	if !box.Group {
 		when, word = p.taskText(box.Nodes[0], e)
+		if a, ok := p.waitsFor(box.Nodes[0], e); ok { // what is short goes first
+			when, word = "", leftText(a, e)+" "+typeName(a.Type)
+		}
 		return visibleName(t.ID), when, word, t.State, t.Predicted
 	}
 	var c dagCounts

@@ -1,0 +1,300 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+	"pgregory.net/rapid"
+)
+
+// edgedWorkflow is the fixture's workflow with what comes after what.
+func edgedWorkflow() core.Workflow {
+	w := fixtureWorkflow()
+	after := map[string][]string{
+		"summarize": {"git_log", "jira_query"}, "create_release": {"git_log", "jira_query"}, "notify": {"git_log"},
+		"style_check": {"summarize"}, "gh_release": {"style_check", "create_release"}, "slack_post": {"style_check", "notify"},
+	}
+	for i := range w.Layers {
+		for k := range w.Layers[i].Tasks {
+			t := &w.Layers[i].Tasks[k]
+			t.DependsOn = after[t.ID]
+		}
+	}
+	return w
+}
+
+// manyTasks is a workflow of n tasks in layers of 20.
+func manyTasks(n int) core.Workflow {
+	w := fixtureWorkflow()
+	w.Layers = nil
+	for i := range n {
+		if i%20 == 0 {
+			w.Layers = append(w.Layers, core.Layer{Index: i / 20})
+		}
+		t := core.Task{ID: fmt.Sprintf("task_%04d", i), Tool: "s:t", State: core.TaskSuccess, DurationMS: 1200, Layer: i / 20}
+		if i%50 == 7 {
+			t.State = core.TaskError
+		}
+		for k := i - 27; i/20 > 0 && k <= i-20; k += 5 {
+			t.DependsOn = append(t.DependsOn, fmt.Sprintf("task_%04d", max(k, 0)))
+		}
+		l := &w.Layers[i/20]
+		l.Tasks = append(l.Tasks, t)
+	}
+	return w
+}
+
+// dagOf is a panel with a run selected and drawn once.
+func dagOf(t testing.TB, w core.Workflow, width, height int) (*dagPanel, *Env, *paint.Canvas) {
+	st := fixtureState()
+	st.PutWorkflow(w)
+	e := &Env{
+		Now: fixtureNow, State: st, Keys: newKeys(t), Sel: &Selection{Run: w.ID},
+		Theme: paint.NewTheme(paint.Ansi, paint.NoColor, false),
+	}
+	p, c := newDAG(), paint.NewCanvas(width, height, e.Theme)
+	p.draw(c.Area(), e, true)
+	return p, e, c
+}
+
+func TestDAG_Golden(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		w    core.Workflow
+		size [2]int
+		acts []keys.Action
+	}{
+		{"boxes", edgedWorkflow(), [2]int{110, 22}, nil},
+		{"compact", edgedWorkflow(), [2]int{90, 22}, nil},
+		{"narrow", edgedWorkflow(), [2]int{60, 16}, []keys.Action{keys.Graph, keys.Right, keys.Right}},
+		{"list", edgedWorkflow(), [2]int{78, 20}, nil},
+		{"folded", edgedWorkflow(), [2]int{78, 20}, []keys.Action{keys.Fold, keys.Last, keys.Right}},
+		{"unedged", fixtureWorkflow(), [2]int{110, 20}, nil},
+		{"many", manyTasks(200), [2]int{120, 34}, []keys.Action{keys.Right}},
+		{"unfolded", manyTasks(200), [2]int{120, 34}, []keys.Action{keys.Unfold, keys.Right, keys.Last}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, e, canvas := dagOf(t, c.w, c.size[0], c.size[1])
+			for _, act := range c.acts {
+				if _, ok := p.do(act, e); !ok {
+					t.Errorf("%s is not handled", act)
+				}
+				canvas.Clear()
+				p.draw(canvas.Area(), e, true)
+			}
+			checkFrame(t, canvas.Plain(), c.size[0], c.size[1])
+			checkGolden(t, "graph/"+c.name+".txt", canvas.Plain()+"\n")
+		})
+	}
+}
+
+// steps carries actions out and returns the selected task after each.
+func steps(p *dagPanel, e *Env, c *paint.Canvas, acts ...keys.Action) string {
+	var out []string
+	for _, act := range acts {
+		p.do(act, e)
+		p.draw(c.Area(), e, true)
+		out = append(out, e.Sel.Task)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestDAG_MoveBoxes(t *testing.T) {
+	t.Parallel()
+	p, e, c := dagOf(t, edgedWorkflow(), 110, 22)
+	if e.Sel.Task != "create_release" {
+		t.Fatalf("what waits is selected first, not %s", e.Sel.Task)
+	}
+	got := steps(p, e, c, keys.Left, keys.Up, keys.Right, keys.Right, keys.Right, keys.Right, keys.Down, keys.First)
+	if want := "jira_query git_log notify style_check slack_post slack_post gh_release slack_post"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestDAG_MoveList(t *testing.T) {
+	t.Parallel()
+	p, e, c := dagOf(t, edgedWorkflow(), 60, 22)
+	got := steps(p, e, c, keys.First, keys.Down, keys.Down, keys.Down, keys.Down)
+	if want := "git_log git_log jira_query summarize summarize"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	rows := len(p.rows.list)
+	steps(p, e, c, keys.Left, keys.Left)
+	if n := len(p.rows.list); n != rows-3 {
+		t.Errorf("%d rows, the layer of three is closed and there were %d", n, rows)
+	}
+	steps(p, e, c, keys.Open)
+	if n := len(p.rows.list); n != rows {
+		t.Errorf("%d rows after it was opened", n)
+	}
+	steps(p, e, c, keys.Fold)
+	if n := len(p.rows.list); n != 4 {
+		t.Errorf("%d rows, all folded", n)
+	}
+	p.query = "gh_rel"
+	if steps(p, e, c, keys.NextMatch); e.Sel.Task != "gh_release" || p.rows.closed[3] || p.rows.header != 0 {
+		t.Errorf("the search went to %s, in a layer that is closed: %v", e.Sel.Task, p.rows.closed[3])
+	}
+}
+
+func TestDAG_Intents(t *testing.T) {
+	t.Parallel()
+	p, e, _ := dagOf(t, edgedWorkflow(), 110, 22)
+	one := func(act keys.Action) Intent {
+		t.Helper()
+		list, ok := p.do(act, e)
+		if !ok || len(list) != 1 {
+			t.Fatalf("%s: %v %v", act, list, ok)
+		}
+		return list[0]
+	}
+	if i, ok := one(keys.Open).(openPanel); !ok || i.id != PanelTask {
+		t.Error("enter opens the task")
+	}
+	if _, ok := one(keys.Approve).(openOverlay); !ok {
+		t.Error("a opens the card of what waits")
+	}
+	if i, ok := one(keys.CopyID).(Copy); !ok || i.Text != "create_release" {
+		t.Error("y copies the id")
+	}
+	e.Sel.Task = "git_log"
+	if _, ok := one(keys.Approve).(say); !ok {
+		t.Error("nothing waits here")
+	}
+	e.Now = fixtureNow.Add(1e15)
+	e.Sel.Task = "create_release"
+	if _, ok := one(keys.Approve).(say); !ok {
+		t.Error("it has expired")
+	}
+}
+
+// Layers that are read again keep the selection; another run has its own.
+func TestDAG_Settle(t *testing.T) {
+	t.Parallel()
+	p, e, c := dagOf(t, edgedWorkflow(), 110, 22)
+	steps(p, e, c, keys.Left, keys.Up)
+	w := edgedWorkflow()
+	w.Layers[0].Tasks[0].State = core.TaskRunning
+	e.State.PutWorkflow(w)
+	p.draw(c.Area(), e, true)
+	if e.Sel.Task != "git_log" || p.model.tasks[0].State != core.TaskRunning {
+		t.Errorf("%s is selected, and %s", e.Sel.Task, p.model.tasks[0].State)
+	}
+	other := manyTasks(30)
+	other.ID = "00000000-0000-4000-8000-000000000000"
+	other.Run.ID = other.ID
+	e.State.PutWorkflow(other)
+	e.Sel.Run = other.ID
+	if p.draw(c.Area(), e, true); e.Sel.Task != "task_0007" {
+		t.Errorf("%s is selected, the failed one is task_0007", e.Sel.Task)
+	}
+	e.Sel.Run = "none"
+	if p.draw(c.Area(), e, true); e.Sel.Task != "" || len(p.model.tasks) != 0 {
+		t.Errorf("%q is selected of a run that is not known", e.Sel.Task)
+	}
+}
+
+// A gate before a layer is shown where it stands, and what waits behind it can
+// be opened from there.
+func TestDAG_Gate(t *testing.T) {
+	t.Parallel()
+	w := edgedWorkflow()
+	a := w.Approvals[0]
+	a.ID, a.Type, a.Subject, a.CallIDs, a.Tool = "gate", core.ApproveLayer, "layer:2", nil, ""
+	w.Approvals = append(w.Approvals, a)
+	p, e, c := dagOf(t, w, 110, 22)
+	if got := c.Plain(); !strings.Contains(got, "asks before L2, "+leftText(a, e)) || !strings.Contains(got, "! asks first") {
+		t.Errorf("no gate in\n%s", got)
+	}
+	e.Sel.Task = "style_check"
+	if id, ok := p.approval(p.at(e), e); !ok || id != "gate" {
+		t.Errorf("%s %v", id, ok)
+	}
+}
+
+// Whatever a run is called and however large the panel is, frames are exact and
+// hold no control character, and the selection is on screen.
+func TestDAG_Frames(t *testing.T) {
+	t.Parallel()
+	text := rapid.StringOf(rapid.SampledFrom([]rune("ab:_ \n\x1b\u202e漢é")))
+	rapid.Check(t, func(rt *rapid.T) {
+		w := fixtureWorkflow()
+		w.Layers = nil
+		var ids []string
+		for i := range rapid.IntRange(0, 4).Draw(rt, "layers") {
+			l := core.Layer{Index: i}
+			for range rapid.IntRange(0, 15).Draw(rt, "tasks") {
+				id := text.Draw(rt, "id") + fmt.Sprint(len(ids))
+				task := core.Task{ID: id, Tool: text.Draw(rt, "tool"), State: core.TaskSuccess, Layer: i, Predicted: rapid.Bool().Draw(rt, "predicted")}
+				if len(ids) > 0 {
+					task.DependsOn = []string{rapid.SampledFrom(ids).Draw(rt, "after")}
+				}
+				ids = append(ids, id)
+				l.Tasks = append(l.Tasks, task)
+			}
+			w.Layers = append(w.Layers, l)
+		}
+		width, height := rapid.IntRange(4, 170).Draw(rt, "width"), rapid.IntRange(2, 50).Draw(rt, "height")
+		p, e, c := dagOf(t, w, width, height)
+		acts := []keys.Action{keys.Graph, keys.Left, keys.Right, keys.Up, keys.Down, keys.First, keys.Last, keys.Fold, keys.Unfold, keys.Open, keys.PageDown, keys.HalfUp}
+		for range 20 {
+			p.do(rapid.SampledFrom(acts).Draw(rt, "act"), e)
+			c.Clear()
+			p.draw(c.Area(), e, true)
+			checkFrame(t, c.Plain(), width, height)
+			if len(ids) > 0 && width > 20 && height > 12 && !strings.Contains(c.Plain(), e.Theme.Glyph.Cursor) {
+				rt.Fatalf("no cursor in\n%s", c.Plain())
+			}
+		}
+		p.click(rapid.IntRange(0, width).Draw(rt, "x"), rapid.IntRange(0, height).Draw(rt, "y"), e)
+	})
+}
+
+func TestDAG_Empty(t *testing.T) {
+	t.Parallel()
+	e := &Env{Now: fixtureNow, State: state.New(10), Keys: newKeys(t), Sel: &Selection{}, Theme: paint.NewTheme(paint.Ansi, paint.NoColor, false)}
+	c := paint.NewCanvas(60, 8, e.Theme)
+	p := newDAG()
+	e.State.SetLoaded()
+	p.draw(c.Area(), e, true)
+	if !strings.Contains(c.Plain(), "No workflow is selected") {
+		t.Error(c.Plain())
+	}
+	for _, act := range []keys.Action{keys.Down, keys.Open, keys.Approve, keys.Fold, keys.Graph, keys.CopyID, keys.NextMatch} {
+		p.do(act, e)
+	}
+}
+
+func benchDAG(b *testing.B, acts ...keys.Action) {
+	p, e, c := dagOf(b, manyTasks(1000), 160, 45)
+	for _, act := range acts {
+		p.do(act, e)
+		p.draw(c.Area(), e, true)
+	}
+	for b.Loop() {
+		c.Clear()
+		p.draw(c.Area(), e, true)
+	}
+}
+
+func BenchmarkDAG_Boxes1000(b *testing.B) { benchDAG(b, keys.Right) }
+func BenchmarkDAG_Unfolded1000(b *testing.B) {
+	benchDAG(b, keys.Unfold, keys.Right, keys.Right, keys.Right)
+}
+func BenchmarkDAG_List1000(b *testing.B) { benchDAG(b, keys.Graph, keys.Last) }
+
+func BenchmarkDAG_First1000(b *testing.B) {
+	w := manyTasks(1000)
+	for b.Loop() {
+		p, e, c := dagOf(b, w, 160, 45)
+		p.do(keys.Unfold, e)
+		p.draw(c.Area(), e, true)
+	}
+}
