@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -86,7 +87,15 @@ func (m *model) editor(ctx context.Context, file string) *exec.Cmd {
 	case line == "":
 		cmd = exec.CommandContext(ctx, "vi", file)
 	default:
-		cmd = exec.CommandContext(ctx, "sh", "-c", line+` "$@"`, "sh", file)
+		line += ` "$@"`
+		if !strings.ContainsAny(line, "=;&|<>()") {
+			line = "exec " + line // no shell in between that could be ended alone
+		}
+		cmd = exec.CommandContext(ctx, "sh", "-c", line, "sh", file)
+	}
+	if cmd.Cancel != nil && runtime.GOOS != "windows" {
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it restores the terminal
+		cmd.WaitDelay = grace
 	}
 	// The terminal itself, not what the program wraps around it.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = m.o.In, m.o.Out, m.o.Out

@@ -11,22 +11,25 @@ import (
 	"github.com/casys-ai/pml/tui/screen"
 )
 
-// keysOf are the keys that a message stands for, as the screen names them. A
-// message of several different letters at once was not typed but pasted, by a
-// terminal that does not say so; the same letter several times is a key that is
-// held.
+// maxTyped is how many different letters one message can have that was typed:
+// over a slow line, a few come together. More were pasted, by a terminal that
+// does not say so.
+const maxTyped = 3
+
+// keysOf are the keys that a message stands for, as the screen names them. The
+// same letter many times is a key that is held.
 func keysOf(msg tea.KeyMsg) []keys.Key {
 	text := string(msg.Runes)
 	switch {
 	case msg.Paste:
 		return []keys.Key{pasted(text)}
 	case msg.Type == tea.KeyRunes && len(msg.Runes) > 1:
-		if strings.Count(text, string(msg.Runes[:1])) != len(msg.Runes) {
+		if len(msg.Runes) > maxTyped && strings.Count(text, string(msg.Runes[:1])) != len(msg.Runes) {
 			return []keys.Key{pasted(text)}
 		}
 		out := make([]keys.Key, len(msg.Runes))
-		for i := range out {
-			out[i] = keyOf(string(msg.Runes[:1]), msg.Alt)
+		for i, r := range msg.Runes {
+			out[i] = keyOf(string(r), msg.Alt)
 		}
 		return out
 	case msg.Type == tea.KeyRunes:

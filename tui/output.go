@@ -18,6 +18,7 @@ import (
 // library finds out by its methods that it is a terminal.
 type output struct {
 	file *os.File
+	fd   uintptr // of file; the library asks for it even after the end
 	mu   sync.Mutex
 	// synchronized frames are not asked of a terminal that knows nothing.
 	synchronized bool
@@ -52,15 +53,22 @@ func (o *output) send(sequence string) {
 
 // Fd, Read and Close make it a terminal for the library. Close closes nothing:
 // the file is the caller's.
-func (o *output) Fd() uintptr                { return o.file.Fd() }
+func (o *output) Fd() uintptr                { return o.fd }
 func (o *output) Read(p []byte) (int, error) { return o.file.Read(p) }
 func (o *output) Close() error               { return nil }
 
 // input is the terminal to read from. The library takes the end of the input
 // for a reason to read no more and to go on without keys; here it is the end of
 // the program: the terminal is gone.
-type input struct{ *os.File }
+type input struct {
+	*os.File
+	fd uintptr
+}
 
+// Fd returns the descriptor without a look at the file.
+func (i input) Fd() uintptr { return i.fd }
+
+// Read reads keys.
 func (i input) Read(p []byte) (int, error) {
 	n, err := i.File.Read(p)
 	if err == nil || n > 0 {

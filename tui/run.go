@@ -63,9 +63,10 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	deciding, stopDeciding := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDeciding()
 
-	s := &session{o: o, stop: stop, out: &output{file: o.Out, synchronized: o.Profile > paint.Dumb}}
+	s := &session{o: o, stop: stop, out: &output{file: o.Out, fd: o.Out.Fd(), synchronized: o.Profile > paint.Dumb}}
 	known := state.New(maxEvents)
-	s.feed = feed.New(feed.Options{Backend: o.Backend, Links: o.Links, Clock: o.Clock})
+	safe := guarded{o.Backend, s.crash}
+	s.feed = feed.New(feed.Options{Backend: safe, Links: safe.links(o.Links), Clock: o.Clock})
 	s.model = newModel(o, known, s.feed)
 	s.model.send, s.model.crashed = s.out.send, s.crash
 	s.model.reading, s.model.deciding = inner, deciding
@@ -85,12 +86,18 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 // show has the library show the model, and the feed read beside it.
 func (s *session) show(ctx context.Context) error {
 	p := tea.NewProgram(s.model,
-		tea.WithContext(ctx), tea.WithInput(input{s.o.In}), tea.WithOutput(s.out),
+		tea.WithInput(input{s.o.In, s.o.In.Fd()}), tea.WithOutput(s.out),
 		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithReportFocus(), tea.WithFPS(fps),
 		// Signals end the context, by who made it.
 		tea.WithoutSignalHandler())
 	reading, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		// Not by the library's own context: it would leave while it still reads
+		// keys, which are the shell's by then.
+		<-reading.Done()
+		p.Quit()
+	})
 	wg.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
@@ -104,6 +111,7 @@ func (s *session) show(ctx context.Context) error {
 	}
 	_, err := p.Run()
 	stop()
+	p.Kill() // nobody takes messages any more
 	wg.Wait()
 	s.out.send(s.model.term.Working(false))
 	if !s.model.term.Silent {
@@ -126,10 +134,10 @@ func (s *session) crash(c crash) {
 func (s *session) reason(ctx context.Context, err error) error {
 	var own *core.Error
 	switch {
-	case err == nil:
-		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case err == nil:
+		return nil
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, io.EOF):

@@ -1,5 +1,0 @@
-package tui
-
-import (
-	_ "github.com/hinshun/vt10x"
-)
