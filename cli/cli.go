@@ -38,6 +38,9 @@ type Deps struct {
 	// Terminal runs the full screen, or the dialogue of lines, until the person
 	// leaves, and returns the runs that it left unfinished. Nil where there is none.
 	Terminal func(ctx context.Context, o TerminalOptions) (left []core.ID, err error)
+	// Stdio answers an agent's host on stdin and stdout until stdin ends or the
+	// context does. Nil where there is none.
+	Stdio func(ctx context.Context, o OpenOptions) error
 	// LocalServer gives the server that the options mean: this machine's own, or
 	// the one they name. It opens nothing. Nil where there is none.
 	LocalServer func(o OpenOptions) (LocalServer, error)

@@ -54,7 +54,7 @@ was, whatever happened to the process in between.`,
 	)
 	addGroup(root, groupRun, a.executeCmd(), a.continueCmd(), a.retryCmd(), a.abortCmd(), a.replanCmd(), a.approvalsCmd())
 	addGroup(root, groupWatch, a.tuiCmd(), a.planCmd(), a.workflowsCmd(), a.toolsCmd(), a.eventsCmd(), a.auditCmd())
-	addGroup(root, groupSetup, a.initCmd(), a.serversCmd(), a.trustCmd(), a.serveCmd(), a.serverCmd(), a.doctorCmd(), a.configCmd(), a.completionCmd(), a.versionCmd())
+	addGroup(root, groupSetup, a.initCmd(), a.serversCmd(), a.trustCmd(), a.serveCmd(), a.serverCmd(), a.stdioCmd(), a.doctorCmd(), a.configCmd(), a.completionCmd(), a.versionCmd())
 	root.AddCommand(a.manCmd())
 	root.SetHelpCommand(helpCmd())
 	return root

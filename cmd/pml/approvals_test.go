@@ -450,7 +450,7 @@ func TestDeny_Everywhere(t *testing.T) {
 func TestApproval_Expiry(t *testing.T) {
 	t.Parallel()
 	c := allowRec()
-	c.Approvals = map[string]any{"ttl": "1s"}
+	c.Approvals = map[string]any{"ttl": "5s"}
 	m := newMachine(t, c)
 	r := m.execute(8, `const a = await mcp.rec.inc({key: "k"}); return (await mcp.rec.danger({x: "n" + a.count})).done`)
 	run := string(r.WorkflowID)
@@ -517,7 +517,7 @@ func (m *machine) audited(outcome core.ApprovalState) (n int) {
 func TestApproval_RunExpires(t *testing.T) {
 	t.Parallel()
 	c := allowRec()
-	c.Approvals = map[string]any{"ttl": "1s", "resume_ttl": "1s"}
+	c.Approvals = map[string]any{"ttl": "5s", "resume_ttl": "5s"}
 	m := newMachine(t, c)
 	o := m.exit(8, "execute", "--json", "--code", `return await mcp.rec.danger({x: "1"})`)
 	r := o.result()

@@ -191,8 +191,10 @@ func TestInterrupted_OutcomeInTime(t *testing.T) {
 	waitFor(t, "the call in the middle runs", func() bool { return m.count("hold") == 1 })
 	p.signal(syscall.SIGTERM)
 	touch(t, file)
-	p.wait().want(143)
-	m.json(0, "continue", "@latest")
+	if o := p.wait(); o.Exit != 0 { // on a busy machine the call may end, and the run, before pml hears of the signal
+		o.want(143)
+		m.json(0, "continue", "@latest")
+	}
 	want := []string{`inc {"key":"a"}`, fmt.Sprintf(`hold {"file":%q}`, file), `inc {"key":"b"}`}
 	if diff := cmp.Diff(want, m.calls()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)

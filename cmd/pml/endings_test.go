@@ -74,7 +74,7 @@ func TestTimeout_OfCommands(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			o := m.exit(124, append(args, "--timeout", "2s")...)
+			o := m.exit(124, append(args, "--timeout", "10s")...)
 			if took := time.Since(start); took > time.Minute {
 				t.Errorf("%q took %s", args, took)
 			}

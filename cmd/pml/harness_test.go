@@ -27,7 +27,7 @@ import (
 const asPML = "PML_TEST_AS_PML"
 
 // patience bounds every wait of a test. It is far above what anything takes.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	// A sandbox child has an empty environment: it is known by its argument.

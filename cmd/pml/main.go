@@ -72,7 +72,7 @@ func commandLine() cli.Deps {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		StdinTTY: isTerminal(os.Stdin), StdoutTTY: isTerminal(os.Stdout), StderrTTY: isTerminal(os.Stderr),
 		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: build(), User: userName(), Open: open,
-		Serve: serve, LocalServer: openLocalServer, Terminal: terminal,
+		Serve: serve, LocalServer: openLocalServer, Terminal: terminal, Stdio: stdio,
 		ReadSecret: secretReader(os.Stdin, os.Stderr), OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
 	}
 }

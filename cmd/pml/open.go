@@ -21,6 +21,16 @@ import (
 // open wires the two halves together. Nothing of them does anything before it
 // is used.
 func open(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+	h, err := openHalves(o, func(half *local.Client) (*local.Client, error) { return half, nil })
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// openHalves is open with the client half as seen by whoever decides what may
+// be seen of it.
+func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, error)) (*halves, error) {
 	environ := env.OS()
 	home, err := env.FindHome(o.Home, environ)
 	if err != nil {
@@ -30,17 +40,24 @@ func open(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ, warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart}
+	c := &connector{
+		named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ,
+		warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart,
+	}
 	half, err := openHalf(o, c)
 	if err != nil {
 		return nil, err
+	}
+	view, err := seen(half)
+	if err != nil {
+		return nil, errors.Join(err, half.Close())
 	}
 	var missing func(error)
 	if c.link != nil {
 		missing = c.missing
 	}
 	router := route.New(route.Options{
-		Link: missing, Local: half, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress,
+		Link: missing, Local: view, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress,
 		Routing: func() (route.Routing, error) {
 			cfg, err := settings(o, home, ws, environ)
 			if err != nil {
@@ -66,10 +83,13 @@ func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	warm := -1 // a command runs one program: no child is kept ready for a next one
+	if c.via == core.ViaMCP {
+		warm = 0 // as many as are usual
+	}
 	lo := local.Options{
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
-		// A command runs one program: no child is kept ready for a next one.
-		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: -1}),
+		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm}),
 		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: build().Version,
 		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: c.via},
 	}

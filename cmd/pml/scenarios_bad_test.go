@@ -185,7 +185,7 @@ func TestServers_Deaf(t *testing.T) {
 	m := withBad(t, nil, "--deaf", "--pid", pids)
 	began := time.Now()
 	m.execute(0, `return await mcp.bad.steady({})`)
-	if took := time.Since(began); took > soon/2 {
+	if took := time.Since(began); took > soon {
 		t.Errorf("it took %v", took)
 	}
 	gone(t, served(t, pids)...)
@@ -195,7 +195,7 @@ func TestServers_Deaf(t *testing.T) {
 	began = time.Now()
 	p.signal(syscall.SIGTERM)
 	p.wait().want(143)
-	if took := time.Since(began); took > soon/2 {
+	if took := time.Since(began); took > soon {
 		t.Errorf("after TERM it took %v", took)
 	}
 	gone(t, served(t, pids)...)
@@ -215,15 +215,12 @@ func TestServers_NeverInitializes(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.configure(config{Permissions: map[string]any{"allow": []string{"*"}}, Servers: map[string]map[string]any{"silent": {"command": "./silent.sh"}}})
+	// In this time a busy machine has started all that is needed to start the server.
 	for _, args := range [][]string{
-		{"execute", "--timeout", "500ms", "--json", "--code", `return await mcp.silent.anything({})`},
-		{"servers", "check", "silent", "--timeout", "500ms"},
+		{"execute", "--timeout", "10s", "--json", "--code", `return await mcp.silent.anything({})`},
+		{"servers", "check", "silent", "--timeout", "10s"},
 	} {
-		began := time.Now()
-		m.exit(124, args...)
-		if took := time.Since(began); took > soon/2 {
-			t.Errorf("%s took %v", args[0], took)
-		}
+		m.exit(124, args...) // any other limit has another exit code
 	}
 	if len(served(t, pids)) < 2 {
 		t.Error("the server was not started")

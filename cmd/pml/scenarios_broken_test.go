@@ -14,9 +14,9 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// soon is far less than any limit on a call or a start, and enough for a busy
-// machine: what takes as long has waited for something that could not come.
-const soon = 20 * time.Second
+// soon is less than the limit on a call, and enough for a busy machine: what takes
+// as long has waited for something that could not come.
+const soon = 55 * time.Second
 
 // Scenario 22: a server that exits in the middle of a call is an error at once,
 // with what it wrote last; the next call of the same run finds it restarted.

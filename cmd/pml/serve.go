@@ -23,8 +23,6 @@ import (
 	"github.com/casys-ai/pml/core/mcp"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/server"
-	"github.com/casys-ai/pml/core/suggest"
-	"github.com/casys-ai/pml/core/upstream"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 	"github.com/casys-ai/pml/store/postgres"
@@ -203,16 +201,7 @@ func storeKind(url string) string {
 
 // openEdge makes what callers speak to: HTTP, and MCP behind the same checks.
 func (s *serving) openEdge() error {
-	tools, err := mcp.New(mcp.Options{
-		Backend:  func(scope api.Scope) (mcp.Backend, error) { return s.half.In(scope) },
-		Scope:    server.ScopeFrom,
-		Validate: new(upstream.Validator).Faults,
-		Rank: func(intent string, tools []core.Tool, limit int) []api.SuggestedTool {
-			found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
-			return found[:min(limit, len(found))]
-		},
-		Clock: systemClock{}, Log: s.log, Version: build().Version,
-	})
+	tools, err := newMCP(s.log, server.ScopeFrom, func(scope api.Scope) (mcp.Backend, error) { return s.half.In(scope) })
 	if err != nil {
 		return err
 	}

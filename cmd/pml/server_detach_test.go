@@ -38,7 +38,7 @@ func TestDetach_ManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	results := make([]string, 20)
 	for i := range results {
-		p := m.start("execute", file, "--detach", "--wait", "60s")
+		p := m.start("execute", file, "--detach", "--wait", "150s")
 		wg.Go(func() {
 			out := p.wait()
 			results[i] = strings.TrimSpace(out.Stdout)
@@ -162,7 +162,7 @@ func TestDetach_WaitsThrough(t *testing.T) {
 	m := newMachine(t, allowRec())
 	m.stopAtEnd()
 	gate := filepath.Join(m.Dir, "gate")
-	p := m.start(append(m.halfway("code", "wait", gate), "--detach", "--wait", "60s")...)
+	p := m.start(append(m.halfway("code", "wait", gate), "--detach", "--wait", "150s")...)
 	waitFor(t, "the call in the middle runs", func() bool { return m.count("wait") == 1 })
 	pid := m.status(0).Server.PID
 	for _, pid := range append([]int{pid}, descendants(t, pid)...) {
@@ -191,7 +191,7 @@ func TestDetach_Refused(t *testing.T) {
 	}
 	m.status(5)
 	m.serving()
-	m.ok("execute", "--code", "return 1", "--detach", "--wait", "30s")
+	m.ok("execute", "--code", "return 1", "--detach", "--wait", "150s")
 }
 
 // TestDetach_StartFails: what keeps a server in the background from starting is
@@ -202,7 +202,7 @@ func TestDetach_StartFails(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, allowRec())
 	m.stopAtEnd()
-	m.ok("execute", "--code", "return 1", "--detach", "--wait", "30s")
+	m.ok("execute", "--code", "return 1", "--detach", "--wait", "150s")
 	m.ok("server", "stop")
 	db := filepath.Join(m.Home, "server.db")
 	if err := os.Truncate(db, 100); err != nil {
@@ -242,7 +242,7 @@ func TestLists_BothHalves(t *testing.T) {
 	m := newMachine(t, allowRec())
 	m.stopAtEnd()
 	here := m.execute(0, "return 1").WorkflowID
-	there := m.execute(0, "return 2", "--detach", "--wait", "30s").WorkflowID
+	there := m.execute(0, "return 2", "--detach", "--wait", "150s").WorkflowID
 	var page api.Page[core.Run]
 	m.ok("workflows", "ls", "--json").decode(&page)
 	got := map[core.ID]core.Side{}

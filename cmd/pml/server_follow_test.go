@@ -50,9 +50,9 @@ func TestEvents_Follow(t *testing.T) {
 		})
 	}
 	complete(m.execute(0, "return 1").WorkflowID, core.SideClient)
-	complete(m.execute(0, "return 2", "--detach", "--wait", "30s").WorkflowID, core.SideServer)
+	complete(m.execute(0, "return 2", "--detach", "--wait", "150s").WorkflowID, core.SideServer)
 	m.ok("server", "stop")
-	complete(m.execute(0, "return 3", "--detach", "--wait", "30s").WorkflowID, core.SideServer)
+	complete(m.execute(0, "return 3", "--detach", "--wait", "150s").WorkflowID, core.SideServer)
 
 	seen := map[string]bool{}
 	last := map[core.Side]int64{}
@@ -122,7 +122,7 @@ func TestDetach_Again(t *testing.T) {
 	m := newMachine(t, allowRec())
 	m.stopAtEnd()
 	args := []string{"execute", "--code", "return 5", "--detach", "--idempotency-key", "k"}
-	if out := m.ok(append(args, "--wait", "30s")...); out.Stdout != "5\n" {
+	if out := m.ok(append(args, "--wait", "150s")...); out.Stdout != "5\n" {
 		t.Errorf("with --wait: %q", out.Stdout)
 	}
 	id := strings.TrimSpace(m.ok(args...).Stdout)

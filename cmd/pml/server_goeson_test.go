@@ -178,10 +178,10 @@ func TestServer_AsksAgain(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			c := allowRec()
-			c.Approvals = map[string]any{"ttl": "1s"}
+			c.Approvals = map[string]any{"ttl": "5s"}
 			m, with := onStore(t, store, c)
 			p := m.serving(with...)
-			r := m.execute(8, `const a = await mcp.rec.inc({key: "a"}); return (await mcp.rec.danger({x: "n" + a.count})).done`, "--detach", "--wait", "60s")
+			r := m.execute(8, `const a = await mcp.rec.inc({key: "a"}); return (await mcp.rec.danger({x: "n" + a.count})).done`, "--detach", "--wait", "150s")
 			p.kill()
 			waitFor(t, "the approval expires", func() bool { return time.Now().After(*r.ExpiresAt) })
 			c.Approvals["ttl"] = "5m"

@@ -41,14 +41,14 @@ func TestHandOver_Busy(t *testing.T) {
 	})
 	want := []string{}
 	for i := range 4 {
-		waiters = append(waiters, older("execute", "--detach", "--wait", "60s", "--code", fmt.Sprintf(
+		waiters = append(waiters, older("execute", "--detach", "--wait", "150s", "--code", fmt.Sprintf(
 			`const a = await mcp.rec.inc({key: "a%d"}); await mcp.rec.hold({file: %q}); return a.count + (await mcp.rec.inc({key: "b%[1]d"})).count`, i, gate)))
 		want = append(want, fmt.Sprintf(`inc {"key":"a%d"}`, i), fmt.Sprintf(`hold {"file":%q}`, gate), fmt.Sprintf(`inc {"key":"b%d"}`, i))
 	}
 	waitFor(t, "the runs are in the middle", func() bool { return m.count("hold") == len(waiters) })
 	var waiting []string
 	for i := range 4 {
-		waiting = append(waiting, string(older("execute", "--detach", "--wait", "60s", "--json", "--code",
+		waiting = append(waiting, string(older("execute", "--detach", "--wait", "150s", "--json", "--code",
 			fmt.Sprintf(`return (await mcp.rec.danger({x: "d%d"})).done`, i)).wait().want(8).result().WorkflowID))
 		want = append(want, fmt.Sprintf(`danger {"x":"d%d"}`, i))
 	}
@@ -58,7 +58,7 @@ func TestHandOver_Busy(t *testing.T) {
 	waitFor(t, "the reader reads", func() bool { return len(events.all()) > 0 })
 
 	for range 3 {
-		commands = append(commands, newer("approvals", "ls"), newer("execute", "--detach", "--wait", "60s", "--code", "return 1"), older("workflows", "ls"))
+		commands = append(commands, newer("approvals", "ls"), newer("execute", "--detach", "--wait", "150s", "--code", "return 1"), older("workflows", "ls"))
 	}
 	waitFor(t, "the older server stops", func() bool {
 		return strings.Contains(readFile(t, daemon.LogFile(m.Home)), "the server stops")

@@ -24,7 +24,7 @@ func TestHandOver(t *testing.T) {
 	m.setenv("PML_TEST_VERSION", "v1.0.0")
 	running := strings.TrimSpace(m.ok("execute", "--code",
 		`await mcp.rec.inc({key: "a"}); await mcp.rec.wait({file: "`+gate+`"}); await mcp.rec.inc({key: "b"}); return "ran"`, "--detach").Stdout)
-	waiting := m.execute(8, `await mcp.rec.danger({x: "a"}); return "decided"`, "--detach", "--wait", "30s").WorkflowID
+	waiting := m.execute(8, `await mcp.rec.danger({x: "a"}); return "decided"`, "--detach", "--wait", "150s").WorkflowID
 	waitFor(t, "the run waits for its file", func() bool { return m.count("wait") == 1 })
 	old := m.status(0).Server
 
@@ -68,7 +68,7 @@ func TestHandOver_ByHand(t *testing.T) {
 	m.setenv("PML_TEST_VERSION", "v1.0.0")
 	p := m.serving()
 	m.setenv("PML_TEST_VERSION", "v1.1.0")
-	out := m.ok("execute", "--code", "return 1", "--detach", "--wait", "30s")
+	out := m.ok("execute", "--code", "return 1", "--detach", "--wait", "150s")
 	wants(t, out.Stderr, "warning: ", "v1.0.0", "by hand")
 	if s := m.status(0).Server; s.PID != p.cmd.Process.Pid {
 		t.Errorf("status %+v", s)

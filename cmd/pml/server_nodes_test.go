@@ -24,7 +24,7 @@ import (
 )
 
 // long bounds tests in which servers come and go.
-const long = 4 * time.Minute
+const long = 10 * time.Minute
 
 // beside is another home on the same machine: same workspace, same recorder. What
 // the first call writes to pml.lock is trusted by both.

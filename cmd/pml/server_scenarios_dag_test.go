@@ -72,7 +72,7 @@ func TestServerScenario11_AnyMix(t *testing.T) {
 			},
 			{
 				"cli", func(dag []map[string]any) api.Result {
-					return m.json(8, "execute", "--per-layer", "--detach", "--wait", "60s", m.dag("cli.json", dag...))
+					return m.json(8, "execute", "--per-layer", "--detach", "--wait", "150s", m.dag("cli.json", dag...))
 				},
 				func(r api.Result, last bool) api.Result {
 					if last {
@@ -258,7 +258,7 @@ func TestServerScenario15_Failures(t *testing.T) {
 			"mcp": func() api.Result {
 				return web.agent("execute", map[string]any{"workflow": map[string]any{"tasks": dag}})
 			},
-			"cli": func() api.Result { return m.json(1, "execute", file, "--detach", "--wait", "60s") },
+			"cli": func() api.Result { return m.json(1, "execute", file, "--detach", "--wait", "150s") },
 		} {
 			r := run()
 			var failed []string
@@ -279,7 +279,7 @@ func TestServerScenario15_Failures(t *testing.T) {
 		if got := strings.Join(keys, " "); got != "free free free on on on" {
 			t.Errorf("calls %s", got)
 		}
-		wants(t, m.exit(1, "execute", file, "--detach", "--wait", "60s").Stderr, "first", "second", "2 of 7 tasks failed")
+		wants(t, m.exit(1, "execute", file, "--detach", "--wait", "150s").Stderr, "first", "second", "2 of 7 tasks failed")
 	})
 }
 

@@ -117,10 +117,10 @@ func TestServerScenario02_ThreeErrors(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		short := allowRec()
-		short.Approvals = map[string]any{"ttl": "1s"}
+		short.Approvals = map[string]any{"ttl": "5s"}
 		m.configure(short)
 		expired := c.execute(api.ExecuteBody{Code: `return await mcp.rec.danger({x: "expired"})`})
-		short.Approvals["resume_ttl"] = "1s"
+		short.Approvals["resume_ttl"] = "5s"
 		m.configure(short)
 		over := c.execute(api.ExecuteBody{Code: `return await mcp.rec.danger({x: "over"})`})
 		waitFor(t, "the run is over", func() bool { return c.workflow(over.WorkflowID).State == core.RunExpired })
@@ -374,7 +374,7 @@ func killAll(t *testing.T, pid int) {
 func TestServerScenario12_Expiry(t *testing.T) {
 	t.Parallel()
 	c := allowRec()
-	c.Approvals = map[string]any{"ttl": "1s"}
+	c.Approvals = map[string]any{"ttl": "5s"}
 	onStores(t, c, func(t *testing.T, m *machine) {
 		m.serving()
 		web := m.caller("")

@@ -37,7 +37,7 @@ func TestServerScenario26_ManyAtOnce(t *testing.T) {
 	file := m.dag("dag.json", task("e", "rec:echo", `{"value":42}`, nil))
 	var wg sync.WaitGroup
 	for range 20 {
-		p := m.start("execute", file, "--detach", "--wait", "60s")
+		p := m.start("execute", file, "--detach", "--wait", "150s")
 		wg.Go(func() {
 			if out := p.wait(); out.Exit != 0 || !strings.Contains(out.Stdout, "42") {
 				t.Errorf("exit %d, %q: %s", out.Exit, out.Stdout, out.Stderr)
@@ -107,7 +107,7 @@ func TestServerScenario27_DiskFull(t *testing.T) {
 			if got := m.keys(); got != "a b c" {
 				t.Errorf("calls %q", got)
 			}
-			m.ok("execute", "--detach", "--wait", "60s", "--code", "return 1")
+			m.ok("execute", "--detach", "--wait", "150s", "--code", "return 1")
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestServerScenario27_Database(t *testing.T) {
 			m := newMachine(t, allowRec())
 			m.stopAtEnd()
 			p := m.serving()
-			m.ok("execute", "--detach", "--wait", "60s", "--code", "return 1")
+			m.ok("execute", "--detach", "--wait", "150s", "--code", "return 1")
 			p.signal(syscall.SIGTERM)
 			p.wait().want(0)
 			db := filepath.Join(m.Home, "server.db")
@@ -175,7 +175,7 @@ func TestServerScenario27_Database(t *testing.T) {
 			if err := os.Rename(db, db+".bad"); err != nil {
 				t.Fatal(err)
 			}
-			m.ok("execute", "--detach", "--wait", "60s", "--code", "return 1")
+			m.ok("execute", "--detach", "--wait", "150s", "--code", "return 1")
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestServerScenario27_Postgres(t *testing.T) {
 	url := database(t)
 	m := newMachine(t, allowRec())
 	p := m.serving("--store", url)
-	m.ok("execute", "--detach", "--wait", "60s", "--code", "return 1")
+	m.ok("execute", "--detach", "--wait", "150s", "--code", "return 1")
 	p.signal(syscall.SIGTERM)
 	p.wait().want(0)
 

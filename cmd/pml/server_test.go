@@ -289,11 +289,11 @@ func TestServer_StopsInTime(t *testing.T) {
 	id := strings.TrimSpace(m.ok("execute", "--code",
 		`await mcp.rec.inc({key: "a"}); await mcp.rec.wait({file: "`+gate+`"}); return (await mcp.rec.inc({key: "b"})).count`, "--detach").Stdout)
 	waitFor(t, "the second call runs", func() bool { return m.count("wait") == 1 })
-	waiter := m.start("execute", "--code", `await mcp.rec.wait({file: "`+gate+`"}); return "waited"`, "--detach", "--wait", "60s")
+	waiter := m.start("execute", "--code", `await mcp.rec.wait({file: "`+gate+`"}); return "waited"`, "--detach", "--wait", "150s")
 	waitFor(t, "the waiter's call runs", func() bool { return m.count("wait") == 2 })
 	began := time.Now()
 	wants(t, m.ok("server", "stop").Stdout, "stopped", "2 running")
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("stopping took %s", took)
 	}
 	if out := p.wait(); out.Exit != 0 {
@@ -319,7 +319,7 @@ func TestServer_Idle(t *testing.T) {
 	m := newMachine(t, allowRec())
 	m.stopAtEnd()
 	p := m.serving("--idle", "500ms")
-	m.exit(8, "execute", "--code", `await mcp.rec.danger({x: "a"})`, "--detach", "--wait", "30s")
+	m.exit(8, "execute", "--code", `await mcp.rec.danger({x: "a"})`, "--detach", "--wait", "150s")
 	if out := p.wait(); out.Exit != 0 {
 		t.Errorf("exit %d: %s", out.Exit, out.Stderr)
 	}
@@ -334,8 +334,8 @@ func TestServer_Metrics(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, allowRec())
 	m.serving()
-	m.execute(0, `await mcp.rec.echo({value: 1})`, "--detach", "--wait", "30s")
-	waiting := m.execute(8, `await mcp.rec.danger({x: "a"})`, "--detach", "--wait", "30s")
+	m.execute(0, `await mcp.rec.echo({value: 1})`, "--detach", "--wait", "150s")
+	waiting := m.execute(8, `await mcp.rec.danger({x: "a"})`, "--detach", "--wait", "150s")
 	m.json(0, "continue", string(waiting.WorkflowID), "--approve")
 	waitFor(t, "all is counted", func() bool {
 		resp, err := m.http().Get("http://pml/metrics")

@@ -169,7 +169,7 @@ func command(o cli.TerminalOptions) func(context.Context, []string, io.Writer) i
 		deps := commandLine()
 		deps.Stdin, deps.Stdout, deps.Stderr = new(bytes.Buffer), out, out
 		deps.StdinTTY, deps.StdoutTTY, deps.StderrTTY = false, false, false
-		deps.ReadSecret, deps.Serve, deps.Terminal = nil, nil, nil
+		deps.ReadSecret, deps.Serve, deps.Terminal, deps.Stdio = nil, nil, nil, nil
 		deps.Width = func() int { return 0 }
 		deps.Open = func(ctx context.Context, inner cli.OpenOptions) (cli.Backend, error) {
 			inner.Home, inner.Server, inner.Via = cmp.Or(inner.Home, o.Home), cmp.Or(inner.Server, o.Server), core.ViaTUI

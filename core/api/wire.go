@@ -11,7 +11,7 @@ import (
 // where it stands. Over TCP they are refused.
 const (
 	HeaderWorkspace = "Pml-Workspace" // absolute path of a folder, percent-encoded
-	HeaderVia       = "Pml-Via"       // cli or tui; http without it
+	HeaderVia       = "Pml-Via"       // cli, tui or mcp; http without it
 )
 
 // Protocol is the version of the HTTP interface. A client refuses a server of another one.

@@ -32,7 +32,7 @@ type Options struct {
 	// APIKey is sent to a URL only. It is never logged and in no error.
 	APIKey string
 	// Workspace is the folder that requests are about, and Via how they came in
-	// (cli or tui); a server takes them on its socket only.
+	// (cli, tui or mcp); a server takes them on its socket only.
 	Workspace string
 	Via       core.Via
 	Version   string

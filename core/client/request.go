@@ -179,7 +179,7 @@ func (c *Client) identify(h http.Header) {
 		// A path may have what no header can carry.
 		h.Set(api.HeaderWorkspace, (&url.URL{Path: c.o.Workspace}).EscapedPath())
 	}
-	if c.o.Via == core.ViaCLI || c.o.Via == core.ViaTUI {
+	if c.o.Via == core.ViaCLI || c.o.Via == core.ViaTUI || c.o.Via == core.ViaMCP {
 		h.Set(api.HeaderVia, string(c.o.Via))
 	}
 }

@@ -77,8 +77,10 @@ func (s *Server) local(r *http.Request) (api.Scope, *problem) {
 	case "", core.ViaHTTP:
 	case core.ViaCLI, core.ViaTUI:
 		scope.By.Via = via
+	case core.ViaMCP: // an agent's host: never a person, and of its folder only
+		scope.By.Via, scope.Confined = via, true
 	default:
-		faults = append(faults, core.Fault{Message: api.HeaderVia + " must be cli or tui"})
+		faults = append(faults, core.Fault{Message: api.HeaderVia + " must be cli, tui or mcp"})
 	}
 	if len(faults) > 0 {
 		return scope, invalid(faults)

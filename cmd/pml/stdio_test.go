@@ -1,0 +1,198 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// host is an agent's host with a pml on its stdio.
+type host struct {
+	m     *machine
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Scanner
+	err   buffer
+	calls int
+}
+
+// host starts pml stdio and shakes hands.
+func (m *machine) host() *host {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	m.t.Cleanup(cancel)
+	h := &host{m: m, cmd: m.command(ctx, "stdio")}
+	h.cmd.Stderr = &h.err
+	var err error
+	if h.in, err = h.cmd.StdinPipe(); err != nil {
+		m.t.Fatal(err)
+	}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	h.out = bufio.NewScanner(out)
+	h.out.Buffer(nil, 16<<20)
+	h.send("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "host", "version": "1"}})
+	h.answer(h.calls)
+	h.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	return h
+}
+
+func (h *host) write(v any) {
+	h.m.t.Helper()
+	raw, err := json.Marshal(v)
+	if err == nil {
+		_, err = h.in.Write(append(raw, '\n'))
+	}
+	if err != nil {
+		h.m.t.Fatalf("%v: %s", err, h.err.String())
+	}
+}
+
+// send sends a request and returns its number.
+func (h *host) send(method string, params any) int {
+	h.m.t.Helper()
+	h.calls++
+	h.write(map[string]any{"jsonrpc": "2.0", "id": h.calls, "method": method, "params": params})
+	return h.calls
+}
+
+// answer reads until the answer to a request. Everything on stdout is JSON-RPC.
+func (h *host) answer(id int) json.RawMessage {
+	h.m.t.Helper()
+	for h.out.Scan() {
+		var v struct {
+			JSONRPC string `json:"jsonrpc"`
+			ID      int
+			Result  json.RawMessage
+			Error   json.RawMessage
+		}
+		if err := json.Unmarshal(h.out.Bytes(), &v); err != nil || v.JSONRPC != "2.0" {
+			h.m.t.Fatalf("not JSON-RPC on stdout: %q", h.out.Text())
+		}
+		if v.ID == id {
+			if len(v.Error) > 0 {
+				h.m.t.Fatalf("%s", v.Error)
+			}
+			return v.Result
+		}
+	}
+	h.m.t.Fatalf("no answer to %d: %v %s", id, h.out.Err(), h.err.String())
+	return nil
+}
+
+// tool calls a tool and returns the number of the request.
+func (h *host) tool(name string, args map[string]any) int {
+	h.m.t.Helper()
+	return h.send("tools/call", map[string]any{"name": name, "arguments": args})
+}
+
+// result waits for the result of a tool.
+func (h *host) result(id int) (r api.Result) {
+	h.m.t.Helper()
+	var v struct {
+		StructuredContent json.RawMessage `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(h.answer(id), &v); err != nil {
+		h.m.t.Fatal(err)
+	}
+	if err := json.Unmarshal(v.StructuredContent, &r); err != nil {
+		h.m.t.Fatal(err)
+	}
+	return r
+}
+
+// close ends stdin and returns the exit code.
+func (h *host) close() int {
+	_ = h.in.Close()
+	for h.out.Scan() {
+	}
+	_ = h.cmd.Wait()
+	return h.cmd.ProcessState.ExitCode()
+}
+
+// TestStdio: an agent's call stops for a person, who decides in a terminal while
+// the call is open; the call returns the result, and nothing ran twice.
+func TestStdio(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	h := m.host()
+	first := h.result(h.tool("execute", map[string]any{"code": asksOnce}))
+	if first.Status != api.StatusApprovalRequired {
+		t.Fatalf("%+v", first)
+	}
+	m.json(0, "continue", string(first.WorkflowID), "--approve")
+
+	open := h.tool("execute", map[string]any{"code": asksOnce, "options": map[string]any{"wait": patience.Milliseconds()}})
+	var waiting core.Approval
+	waitFor(t, "the question", func() bool {
+		for _, a := range m.approvals() {
+			waiting = a
+		}
+		return waiting.ID != ""
+	})
+	m.ok("continue", string(waiting.RunID), "--approve", "--checkpoint", string(waiting.ID))
+	if r := h.result(open); r.Status != api.StatusSuccess || r.WorkflowID != waiting.RunID {
+		t.Errorf("%+v", r)
+	}
+	if m.count("inc") != 2 || m.count("danger") != 2 {
+		t.Errorf("%d inc, %d danger", m.count("inc"), m.count("danger"))
+	}
+	if code := h.close(); code != 0 {
+		t.Errorf("exit %d: %s", code, h.err.String())
+	}
+}
+
+// TestStdio_Human: where only a person may decide, the agent's host cannot, nor
+// through a server.
+func TestStdio_Human(t *testing.T) {
+	t.Parallel()
+	c := allowRec()
+	c.Approvals = map[string]any{"decider": "human"}
+	m := newMachine(t, c)
+	h := m.host()
+	r := h.result(h.tool("execute", map[string]any{"code": asksOnce}))
+	no := h.result(h.tool("approval_response", map[string]any{"workflow_id": r.WorkflowID, "checkpoint_id": r.CheckpointID, "approved": true}))
+	if no.Status != api.StatusAwaitingHuman || m.count("danger") != 0 {
+		t.Errorf("%+v", no)
+	}
+	if code := h.close(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	m.json(0, "continue", string(r.WorkflowID), "--approve")
+}
+
+// TestStdio_EndOfHost: a host that goes leaves its run to whoever continues it.
+func TestStdio_EndOfHost(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	h := m.host()
+	h.tool("execute", map[string]any{"code": `const a = await mcp.rec.inc({key: "a"}); await mcp.rec.slow({ms: 600000, value: 1}); return a.count`})
+	waitFor(t, "the call to run", func() bool { return m.count("slow") > 0 })
+	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := h.close(); code != 143 && code != 0 {
+		t.Errorf("exit %d: %s", code, h.err.String())
+	}
+	if w := m.latest(); w.State != core.RunInterrupted {
+		t.Errorf("the run is %s", w.State)
+	}
+	if !strings.Contains(m.ok("workflows", "ls").Stdout, "interrupted") {
+		t.Error("not listed as interrupted")
+	}
+}
