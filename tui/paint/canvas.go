@@ -102,9 +102,13 @@ func (c *Canvas) put(x, y, left, right int, style Style, text string) int {
 	begin := x
 	row := c.cells[y*c.w : (y+1)*c.w]
 	for state := -1; text != ""; {
-		if b := text[0]; b >= ' ' && b <= '~' && (len(text) == 1 || text[1] < utf8.RuneSelf) {
+		if n := plain(text); n == 1 {
+			b := text[0]
 			c.set(row, x, left, right, style, ascii[b-' ':b-' '+1], 1)
 			x, text, state = x+1, text[1:], -1
+		} else if n > 1 {
+			c.set(row, x, left, right, style, text[:n], 1)
+			x, text, state = x+1, text[n:], -1
 		} else {
 			var cluster string
 			var width int
@@ -118,6 +122,31 @@ func (c *Canvas) put(x, y, left, right int, style Style, text string) int {
 		}
 	}
 	return min(x, right) - begin
+}
+
+// plain returns the length of the first character of a text when that is certain
+// to be a grapheme of one column, which most are: ASCII and the lines of boxes.
+// It is 0 where it takes more to know.
+func plain(text string) int {
+	n := 0
+	switch b := text[0]; {
+	case b >= ' ' && b <= '~':
+		n = 1
+	case b == 0xE2 && boxLine(text):
+		n = 3
+	default:
+		return 0
+	}
+	if len(text) == n || text[n] < utf8.RuneSelf || boxLine(text[n:]) {
+		return n
+	}
+	return 0
+}
+
+// boxLine reports whether a text begins with a line or a block: U+2500 to
+// U+259F.
+func boxLine(text string) bool {
+	return len(text) >= 3 && text[0] == 0xE2 && text[2] >= 0x80 && text[2] <= 0xBF && (text[1] == 0x94 || text[1] == 0x95 || text[1] == 0x96 && text[2] <= 0x9F)
 }
 
 // set writes one grapheme, and blanks the halves of wide ones that it cuts.
@@ -138,25 +167,58 @@ func (c *Canvas) set(row []cell, x, left, right int, style Style, text string, w
 }
 
 // safe returns what is drawn for a grapheme: nothing that acts on a terminal,
-// nothing without a width, and one or two columns.
+// nothing without a width, nothing that would grow together with the cell beside
+// it, and one or two columns.
 func safe(cluster string, width int) (text string, columns int) {
+	if width < 1 || clings(cluster) {
+		return "?", 1
+	}
 	for _, r := range cluster {
-		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != 0x200D || unicode.Is(unicode.Co, r) {
+		if r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != joiner || unicode.Is(unicode.Co, r) {
 			return "?", 1
 		}
 	}
-	if width < 1 {
-		return "?", 1
-	}
 	return cluster, min(width, 2)
+}
+
+// joiner is the zero width joiner, which makes one emoji of two.
+const joiner = 0x200D
+
+// prepended are characters that make one grapheme with what comes after them,
+// but for format characters, which are never drawn.
+var prepended = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x0D4E, Hi: 0x0D4E, Stride: 1}},
+	R32: []unicode.Range32{
+		{Lo: 0x111C2, Hi: 0x111C3, Stride: 1}, {Lo: 0x113D1, Hi: 0x113D1, Stride: 1}, {Lo: 0x1193F, Hi: 0x1193F, Stride: 1},
+		{Lo: 0x11941, Hi: 0x11941, Stride: 1}, {Lo: 0x11A3A, Hi: 0x11A3A, Stride: 1}, {Lo: 0x11A84, Hi: 0x11A89, Stride: 1},
+		{Lo: 0x11D46, Hi: 0x11D46, Stride: 1}, {Lo: 0x11F02, Hi: 0x11F02, Stride: 1},
+	},
+}
+
+// clings reports whether a grapheme would be one with another that happens to be
+// drawn before or after it: then both together are not as wide as two cells.
+func clings(cluster string) bool {
+	first, size := utf8.DecodeRuneInString(cluster)
+	last, _ := utf8.DecodeLastRuneInString(cluster)
+	switch {
+	case unicode.Is(unicode.M, first), last == joiner, unicode.Is(prepended, last):
+		return true
+	case first >= 0x1F1E6 && first <= 0x1F1FF: // half a flag
+		return size == len(cluster)
+	}
+	// Parts of a Hangul syllable: vowels and finals join the cell before, initials
+	// the cell after.
+	joinsBefore := first >= 0x1160 && first <= 0x11FF || first >= 0xD7B0 && first <= 0xD7FF
+	joinsAfter := last >= 0x1100 && last <= 0x115F || last >= 0xA960 && last <= 0xA97F
+	return joinsBefore || joinsAfter
 }
 
 // Width returns how many columns a text takes on a canvas.
 func Width(text string) int {
 	n := 0
 	for state := -1; text != ""; {
-		if b := text[0]; b >= ' ' && b <= '~' && (len(text) == 1 || text[1] < utf8.RuneSelf) {
-			n, text, state = n+1, text[1:], -1
+		if size := plain(text); size > 0 {
+			n, text, state = n+1, text[size:], -1
 			continue
 		}
 		var cluster string
