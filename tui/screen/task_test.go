@@ -1,0 +1,234 @@
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
+	"pgregory.net/rapid"
+)
+
+// taskOf is a panel with a task of the fixture's workflow selected, drawn once.
+func taskOf(t testing.TB, id string, w, h int) (*taskPanel, *Env, *paint.Canvas) {
+	e := &Env{
+		Now: fixtureNow, State: state.New(1000), Keys: newKeys(t), Sel: &Selection{Run: runNotes, Task: id},
+		Theme: paint.NewTheme(paint.Ansi, paint.NoColor, false),
+	}
+	e.State.PutWorkflow(edgedWorkflow())
+	p, c := newTask(), paint.NewCanvas(w, h, e.Theme)
+	p.draw(c.Area(), e, true)
+	return p, e, c
+}
+
+func (p *taskPanel) shown(e *Env, c *paint.Canvas) string {
+	c.Clear()
+	p.draw(c.Area(), e, true)
+	return c.Plain()
+}
+
+// logged is an event of the fixture's run.
+func logged(seq int64, task, text string) core.Event {
+	return core.Event{Seq: seq, Type: core.EventTaskLog, At: fixtureNow.Add(time.Duration(seq) * time.Second), RunID: runNotes, Side: core.SideClient, TaskID: task, Message: text}
+}
+
+func TestTask_Tabs(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "notify", 80, 14)
+	e.State.AddEvents(logged(1, "notify", "trying again"), logged(2, "git_log", "not mine"), logged(3, "", "of the code"))
+	for _, want := range [][]string{
+		{"[Args]", `"repo": "acme/shop"`, "~ failed_safe", "812 ms", "slack:post", "all shown"},
+		{"[Result]", `"commits": 84`},
+		{"[Log]", "14:02:32.000 trying again", "14:02:34.000 of the code"},
+		{"[Error]", "tool_failed", "rate limited, retry 2 of 5"},
+		{"[Raw]", `"id": "notify"`},
+	} {
+		got := p.shown(e, c)
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("no %q in\n%s", part, got)
+			}
+		}
+		if strings.Contains(got, "not mine") {
+			t.Error("the log of another task")
+		}
+		p.do(keys.NextTab, e)
+	}
+	if p.do(keys.PreviousTab, e); p.tab != tabRaw {
+		t.Errorf("tab %d", p.tab)
+	}
+}
+
+// What a tool returned does nothing to the terminal, and is seen.
+func TestTask_ForeignText(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "git_log", 80, 14)
+	w := edgedWorkflow()
+	w.Layers[0].Tasks[0].Output = json.RawMessage("\"a\\u001b[2J\u202eb\u009bc\"")
+	w.Layers[0].Tasks[0].Tool = "evil\x1b[2J:x\n"
+	e.State.PutWorkflow(w)
+	e.State.AddEvents(logged(1, "git_log", "one\n14:00:00.000 forged\x1b[2J"))
+	p.tab = tabResult
+	got := p.shown(e, c)
+	for _, part := range []string{`"a\u001b[2J\u{202e}b\u{9b}c"`, `evil\x1b[2J:x\n`} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %q in\n%s", part, got)
+		}
+	}
+	p.tab = tabLog
+	if got = p.shown(e, c); !strings.Contains(got, `one\n14:00:00.000 forged\x1b[2J`) {
+		t.Error(got)
+	}
+	checkFrame(t, got, 80, 14)
+}
+
+// A task that is read again shows what is new and keeps its place.
+func TestTask_ReadAgain(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "create_release", 80, 10)
+	p.do(keys.NextTab, e)
+	if got := p.shown(e, c); !strings.Contains(got, "no result yet") {
+		t.Error(got)
+	}
+	w := edgedWorkflow()
+	w.Layers[1].Tasks[1].Output = json.RawMessage(`{"url":"https://x"}`)
+	e.State.PutWorkflow(w)
+	if got := p.shown(e, c); !strings.Contains(got, `"url": "https://x"`) {
+		t.Error(got)
+	}
+	e.Sel.Task = "nothing"
+	if got := p.shown(e, c); !strings.Contains(got, "No task is selected") {
+		t.Error(got)
+	}
+	if _, ok := p.do(keys.CopyID, e); ok {
+		t.Error("there is nothing to copy")
+	}
+}
+
+// The log grows, follows, and goes on after the ring of events has lost its
+// oldest.
+func TestTask_Log(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "git_log", 60, 8)
+	p.do(keys.Follow, e)
+	for i := range int64(3000) {
+		e.State.AddEvents(logged(i+1, "git_log", fmt.Sprintf("line %d.", i)))
+		if i%700 == 0 || i == 2999 {
+			if got := p.shown(e, c); !strings.Contains(got, fmt.Sprintf("line %d.", i)) || !strings.Contains(got, "follow") {
+				t.Fatalf("line %d is not in view\n%s", i, got)
+			}
+		}
+	}
+	if n := p.pages[tabLog].lines(); n != 3000 {
+		t.Errorf("%d lines", n)
+	}
+	p.do(keys.Times, e)
+	if got := p.shown(e, c); strings.Contains(got, "14:") {
+		t.Errorf("times\n%s", got)
+	}
+}
+
+func TestTask_Intents(t *testing.T) {
+	t.Parallel()
+	p, e, _ := taskOf(t, "git_log", 80, 14)
+	p.found.ID = "../../etc/x y"
+	e.Sel.Task = p.found.ID
+	one := func(act keys.Action) Intent {
+		t.Helper()
+		list, ok := p.do(act, e)
+		if !ok || len(list) != 1 {
+			t.Fatalf("%s: %v %v", act, list, ok)
+		}
+		return list[0]
+	}
+	if s := one(keys.Save).(Save); s.Name != "task-------etc-x-y.args.json" || !strings.Contains(s.Text, "acme/shop") {
+		t.Errorf("%+v", s)
+	}
+	if v := one(keys.Edit).(View); v.Name != "task-------etc-x-y.args.json" {
+		t.Errorf("%+v", v)
+	}
+	if v := one(keys.CopyID).(Copy); !strings.Contains(v.Text, "acme/shop") {
+		t.Errorf("%+v", v)
+	}
+	if v := one(keys.CopyAll).(Copy); !json.Valid([]byte(v.Text)) {
+		t.Errorf("%+v", v)
+	}
+	if _, ok := one(keys.Abort).(openOverlay); !ok {
+		t.Error("an abort asks first")
+	}
+	if _, ok := p.do(keys.Approve, e); ok {
+		t.Error("nothing is decided here")
+	}
+	ask := one(keys.Filter).(openOverlay).overlay.(*prompt)
+	if err := ask.changed("ACME"); err != nil || p.pages[tabArgs].searching() != "/ ACME   1 of 1" {
+		t.Errorf("%v, %s", err, p.pages[tabArgs].searching())
+	}
+	if ask.cancelled(); p.pages[tabArgs].searching() != "" {
+		t.Error("esc takes the search back")
+	}
+}
+
+func TestTask_Click(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "git_log", 80, 14)
+	head, _, _ := strings.Cut(p.shown(e, c), "\n")
+	p.click(len([]rune(head[:strings.Index(head, "Error")])), 0, e)
+	if p.tab != tabError {
+		t.Errorf("tab %d", p.tab)
+	}
+}
+
+func TestTask_Frames(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w, h := rapid.IntRange(4, 120).Draw(rt, "width"), rapid.IntRange(2, 30).Draw(rt, "height")
+		p, e, c := taskOf(t, rapid.SampledFrom([]string{"git_log", "notify", "create_release", "x"}).Draw(rt, "task"), w, h)
+		acts := []keys.Action{keys.NextTab, keys.Down, keys.Last, keys.Wrap, keys.Follow, keys.Right, keys.HalfUp}
+		for range 10 {
+			p.do(rapid.SampledFrom(acts).Draw(rt, "act"), e)
+			checkFrame(t, p.shown(e, c), w, h)
+		}
+	})
+}
+
+// benchTask is a task with a result of a MiB in one line.
+func benchTask(b *testing.B) (*taskPanel, *Env, *paint.Canvas, core.Workflow) {
+	p, e, c := taskOf(b, "git_log", 160, 45)
+	w := edgedWorkflow()
+	var out []map[string]string
+	for i := range 10500 {
+		out = append(out, map[string]string{"name": fmt.Sprint("value ", i), "text": strings.Repeat("some text ", 8)})
+	}
+	raw, err := json.Marshal(out)
+	if err != nil || len(raw) < 1<<20 {
+		b.Fatal(err, len(raw))
+	}
+	w.Layers[0].Tasks[0].Output = raw
+	p.tab = tabResult
+	return p, e, c, w
+}
+
+func BenchmarkTask_First1MiB(b *testing.B) {
+	p, e, c, w := benchTask(b)
+	for b.Loop() {
+		*p = taskPanel{tab: tabResult}
+		e.State.PutWorkflow(w)
+		p.draw(c.Area(), e, true)
+	}
+}
+
+func BenchmarkTask_Scroll1MiB(b *testing.B) {
+	p, e, c, w := benchTask(b)
+	e.State.PutWorkflow(w)
+	p.draw(c.Area(), e, true)
+	for b.Loop() {
+		p.do(keys.Down, e)
+		c.Clear()
+		p.draw(c.Area(), e, true)
+	}
+}
