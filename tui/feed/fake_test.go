@@ -3,6 +3,7 @@ package feed_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -264,7 +265,7 @@ func running(t *testing.T, o feed.Options) *screen {
 	t.Cleanup(func() {
 		why := fmt.Errorf("enough")
 		cancel(why)
-		if err := <-ended; err != why {
+		if err := <-ended; !errors.Is(err, why) {
 			t.Error(err)
 		}
 		if v.atOnce {

@@ -253,7 +253,9 @@ func TestFeed_Slow(t *testing.T) {
 		v := running(t, feed.Options{Backend: b})
 		v.feed.Want([]core.ID{r.ID})
 		v.after(2*time.Second, func(*state.State) {})
-		b.do(func() { b.delay = map[string]time.Duration{"run": 300 * time.Millisecond, "approvals": 300 * time.Millisecond} })
+		b.do(func() {
+			b.delay = map[string]time.Duration{"run": 300 * time.Millisecond, "approvals": 300 * time.Millisecond}
+		})
 		b.calls("run")
 		b.calls("approvals")
 		for range 1000 {

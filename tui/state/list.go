@@ -43,15 +43,14 @@ func (l *RunList) IDs(s *State, q RunQuery) []core.ID {
 	if l.of == s && l.version == s.runs.version && l.asked == key {
 		return l.ids
 	}
-	all := s.runs.rows()
 	l.of, l.version, l.asked = s, s.runs.version, key
 	if (q.Sort == SortAge || q.Sort == "") && !q.Reverse && q.Filter.Empty() {
-		l.ids = append(l.ids[:0], s.runs.ids...)
+		l.ids = append(l.ids[:0], s.Runs()...)
 		return l.ids
 	}
 	f := q.Filter.At(q.Now)
 	l.rows = l.rows[:0]
-	for _, row := range all {
+	for _, row := range s.runs.in(q.Sort) {
 		if f.row(row) {
 			l.rows = append(l.rows, row)
 		}

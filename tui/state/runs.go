@@ -1,8 +1,6 @@
 package state
 
 import (
-	"cmp"
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -30,19 +28,23 @@ func (r *runRow) prepare() {
 	r.lower = strings.ToLower(r.name)
 }
 
-// runTable is the runs by id and newest first.
+// runTable is the runs by id and in two orders.
 type runTable struct {
 	byID   map[core.ID]*runRow
-	order  []*runRow // newest first; not in order when stale
-	ids    []core.ID // of order
-	stale  bool
+	newest rowOrder
+	names  rowOrder
+	ids    []core.ID // newest first, when idsOf is the version of the order
+	idsOf  int64
 	counts map[core.RunState]int
 	// version grows with every change of a header.
 	version int64
 }
 
 func newRunTable() runTable {
-	return runTable{byID: map[core.ID]*runRow{}, counts: map[core.RunState]int{}}
+	return runTable{
+		byID: map[core.ID]*runRow{}, counts: map[core.RunState]int{},
+		newest: rowOrder{compare: newestFirst}, names: rowOrder{compare: byName}, idsOf: -1,
+	}
 }
 
 // newestFirst is the order of lists, as the backend gives them.
@@ -51,6 +53,14 @@ func newestFirst(a, b *runRow) int {
 		return c
 	}
 	return strings.Compare(string(b.run.ID), string(a.run.ID))
+}
+
+// byName is the order of names; runs of one name stand newest first.
+func byName(a, b *runRow) int {
+	if c := strings.Compare(a.lower, b.lower); c != 0 {
+		return c
+	}
+	return newestFirst(a, b)
 }
 
 // PutRuns takes headers of runs as they are now; what is known of others stays.
@@ -78,7 +88,8 @@ func (t *runTable) put(r *core.Run, many bool) bool {
 		row.prepare()
 		t.byID[r.ID] = row
 		t.counts[r.State]++
-		t.insert(row, many)
+		t.newest.insert(row, many)
+		t.names.insert(row, many)
 		return true
 	}
 	old := row.run
@@ -87,38 +98,17 @@ func (t *runTable) put(r *core.Run, many bool) bool {
 	}
 	moved := !old.CreatedAt.Equal(r.CreatedAt)
 	renamed := old.Intent != r.Intent || old.Kind != r.Kind
+	if moved || renamed {
+		t.newest.disturb()
+		t.names.disturb()
+	}
 	t.counts[old.State]--
 	t.counts[r.State]++
 	*old = *r
 	if renamed {
 		row.prepare()
 	}
-	t.stale = t.stale || moved
 	return true
-}
-
-// insert puts a new run in its place; many leave that for when it is asked for.
-func (t *runTable) insert(row *runRow, many bool) {
-	if many || t.stale {
-		t.order, t.stale = append(t.order, row), true
-		return
-	}
-	i, _ := slices.BinarySearchFunc(t.order, row, newestFirst)
-	t.order = slices.Insert(t.order, i, row)
-	t.ids = slices.Insert(t.ids, i, row.run.ID)
-}
-
-// rows returns the runs newest first.
-func (t *runTable) rows() []*runRow {
-	if t.stale {
-		slices.SortFunc(t.order, newestFirst)
-		t.ids = slices.Grow(t.ids[:0], len(t.order))
-		for _, row := range t.order {
-			t.ids = append(t.ids, row.run.ID)
-		}
-		t.stale = false
-	}
-	return t.order
 }
 
 func (t *runTable) drop(id core.ID) bool {
@@ -126,9 +116,8 @@ func (t *runTable) drop(id core.ID) bool {
 	if row == nil {
 		return false
 	}
-	rows := t.rows()
-	i := slices.Index(rows, row)
-	t.order, t.ids = slices.Delete(rows, i, i+1), slices.Delete(t.ids, i, i+1)
+	t.newest.remove(row)
+	t.names.remove(row)
 	t.counts[row.run.State]--
 	delete(t.byID, id)
 	t.version++
@@ -175,8 +164,15 @@ func (s *State) Name(id core.ID) string {
 // Runs returns the ids of all runs, newest first. The slice is the state's own
 // and good until the state changes.
 func (s *State) Runs() []core.ID {
-	s.runs.rows()
-	return s.runs.ids
+	t := &s.runs
+	rows := t.newest.sorted()
+	if t.idsOf != t.newest.version {
+		t.ids, t.idsOf = t.ids[:0], t.newest.version
+		for _, row := range rows {
+			t.ids = append(t.ids, row.run.ID)
+		}
+	}
+	return t.ids
 }
 
 // CountRuns returns how many runs are in one of the states; without any, how
@@ -218,90 +214,4 @@ func (s *State) RunsVersion() int64 { return s.runs.version }
 func (s *State) Match(f Filter, id core.ID) bool {
 	row := s.runs.byID[id]
 	return row != nil && f.row(row)
-}
-
-// SortKey is an order of runs.
-type SortKey string
-
-// The orders. Runs that are equal in one stand newest first.
-const (
-	SortAge     SortKey = "age"     // newest first
-	SortUpdated SortKey = "updated" // changed last first
-	SortStatus  SortKey = "status"  // as core.RunStates
-	SortName    SortKey = "name"
-	SortLayer   SortKey = "layer" // furthest first
-)
-
-// SortKeys are all orders, as a key press goes through them.
-var SortKeys = []SortKey{SortAge, SortUpdated, SortStatus, SortName, SortLayer}
-
-// sortRow is a run with what it is sorted by: a number, then a text, then its
-// place before.
-type sortRow struct {
-	num  int64
-	text string
-	at   int
-	row  *runRow
-}
-
-func compareRows(a, b sortRow) int {
-	if a.num != b.num {
-		return cmp.Compare(a.num, b.num)
-	}
-	if c := strings.Compare(a.text, b.text); c != 0 {
-		return c
-	}
-	return a.at - b.at
-}
-
-// sort sorts runs that stand newest first.
-func (k SortKey) sort(rows []*runRow) {
-	if k == SortAge || k == "" {
-		return
-	}
-	list := make([]sortRow, len(rows))
-	for i, row := range rows {
-		list[i] = k.of(row)
-		list[i].at, list[i].row = i, row
-	}
-	slices.SortFunc(list, compareRows)
-	for i := range list {
-		rows[i] = list[i].row
-	}
-}
-
-// of is what a run is sorted by.
-func (k SortKey) of(row *runRow) (s sortRow) {
-	switch k {
-	case SortUpdated:
-		s.num = -row.run.UpdatedAt.UnixNano()
-	case SortStatus:
-		s.num = int64(slices.Index(core.RunStates, row.run.State))
-	case SortName:
-		s.num, s.text = firstLetters(row.lower), row.lower
-	case SortLayer:
-		s.num = -progress(row.run)
-	case SortAge:
-	}
-	return s
-}
-
-// firstLetters are the first bytes of a text as a number in the same order, which
-// is faster to compare.
-func firstLetters(s string) int64 {
-	var b [8]byte
-	copy(b[1:], s)
-	return int64(binary.BigEndian.Uint64(b[:])) // at most 56 bits
-}
-
-// progress is the part of its layers that a run has behind it, in millionths.
-func progress(r *core.Run) int64 {
-	const all = 1_000_000
-	switch {
-	case r.State == core.RunComplete:
-		return all
-	case r.TotalLayers <= 0:
-		return 0
-	}
-	return int64(r.CurrentLayer) * all / int64(r.TotalLayers)
 }
