@@ -140,7 +140,7 @@ func TestBadHTTP_Calls(t *testing.T) {
 			})
 			m := newManager(t, func(o *upstream.Options) { o.Limits.ResultBytes = 1 << 20 })
 			t.Cleanup(func() { _ = m.Close() })
-			timeout := 20 * time.Second
+			timeout := hung
 			if tt.code == core.CodeToolTimeout {
 				timeout = 300 * time.Millisecond
 			}

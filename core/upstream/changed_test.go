@@ -30,7 +30,7 @@ func next(t *testing.T, changes <-chan string, want string) {
 		if got != want {
 			t.Errorf("told %q, want %q", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(hung):
 		t.Fatal("not told")
 	}
 }
@@ -159,7 +159,7 @@ func TestToolsChanged_OverHTTP(t *testing.T) {
 				t.Fatal(tools, err)
 			}
 			// The stream opens beside the first calls: announce until it is heard.
-			deadline := time.After(20 * time.Second)
+			deadline := time.After(hung)
 			for heard := false; !heard; {
 				s.AddTool(mcp.NewTool("second"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 					return mcp.NewToolResultText("2"), nil

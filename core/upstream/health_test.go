@@ -113,7 +113,7 @@ func TestManager_BacksOffFromACrashLoop(t *testing.T) {
 
 func TestStop_EndsTheProcessAndItsCalls(t *testing.T) {
 	t.Parallel()
-	m := newManager(t, func(o *upstream.Options) { o.Limits.StopGrace = 20 * time.Second })
+	m := newManager(t, func(o *upstream.Options) { o.Limits.StopGrace = 10 * time.Minute })
 	p, _ := newPhone(t)
 	l := launch(t, "good", p.env())
 	failed := make(chan error, 1)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,7 +77,7 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte(`0{"jsonrpc":"2.0","id":"","id":1,"result":[] }`))
 	f.Add([]byte(`{"jsonrpc":"2.0","ID":1,"Result":{"k":` + strings.Repeat("9", 300) + `}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), hung)
 		defer cancel()
 		raw, err := upstream.Converse(ctx, bytes.NewReader(in), 200)
 		if ctx.Err() != nil {
