@@ -81,7 +81,7 @@ func TestDetach_Pipe(t *testing.T) {
 	// Descriptor 5 is one that a shell has left open.
 	sh := exec.CommandContext(ctx, "sh", "-c", `exec 5>&1; { "$0" execute --code 'return 1' --detach 2>&1; } | cat`, self)
 	sh.Dir, sh.Env = m.WS, append([]string{}, m.Env...)
-	sh.WaitDelay = time.Second
+	sh.WaitDelay = 30 * time.Second
 	out, err := sh.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
