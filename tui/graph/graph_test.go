@@ -258,7 +258,7 @@ func unitSteps(turns [][2]int) map[step]bool {
 	for i := 1; i < len(turns); i++ {
 		a, b := turns[i-1], turns[i]
 		for a != b {
-			next, dirs := a, [2]graph.Dirs{}
+			next, dirs := a, [2]graph.Dirs{graph.Up, graph.Down}
 			switch {
 			case a[0] < b[0]:
 				next[0]++
@@ -271,7 +271,6 @@ func unitSteps(turns [][2]int) map[step]bool {
 				dirs = [2]graph.Dirs{graph.Down, graph.Up}
 			default:
 				next[1]--
-				dirs = [2]graph.Dirs{graph.Up, graph.Down}
 			}
 			// Inside of a column only passing lines run; those are drawn, too.
 			out[step{a, next, dirs[0], dirs[1]}] = true

@@ -97,6 +97,7 @@ func (p *dagPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	case keys.NextMatch, keys.PreviousMatch:
 		p.jump(act == keys.NextMatch, e)
 		return nil, p.query != ""
+	default:
 	}
 	if p.asBoxes() {
 		if p.boxes.move(act, p.model, e) {
@@ -120,6 +121,7 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 		return doOneRun(act, run), true
 	case keys.CopyCommand:
 		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(run.ID)}}, true
+	default:
 	}
 	if i < 0 {
 		return nil, false
@@ -139,8 +141,9 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 		return []Intent{Copy{What: "a task", Text: indented(t)}}, true
 	case keys.Edit:
 		return []Intent{View{Name: "task-" + fileName(t.ID) + ".json", Text: indented(t)}}, true
+	default:
+		return nil, false
 	}
-	return nil, false
 }
 
 // doOneRun carries out what is about one run as a whole.
@@ -153,6 +156,7 @@ func doOneRun(act keys.Action, run core.Run) []Intent {
 		return []Intent{openOverlay{abortPrompt([]core.Run{run})}}
 	case keys.Replan:
 		return replan(run)
+	default:
 	}
 	switch run.State {
 	case core.RunInterrupted:
@@ -310,7 +314,7 @@ func (b *dagBoxes) move(act keys.Action, m *dagModel, e *Env) bool {
 	}
 	col := b.layout.Column(at)
 	c := b.layout.Columns[col]
-	to := at
+	var to int
 	switch act {
 	case keys.Up:
 		to = max(at-1, c.First)

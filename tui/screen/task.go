@@ -137,6 +137,7 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 			return doOneRun(act, run), true
 		}
 		return nil, false
+	default:
 	}
 	t := p.task(e)
 	if t == nil {
@@ -158,6 +159,7 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 			p.pages[i].cut = cut
 		}
 		return nil, true
+	default:
 	}
 	if page.do(act) {
 		return nil, true
@@ -179,8 +181,9 @@ func (p *taskPanel) copyOut(act keys.Action, t *core.Task, page *pager) ([]Inten
 		return []Intent{View{Name: name + "." + taskTabFiles[p.tab], Text: page.text}}, true
 	case keys.Save:
 		return []Intent{Save{Name: name + "." + taskTabFiles[p.tab], Text: page.text}}, true
+	default:
+		return nil, false
 	}
-	return nil, false
 }
 
 // searchPrompt searches in a pager as it is typed.
