@@ -65,17 +65,12 @@ func newCard(id core.ID, e *Env) overlay { return cardOf(id, e) }
 
 // newDenyCard opens the card of an approval where the next thing to do is to
 // say why it is denied.
-func newDenyCard(id core.ID, e *Env) overlay {
+func newDenyCard(id core.ID, e *Env) *card {
 	c := cardOf(id, e)
-	c.denying(e)
-	return c
-}
-
-// denying begins to ask why it is denied, if it still waits.
-func (c *card) denying(e *Env) {
 	if c.rule.Ended(e.Now) == "" {
 		c.mode = messaging
 	}
+	return c
 }
 
 func cardOf(id core.ID, e *Env) *card {
@@ -137,6 +132,7 @@ func (c *card) typing() bool {
 // alone: it never decides and never confirms.
 func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	c.sync(e)
+	c.build(e) // what came since the last frame was not read
 	c.note = ""
 	if k.Paste && c.mode != messaging && c.mode != resulting {
 		c.say(Note, "pasted text decides nothing")
@@ -314,6 +310,7 @@ func (c *card) showRule(rule api.Rule, err error, now time.Time) {
 // click selects a button; a second click on the same presses it.
 func (c *card) click(x, y int, e *Env) (intents []Intent, closed bool) {
 	c.sync(e)
+	c.build(e)
 	for i, b := range c.buttons {
 		if y != c.y+b.y || x < c.x+b.x || x >= c.x+b.x+b.w {
 			continue

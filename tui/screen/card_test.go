@@ -338,6 +338,22 @@ func TestCard_Changed(t *testing.T) {
 	p.sees("type 1111")
 }
 
+// TestCard_Grown: the arguments of the next tasks arrive after the card was
+// read; then they have to be read, too.
+func TestCard_Grown(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apLayer, 80, 24)
+	p.sees("all was shown")
+	run, _ := p.st.Run(p.approval(apLayer).RunID)
+	long := raw(map[string]any{"sql": make([]int, 40)})
+	p.st.PutWorkflow(core.Workflow{Run: run, Layers: []core.Layer{{Index: 1, Tasks: []core.Task{{ID: "migrate", Tool: "db:migrate", Arguments: long}}}}})
+	p.s.Changed(p.now)
+	p.press("a")
+	p.wants()
+	p.press("G", "a")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apLayer)}, Approve: true})
+}
+
 // TestCard_Mouse: the first click selects, the second presses; the first click
 // after the focus came back does neither.
 func TestCard_Mouse(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/paint"
 )
 
 // TestCard_Golden looks at the card of every type.
@@ -20,7 +21,11 @@ func TestCard_Golden(t *testing.T) {
 			file := fmt.Sprintf("card/%s_%dx%d.txt", name, size[0], size[1])
 			t.Run(file, func(t *testing.T) {
 				t.Parallel()
-				checkGolden(t, file, atCard(t, id, size[0], size[1]).frame())
+				p := atCard(t, id, size[0], size[1])
+				canvas := paint.NewCanvas(size[0], size[1], p.s.o.Theme)
+				p.s.overlay[0].draw(canvas.Area(), p.s.env(p.now)) // the panels beside it have goldens of their own
+				checkFrame(t, canvas.Plain(), size[0], size[1])
+				checkGolden(t, file, canvas.Plain())
 			})
 		}
 	}

@@ -168,9 +168,7 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	case keys.Open, keys.Approve, keys.ApproveRemember:
 		return p.open(cardOf(a.ID, e)), true
 	case keys.Deny, keys.Message:
-		c := cardOf(a.ID, e)
-		c.denying(e)
-		return p.open(c), true
+		return p.open(newDenyCard(a.ID, e)), true
 	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true

@@ -8,6 +8,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/state"
 )
 
 func TestCard_Pin(t *testing.T) {
@@ -35,6 +36,22 @@ func TestCard_Pin(t *testing.T) {
 	p.change(apTool, func(a *core.Approval) { a.State = core.ApprovalSuperseded })
 	p.press("enter")
 	p.wants()
+}
+
+// TestCard_PinLost: what stands against a decision may come up while the PIN is
+// being typed.
+func TestCard_PinLost(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	p.s.NeedPin(true)
+	p.press("G", "a", `"1234"`)
+	p.st.Links.Client.State = state.LinkLost
+	p.press("enter")
+	p.wants()
+	p.sees("nothing is queued")
+	p.st.Links.Client.State = state.LinkLive
+	p.press("enter")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Approve: true, Pin: "1234"})
 }
 
 func TestCard_Rule(t *testing.T) {
