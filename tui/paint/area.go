@@ -55,9 +55,20 @@ func (a Area) Style(y int, f func(Style) Style) {
 
 // Blank makes all cells of the area blank.
 func (a Area) Blank() {
-	line := strings.Repeat(" ", a.W)
-	for y := range a.H {
-		a.Put(0, y, Style{}, line)
+	if a.c == nil || a.W <= 0 {
+		return
+	}
+	for y := a.Y; y < a.Y+a.H; y++ {
+		row := a.c.cells[y*a.c.w : (y+1)*a.c.w]
+		if row[a.X].text == "" && a.X > 0 { // the half of a wide one that stays
+			row[a.X-1].text = " "
+		}
+		if end := a.X + a.W; end < len(row) && row[end].text == "" {
+			row[end].text = " "
+		}
+		for x := a.X; x < a.X+a.W; x++ {
+			row[x] = cell{text: " "}
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func TestCanvas_Size(t *testing.T) {
 			a := c.Area().Sub(rapid.IntRange(-2, w).Draw(t, "left"), rapid.IntRange(-2, h).Draw(t, "top"), rapid.IntRange(0, w).Draw(t, "aw"), rapid.IntRange(0, h).Draw(t, "ah"))
 			x, y := rapid.IntRange(-5, w).Draw(t, "x"), rapid.IntRange(-2, h).Draw(t, "y")
 			s := text().Draw(t, "text")
-			switch rapid.IntRange(0, 4).Draw(t, "how") {
+			switch rapid.IntRange(0, 6).Draw(t, "how") {
 			case 0:
 				a.Put(x, y, Style{}, s)
 			case 1:
@@ -40,6 +40,10 @@ func TestCanvas_Size(t *testing.T) {
 				a.Frame(Title{Left: s, Right: s, Foot: s, Focus: true})
 			case 4:
 				a.Rule(y, s)
+			case 5:
+				a.Blank()
+			case 6:
+				a.Bar(x, y, rapid.IntRange(0, w).Draw(t, "bar"), Style{}, 0.5)
 			}
 		}
 		lines := strings.Split(c.Plain(), "\n")

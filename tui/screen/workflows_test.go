@@ -1,0 +1,255 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// selectRun moves the cursor to a run.
+func selectRun(t *testing.T, s *Screen, id core.ID) {
+	t.Helper()
+	press(s, "1", "g")
+	for range s.o.State.Runs() {
+		if s.sel.Run == id {
+			return
+		}
+		press(s, "j")
+	}
+	t.Fatalf("%s cannot be selected", id)
+}
+
+func TestWorkflows_Abort(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	selectRun(t, s, runWaiting)
+	wantIntents(t, press(s, "x", `"too slow"`, "enter"))
+	wantShown(t, s, "Abort checkout-sync 7f3a91c2?")
+	wantIntents(t, press(s, "enter", "space", "n"))
+	wantIntents(t, press(s, "x", `"too slow"`, "enter", "y"), Abort{Run: runWaiting, Reason: "too slow"})
+	wantIntents(t, press(s, "x", "esc", "y"), Copy{What: "1 id", Text: string(runWaiting)})
+
+	selectRun(t, s, runFailed)
+	wantIntents(t, press(s, "x"))
+	wantShown(t, s, "it has ended already")
+}
+
+func TestWorkflows_Marks(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	ids := s.o.State.Runs()
+	press(s, "space", "j", "j", "v")
+	wantShown(t, s, "3 marked")
+	wantIntents(t, press(s, "x", "enter", "y"), Abort{Run: ids[0]}, Abort{Run: ids[1]}, Abort{Run: ids[2]})
+	press(s, "esc")
+	wantIntents(t, press(s, "y"), Copy{What: "1 id", Text: string(ids[2])})
+}
+
+func TestWorkflows_Again(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	selectRun(t, s, runFailed)
+	wantIntents(t, press(s, "R"), Retry{runFailed})
+	selectRun(t, s, runInterrupted)
+	wantIntents(t, press(s, "R"), Continue{runInterrupted})
+	wantIntents(t, press(s, "p"), Replan{runInterrupted})
+	selectRun(t, s, runETL)
+	wantIntents(t, press(s, "R"))
+	wantIntents(t, press(s, "ctrl+y"), Copy{What: "a command", Text: "pml workflows show " + string(runETL)})
+	press(s, "enter")
+	if s.focus != PanelDAG {
+		t.Error("enter does not open the DAG")
+	}
+	press(s, "esc")
+	if s.focus != PanelWorkflows {
+		t.Error("esc does not lead back")
+	}
+}
+
+func TestWorkflows_Filter(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "/", `"status:fai"`)
+	wantShown(t, s, "1 of 13 match", "invoice-ocr")
+	press(s, `"x"`)
+	wantShown(t, s, "there is no status")
+	press(s, "backspace", "enter")
+	wantShown(t, s, "1 of 13", "/ filter: status:fai")
+	press(s, "/", `" name~nosuch"`, "enter")
+	wantShown(t, s, "0 of 13 match status:fai name~nosuch. esc clears the filter.")
+	press(s, "esc")
+	wantShown(t, s, "checkout-sync")
+	press(s, "/", `"failed"`, "esc")
+	wantShown(t, s, "checkout-sync")
+}
+
+func TestWorkflows_Sort(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	first := func() string {
+		for line := range strings.SplitSeq(s.Plain(fixtureNow), "\n") {
+			if strings.Contains(line, "STATUS") {
+				continue
+			}
+			for _, r := range s.o.State.Runs() {
+				if strings.Contains(line, r.Short()) && strings.HasPrefix(line, "┃") {
+					return s.o.State.Name(r)
+				}
+			}
+		}
+		return ""
+	}
+	if got := first(); got != "crawl-competitor" {
+		t.Errorf("first by age is %s", got)
+	}
+	press(s, "S", "g")
+	if got := first(); got != "code 7f380001" {
+		t.Errorf("first by age, oldest first, is %s", got)
+	}
+	for range state.SortKeys {
+		press(s, "s")
+	}
+	wantShown(t, s, "sort age")
+}
+
+func TestEvents_PauseAndFollow(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	s := newScreen(t, st, 80, 24)
+	press(s, "5", "space")
+	add := func(seq int64) {
+		st.AddEvents(core.Event{Seq: seq, Side: core.SideClient, Type: core.EventTaskLog, RunID: runNotes, At: fixtureNow, Message: "late line"})
+		s.Changed(fixtureNow)
+	}
+	add(18403)
+	add(18404)
+	wantShown(t, s, "paused at 18 402, 2 new")
+	if strings.Contains(s.Plain(fixtureNow), "late line") {
+		t.Error("the list grows while it is paused")
+	}
+	press(s, "space")
+	wantShown(t, s, "18404", "following  12 seen")
+	press(s, "k")
+	add(18405)
+	if at, _ := s.panels[PanelEvents].(*eventsPanel).current(s.env(fixtureNow)); at.Seq != 18403 {
+		t.Errorf("the cursor is on %d, want 18403", at.Seq)
+	}
+	press(s, "enter")
+	wantShown(t, s, "event 18403", `"seq": 18403`)
+	press(s, "esc", "G")
+	wantShown(t, s, "following")
+}
+
+func TestEvents_Narrow(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "5", "z", "T", "T")
+	wantShown(t, s, "task_error", "problems")
+	if strings.Contains(s.Plain(fixtureNow), "checkpoint") {
+		t.Error("a checkpoint is no problem")
+	}
+	press(s, "esc", "W")
+	frame := s.Plain(fixtureNow)
+	if !strings.Contains(frame, "only 7f3a91c2") || strings.Contains(frame, "task_error") {
+		t.Errorf("not only the events of checkout-sync:\n%s", frame)
+	}
+	intents := press(s, "o")
+	if len(intents) != 1 {
+		t.Fatalf("save gives %v", intents)
+	}
+	saved, ok := intents[0].(Save)
+	if !ok || saved.Name != "events-20261122-140231.jsonl" || strings.Count(saved.Text, "\n") != 1 || !strings.Contains(saved.Text, `"seq":18402`) {
+		t.Errorf("saved %+v", saved)
+	}
+}
+
+func TestEvents_Gap(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.AddGap(state.Gap{Side: core.SideServer, At: ago(0), Away: 6e9, Seq: 18371})
+	s := newScreen(t, st, 100, 30)
+	press(s, "5", "z")
+	wantShown(t, s, "server reconnected 14:02:31 after 6s, resumed from seq 18 371")
+	st.AddEvents(core.Event{Seq: 18403, Side: core.SideClient, Type: core.EventTaskLog, RunID: runNotes, At: fixtureNow, Message: "behind the gap"})
+	frame := s.Plain(fixtureNow)
+	if strings.Index(frame, "18402") > strings.Index(frame, "reconnected") || strings.Index(frame, "reconnected") > strings.Index(frame, "behind the gap") {
+		t.Errorf("the gap is in the wrong place:\n%s", frame)
+	}
+}
+
+func TestAudit_Rows(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 160, 45)
+	press(s, "6", "z", "j", "j")
+	wantShown(t, s, "✗ denied", "ci@runner/cli", `not on a Friday\x1b[1m`)
+	intents := press(s, "ctrl+y")
+	wantIntents(t, intents, Copy{What: "a command", Text: "pml approvals show a2000002-0000-4000-8000-000000000000"})
+	press(s, "/", `"rule"`, "enter")
+	wantShown(t, s, "1 of 4 rows", "gh:list_*/rule")
+	press(s, "esc", "enter")
+	wantShown(t, s, `"outcome"`)
+}
+
+func TestHelp_SearchAndRun(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	wantIntents(t, press(s, "?", `"read again"`, "enter"), Refresh{})
+	wantIntents(t, press(s, "?", `"approve once"`, "enter"))
+	wantShown(t, s, "with its own key")
+	press(s, "?", `"q"`, "esc")
+	wantShown(t, s, "Here: Flows")
+	press(s, "esc")
+	if len(s.overlay) > 0 {
+		t.Error("the help is still open")
+	}
+}
+
+func TestPalette(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	selectRun(t, s, runWaiting)
+	wantIntents(t, press(s, ":", `"doctor"`, "enter"), Command{"doctor"})
+	wantIntents(t, press(s, ":", `"workflows show "`, "tab", "enter"), Command{"workflows show 7f3a91c2"})
+	wantIntents(t, press(s, ":", `"workf"`, "down", "down", "enter"), Command{"workflows show 7f3a91c2"})
+	wantIntents(t, press(s, ":", `"pml version"`, "ctrl+y", "esc"), Copy{What: "a command", Text: "pml version"})
+	wantIntents(t, press(s, ":", `"continue 7f3a91c2 --approve"`, "enter"))
+	wantShown(t, s, "Run this?", "pml continue 7f3a91c2 --approve")
+	wantIntents(t, press(s, "enter", "esc"))
+	wantIntents(t, press(s, ":", `"serve"`, "enter"))
+	wantShown(t, s, "needs a terminal of its own")
+	press(s, "esc")
+
+	s.ShowOutput("audit ls", "line 1\n\x1b[31mline 2", 1, fixtureNow)
+	wantShown(t, s, "pml audit ls", "exit code 1", `\x1b[31mline 2`)
+	wantIntents(t, press(s, "y"), Copy{What: "the output", Text: "line 1\n\x1b[31mline 2"})
+	press(s, "esc")
+	s.ShowOutput("retry x", "", 0, fixtureNow)
+	wantShown(t, s, "✓ 14:02:31 done: pml retry x")
+}
+
+// TestVerbs_NoneDecides keeps enter from deciding: what the palette offers never
+// does.
+func TestVerbs_NoneDecides(t *testing.T) {
+	t.Parallel()
+	for _, v := range verbs {
+		if strings.Contains(v.line, "--approve") || strings.HasPrefix(v.line, "continue") {
+			t.Errorf("%q decides", v.line)
+		}
+	}
+}
+
+// TestHints_HaveKeys finds hints that no key carries out.
+func TestHints_HaveKeys(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	for id := range panels {
+		for _, act := range s.panels[id].hints(s.env(fixtureNow)) {
+			if len(s.o.Keys.Keys(act)) == 0 || keys.Label(act) == "" {
+				t.Errorf("%s: %q has no key or no label", panelNames[id], act)
+			}
+		}
+	}
+}
