@@ -137,32 +137,36 @@ type entries struct {
 	id, owner               []string
 	record                  []int64
 	records, events, checks [][]byte
-	upto                    []int32 // how many events the rows up to this one have
+	count                   []int32 // how many events a row has
 	types                   []string
 }
 
 func (c *entries) add(e *entry) {
-	count := int32(len(e.events)) //nolint:gosec // bounded by the size of a message
-	if n := len(c.upto); n > 0 {
-		count += c.upto[n-1]
-	}
-	c.id, c.owner, c.upto = append(c.id, string(e.run)), append(c.owner, clean(e.owner)), append(c.upto, count)
-	c.record, c.records = append(c.record, e.record), append(c.records, pack(e.records))
+	c.id, c.owner, c.record = append(c.id, string(e.run)), append(c.owner, clean(e.owner)), append(c.record, e.record)
+	c.count = append(c.count, int32(len(e.events))) //nolint:gosec // bounded by the size of a message
 	c.types, c.events = append(c.types, typesOf(e.types)), append(c.events, pack(e.events))
-	c.checks = append(c.checks, e.checkpoint)
+	c.records, c.checks = append(c.records, pack(e.records)), append(c.checks, e.checkpoint)
 }
 
-// entriesSQL numbers events and adds rows, in the order given.
+// entriesSQL numbers events and adds rows, in the order given; $5 is how many
+// events the rows up to each one have.
 const entriesSQL = `WITH c AS (UPDATE counters SET value = value + $9 WHERE name = 'events' RETURNING value - $9 AS last)
 	INSERT INTO steps (workflow_id, owner, record, records, event, types, events, checkpoint)
 	SELECT s.id, s.owner, s.record, s.records, c.last + s.upto, s.types, s.events, s.checkpoint
-	FROM c, unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::integer[], $6::text[], $7::bytea[], $8::bytea[])
+	FROM c, unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::text[], $7::bytea[], $8::bytea[])
 		AS s(id, owner, record, records, upto, types, events, checkpoint)`
 
+// queue sends the rows as a statement of their own.
 func (c *entries) queue(b *pgx.Batch) {
-	if n := len(c.id); n > 0 {
-		b.Queue(entriesSQL, c.id, c.owner, c.record, c.records, c.upto, c.types, c.events, c.checks, int64(c.upto[n-1]))
+	if len(c.id) == 0 {
+		return
 	}
+	total, upto := int64(0), make([]int64, len(c.count))
+	for i, n := range c.count {
+		total += int64(n)
+		upto[i] = total
+	}
+	b.Queue(entriesSQL, c.id, c.owner, c.record, c.records, upto, c.types, c.events, c.checks, total)
 }
 
 // typesOf is what the column types holds for some types.

@@ -101,7 +101,7 @@ func (p *prepared) measure() int {
 	return n
 }
 
-// The parameters of pml_commit, by the letter that they begin with there.
+// The parameters of commitSQL: the columns of new runs and those of changed ones.
 type (
 	creates struct {
 		id, step, owner, workspace   []string
@@ -154,11 +154,6 @@ func (u *updates) add(p *prepared) {
 	u.data, u.result = append(u.data, p.header), append(u.result, value(r.Result))
 }
 
-const commitSQL = `SELECT kept, due FROM pml_commit($1, $2,
-	$3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34,
-	$35, $36, $37, $38, $39, $40, $41, $42)`
-
 // send commits steps with one statement. It returns the runs whose step was
 // kept, and whether something has expired that is not recorded yet.
 func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, due bool, err error) {
@@ -177,11 +172,22 @@ func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, du
 		return nil, false, err
 	}
 	var ids []string
-	err = s.pool.QueryRow(ctx, commitSQL, s.origin, s.now().UnixNano(),
-		n.id, n.step, n.owner, n.workspace, n.remote, n.state, n.created, n.expires, n.runner, n.epoch,
-		n.version, n.layers, n.seq, n.data, n.input, n.result, n.program, n.intent,
-		u.id, u.before, u.step, u.owner, u.state, u.expires, u.runner, u.epoch, u.version, u.layers, u.first, u.count, u.data, u.result,
-		e.id, e.owner, e.record, e.records, e.upto, e.types, e.events, e.checks).Scan(&ids, &due)
+	var notified *string
+	args := []any{s.origin, s.now().UnixNano(), e.id, e.owner, e.record, e.records, e.count, e.types, e.events, e.checks}
+	sql := commitChanges
+	if len(n.id) > 0 {
+		sql = commitCreates
+		args = append(args, n.id, n.step, n.owner, n.workspace, n.remote, n.state, n.created, n.expires, n.runner, n.epoch,
+			n.version, n.layers, n.seq, n.data, n.input, n.result, n.program, n.intent)
+	}
+	if len(u.id) > 0 {
+		if len(n.id) > 0 {
+			sql = commitBoth
+		}
+		args = append(args, u.id, u.before, u.step, u.owner, u.state, u.expires, u.runner, u.epoch, u.version, u.layers,
+			u.first, u.count, u.data, u.result)
+	}
+	err = s.pool.QueryRow(ctx, sql, args...).Scan(&ids, &due, &notified)
 	if err == nil && len(ids) > 0 {
 		err = s.fault.after()
 	}
