@@ -136,7 +136,11 @@ func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
 	t.Left += "  " + e.State.Name(run.ID) + " " + run.ID.Short()
 	t.Right = glyph + " " + string(run.State)
 	if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
-		t.Right = fmt.Sprintf("layer %d of %d  %s", min(run.CurrentLayer+1, n), n, t.Right)
+		at := fmt.Sprintf("at L%d of %s", min(run.CurrentLayer, n-1), plural(n, "layer"))
+		if run.State == core.RunComplete {
+			at = plural(n, "layer")
+		}
+		t.Right = at + "  " + t.Right
 	}
 	t.Style = paint.Style{Role: style.Role}
 	if i := p.at(e); i >= 0 {

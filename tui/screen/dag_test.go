@@ -15,6 +15,7 @@ import (
 // edgedWorkflow is the fixture's workflow with what comes after what.
 func edgedWorkflow() core.Workflow {
 	w := fixtureWorkflow()
+	w.Approvals[0].CallIDs = []string{"create_release"}
 	after := map[string][]string{
 		"summarize": {"git_log", "jira_query"}, "create_release": {"git_log", "jira_query"}, "notify": {"git_log"},
 		"style_check": {"summarize"}, "gh_release": {"style_check", "create_release"}, "slack_post": {"style_check", "notify"},

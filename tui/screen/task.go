@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -276,6 +277,9 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	if t.Predicted {
 		text += ", predicted"
 	}
+	if a, ok := p.waitsFor(t, e); ok {
+		text += " " + typeName(a.Type) + " " + leftText(a, e)
+	}
 	x := a.Put(0, 0, style, text) + 2
 	var more []string
 	if took := tookText(t.DurationMS); took != "" {
@@ -294,6 +298,23 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	}
 	a.Rule(1, "")
 	return 2
+}
+
+// waitsFor is the open approval that names the task.
+func (p *taskPanel) waitsFor(t *core.Task, e *Env) (core.Approval, bool) {
+	if t.State != core.TaskWaiting {
+		return core.Approval{}, false
+	}
+	w, _ := e.State.Workflow(p.run)
+	for i := range w.Approvals {
+		if !slices.Contains(w.Approvals[i].CallIDs, t.ID) {
+			continue
+		}
+		if a, ok := e.State.Approval(w.Approvals[i].ID); ok && a.StateAt(e.Now) == core.ApprovalOpen {
+			return a, true
+		}
+	}
+	return core.Approval{}, false
 }
 
 // drawFoot says where in the text the view is.

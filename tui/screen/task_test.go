@@ -92,7 +92,7 @@ func TestTask_ReadAgain(t *testing.T) {
 	t.Parallel()
 	p, e, c := taskOf(t, "create_release", 80, 10)
 	p.do(keys.NextTab, e)
-	if got := p.shown(e, c); !strings.Contains(got, "no result yet") {
+	if got := p.shown(e, c); !strings.Contains(got, "no result yet") || !strings.Contains(got, "! waiting tool perm 3:06") {
 		t.Error(got)
 	}
 	w := edgedWorkflow()
