@@ -226,6 +226,7 @@ func (b *backend) Events(ctx context.Context, _ core.ID, since api.Since, follow
 				return err
 			}
 			at[e.Side] = e.Seq
+			b.do(func() { b.count[name+"ed"]++ })
 		}
 		if !follow {
 			return nil

@@ -149,6 +149,9 @@ func TestFeed_SlowScreen(t *testing.T) {
 			b.emit(core.Event{Type: core.EventTaskLog, RunID: "r"})
 			time.Sleep(100 * time.Microsecond)
 		}
+		if n := b.calls("followed"); n > 5000 {
+			t.Errorf("%d events were taken while the screen did nothing", n)
+		}
 		v.after(30*time.Second, func(s *state.State) {
 			if s.EventsSeen() != 9000 {
 				t.Errorf("%d events", s.EventsSeen())
@@ -357,10 +360,6 @@ func TestFeed_Overtaken(t *testing.T) {
 		b.do(func() { b.delay["run"] = time.Second })
 		b.emit(core.Event{Type: core.EventTaskStart, RunID: r.ID})
 		v.after(500*time.Millisecond, func(*state.State) {}) // it is being read
-		r.State = core.RunFailed
-		b.put(r)
-		time.Sleep(time.Millisecond)
-		b.emit(core.Event{Type: core.EventWorkflowFailed, RunID: r.ID})
 		ended := false
 		v.after(0, func(*state.State) {
 			v.each = func(s *state.State) {
@@ -371,6 +370,10 @@ func TestFeed_Overtaken(t *testing.T) {
 				ended = got.State == core.RunFailed
 			}
 		})
+		r.State = core.RunFailed
+		b.put(r)
+		time.Sleep(time.Millisecond)
+		b.emit(core.Event{Type: core.EventWorkflowFailed, RunID: r.ID})
 		v.after(20*time.Second, func(s *state.State) {
 			if w, _ := s.Workflow(r.ID); w.State != core.RunFailed || !ended {
 				t.Errorf("%+v", w)
