@@ -413,7 +413,7 @@ func (c *card) hints(ap core.Approval, e *Env) string {
 		act   keys.Action
 		label string
 	}{
-		{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.CopyID, "copy command"},
+		{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.CopyID, "command"},
 		{keys.Edit, "editor"}, {keys.Trail, "trail"}, {keys.Replan, "replan"},
 	}
 	run, _ := e.State.Run(ap.RunID)

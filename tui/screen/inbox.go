@@ -12,15 +12,17 @@ import (
 // inboxPanel shows approvals: those that wait, soonest expiry first, and those
 // that are over below. No key decides from a row: they open the card.
 type inboxPanel struct {
-	rows     inboxRows
-	marked   map[core.ID]bool
-	rangeOf  core.ID // where a range of marks began, empty without one
-	filter   string
-	reverse  bool
-	card     *card // that was opened from here: the order is kept while it is
-	selected core.ID
-	was      int  // the row that was selected
-	waited   bool // the selected approval waited
+	rows   inboxRows
+	marked map[core.ID]bool
+	// markedType is the type of all that is marked.
+	markedType core.ApprovalType
+	rangeOf    core.ID // where a range of marks began, empty without one
+	filter     string
+	reverse    bool
+	card       *card // that was opened from here: the order is kept while it is
+	selected   core.ID
+	was        int  // the row that was selected
+	waited     bool // the selected approval waited
 
 	view  scroll // of lines: see rowAt
 	first int    // the row of the panel where they begin
@@ -260,10 +262,15 @@ func (p *inboxPanel) mark(a core.Approval) {
 	p.add(a)
 }
 
+// add marks an approval that waits and can be decided with others.
 func (p *inboxPanel) add(a core.Approval) {
-	if decide.InBulk(a.Type) && slices.Contains(p.rows.waiting, a.ID) {
-		p.marked[a.ID] = true
+	if !decide.InBulk(a.Type) || !slices.Contains(p.rows.waiting, a.ID) {
+		return
 	}
+	if a.Type != p.markedType {
+		clear(p.marked)
+	}
+	p.marked[a.ID], p.markedType = true, a.Type
 }
 
 // markRange begins a range of marks at a row, or ends it.

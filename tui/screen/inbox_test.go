@@ -191,15 +191,16 @@ func TestInbox_Together(t *testing.T) {
 	}
 }
 
-// TestInbox_TogetherTypes: marks are of one type.
-func TestInbox_TogetherTypes(t *testing.T) {
+// TestInbox_MarksOfOneType: a mark on another type begins anew.
+func TestInbox_MarksOfOneType(t *testing.T) {
 	t.Parallel()
 	p := atInbox(t, 80, 24)
-	p.press("j", "space", "j", "j", "space", "A", "G")
+	p.press("j", "space", "j", "j", "space")
+	p.sees("1 marked")
+	p.press("A", "G")
 	p.wait(decide.Quiet)
 	p.press("a")
-	p.wants()
-	p.sees("only approvals of one type")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apKeys)}, Approve: true})
 }
 
 func TestInbox_Filter(t *testing.T) {
