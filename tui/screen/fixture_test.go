@@ -223,7 +223,7 @@ func fixtureAudit() []core.AuditRow {
 func fixtureState() *state.State {
 	st := emptyState()
 	st.PutRuns(fixtureRuns()...)
-	st.PutWorkflow(fixtureWorkflow())
+	st.PutWorkflow(edgedWorkflow())
 	st.PutApprovals(fixtureApprovals()...)
 	st.PutApprovals(fixtureResolved()...)
 	st.AddEvents(fixtureEvents()...)

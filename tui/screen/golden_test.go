@@ -55,6 +55,13 @@ func errorState() *state.State {
 	return st
 }
 
+// fixtureTask is the second task in the second layer of release-notes: the one
+// that waits.
+func fixtureTask(st *state.State) string {
+	w, _ := st.Workflow(runNotes)
+	return w.Layers[1].Tasks[1].ID
+}
+
 // checkGolden compares a text with a golden file.
 func checkGolden(t *testing.T, path, got string) {
 	t.Helper()
@@ -108,6 +115,9 @@ func TestView(t *testing.T) {
 					t.Parallel()
 					s := newScreen(t, st.state(), size[0], size[1])
 					press(s, strconv.Itoa(id+1))
+					if _, known := s.o.State.Run(runNotes); known && (PanelID(id) == PanelDAG || PanelID(id) == PanelTask) {
+						s.sel.Run, s.sel.Task = runNotes, fixtureTask(s.o.State)
+					}
 					s.Plain(fixtureNow)
 					press(s, st.keys...)
 					frame := s.Plain(fixtureNow)
@@ -187,6 +197,7 @@ func TestView_Profiles(t *testing.T) {
 				s := New(Options{State: fixtureState(), Keys: newKeys(t), Theme: theme, Version: "1.4.0", Workspace: "~/src/shop", Confirm: true})
 				s.Resize(100, 30)
 				s.Changed(ago(60e9))
+				s.sel.Run, s.sel.Task = runNotes, fixtureTask(s.o.State)
 				press(s, names...)
 				s.View(fixtureNow)
 				var b strings.Builder

@@ -197,7 +197,11 @@ func (s *Screen) bannerSpans(e *Env, w int) []span {
 		}
 	}
 	next := waiting[0]
-	text += fmt.Sprintf(" %s %s (%s)", typeName(next.Type), subjectOf(next), e.State.Name(next.RunID))
+	format := " %s %s (%s)"
+	if long {
+		format = " (%s %s, %s)"
+	}
+	text += fmt.Sprintf(format, typeName(next.Type), subjectOf(next), e.State.Name(next.RunID))
 	return []span{{text, style}, {"   " + keyOf(e, keys.Panel2) + " review", paint.Style{Role: paint.Muted}}}
 }
 

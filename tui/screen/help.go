@@ -29,8 +29,11 @@ type help struct {
 	scroll scroll
 }
 
+// panelTitles are the panels as the help calls them.
+var panelTitles = [panels]string{"workflows", "approvals", "DAG", "task", "events", "audit"}
+
 func newHelp(p PanelID, hints []keys.Action) overlay {
-	return &help{panel: tabNames[p], here: hints, cursor: 1}
+	return &help{panel: panelTitles[p], here: hints, cursor: 1}
 }
 
 func (h *help) typing() bool { return true }

@@ -200,7 +200,7 @@ func TestHelp_SearchAndRun(t *testing.T) {
 	wantIntents(t, press(s, "?", `"approve once"`, "enter"))
 	wantShown(t, s, "with its own key")
 	press(s, "?", `"q"`, "esc")
-	wantShown(t, s, "Here: Flows")
+	wantShown(t, s, "Here: workflows")
 	press(s, "esc")
 	if len(s.overlay) > 0 {
 		t.Error("the help is still open")
