@@ -37,14 +37,13 @@ func (t *txn) step(p *prepared) error {
 		t.audit = append(t.audit, a)
 	}
 	t.own, t.large = true, p.size > largeStep
-	t.writes.Queue("UPDATE workflows SET result = $2 WHERE id = $1", string(row.ID), value(p.Run.Result))
-	return t.putRun(row)
+	return t.putRun(row, value(p.Run.Result))
 }
 
 // admit checks that the step may be written and returns the run as it is
 // stored, nil for a new one; known when the step is stored already.
 func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
-	if stored, err = t.run(p.Run.ID); err != nil {
+	if stored, err = t.subjects(p); err != nil {
 		return nil, false, err
 	}
 	if stored != nil && stored.lastStep == p.mark {
@@ -63,6 +62,31 @@ func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
 		return nil, false, fenced(&runRow{Run: view(stored.Run, t.now)})
 	}
 	return stored, false, admissible(p, stored)
+}
+
+// subjects locks the run of a step and the approvals that it names, in one round
+// trip. The run is nil when there is none.
+func (t *txn) subjects(p *prepared) (run *runRow, err error) {
+	ids := slices.Clone(p.Supersede)
+	for _, u := range p.Used {
+		ids = append(ids, u.Approval)
+	}
+	for _, a := range p.Open {
+		ids = append(ids, a.ID)
+	}
+	found := make([]*approvalRow, len(ids))
+	qs := []query{readRun(&run, lockRun, p.Run.ID)}
+	for i, id := range ids {
+		qs = append(qs, readApproval(&found[i], id))
+	}
+	if err := t.read(qs...); err != nil {
+		return nil, err
+	}
+	t.named = map[core.ID]*approvalRow{}
+	for i, id := range ids {
+		t.named[id] = found[i]
+	}
+	return run, nil
 }
 
 func admissible(p *prepared, stored *runRow) error {

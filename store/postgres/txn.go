@@ -23,8 +23,9 @@ type txn struct {
 	audit  []core.AuditRow
 	head   *core.AuditRow // the newest audit row, once it is locked
 	added  []*entry
-	own    bool // nothing but a step of a runner was written
-	large  bool // what is written takes its time to send
+	named  map[core.ID]*approvalRow // approvals that are locked already, nil where there is none
+	own    bool                     // nothing but a step of a runner was written
+	large  bool                     // what is written takes its time to send
 }
 
 // update runs f in a transaction that is committed when f returns nil, and
@@ -230,6 +231,9 @@ func (t *txn) mustRun(id core.ID) (*runRow, error) {
 
 // approval locks an approval, nil when there is none. Its run is locked before.
 func (t *txn) approval(id core.ID) (a *approvalRow, err error) {
+	if a, ok := t.named[id]; ok {
+		return a, nil
+	}
 	err = t.read(readApproval(&a, id))
 	return a, err
 }
@@ -240,8 +244,12 @@ func (t *txn) openOf(runs ...core.ID) ([]*approvalRow, error) {
 		"SELECT "+approvalColumns+" FROM approvals a WHERE a.workflow_id = ANY ($1) AND a.state = 'open' ORDER BY a.id FOR UPDATE", runs)
 }
 
-// putRun writes what a transaction may change of a run.
-func (t *txn) putRun(r *runRow) error {
+const putRunSQL = `UPDATE workflows SET state = $2, expires_at = $3, runner = $4, epoch = $5, dag_version = $6, total_layers = $7,
+	abort = $8, journal_seq = $9, last_step = $10, open = $11, undone = $12, seen_version = $13, data = $14`
+
+// putRun writes what a transaction may change of a run; its result only when a
+// step says what that is.
+func (t *txn) putRun(r *runRow, result ...[]byte) error {
 	data, err := header(r.Run)
 	if err != nil {
 		return err
@@ -252,10 +260,12 @@ func (t *txn) putRun(r *runRow) error {
 			return err
 		}
 	}
-	t.writes.Queue(`UPDATE workflows SET state = $2, expires_at = $3, runner = $4, epoch = $5, dag_version = $6, total_layers = $7,
-		abort = $8, journal_seq = $9, last_step = $10, open = $11, undone = $12, seen_version = $13, data = $14 WHERE id = $1`,
-		string(r.ID), string(r.State), nanos(r.ExpiresAt), r.Runner, r.Epoch, r.DAGVersion, r.TotalLayers,
-		abort, r.JournalSeq, r.lastStep, r.open, r.undone, r.seen, data)
+	sql, args := putRunSQL, []any{string(r.ID), string(r.State), nanos(r.ExpiresAt), r.Runner, r.Epoch, r.DAGVersion, r.TotalLayers,
+		abort, r.JournalSeq, r.lastStep, r.open, r.undone, r.seen, data}
+	if len(result) > 0 {
+		sql, args = putRunSQL+", result = $15", append(args, result[0])
+	}
+	t.writes.Queue(sql+" WHERE id = $1", args...)
 	return nil
 }
 
