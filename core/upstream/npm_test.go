@@ -43,7 +43,7 @@ func missing(t *testing.T, reason string) {
 func installEverything(t *testing.T) string {
 	t.Helper()
 	npm, dir := requireTool(t, "npm"), t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--no-save", everything+"@2026.8.31")
 	cmd.Dir = dir
