@@ -52,7 +52,7 @@ func TestModel_DecideRefused(t *testing.T) {
 		{"DecidedTheSameElsewhere", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began.Add(-time.Minute)}}, nil,
 			"was approved already, by ada via tui at 14:01:31"},
 		{"Mine", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began}}, nil, "std:fetch: approved; it goes on"},
-		{"Expired", api.Result{}, core.Errorf(core.CodeApprovalExpired, "x"), "tool perm std:fetch had expired; R asks again"},
+		{"Expired", api.Result{}, core.Errorf(core.CodeApprovalExpired, "x"), "tool perm std:fetch had expired; it can be asked again"},
 		{"Digest", api.Result{}, core.Errorf(core.CodeDigestMismatch, "x"), "is not what was on screen any more"},
 		{"Denied", api.Result{}, core.Errorf(core.CodePermissionDenied, "nobody may").WithNext("pml", "a b"), "tool perm std:fetch: nobody may. Try pml 'a b'"},
 		{"NotWaiting", api.Result{}, core.Errorf(core.CodeNotWaiting, "it is over"), "does not wait any more: it is over"},

@@ -127,7 +127,7 @@ func refusal(v verdict, now time.Time) string {
 		}
 		return problem("too late: "+what, e)
 	case core.CodeApprovalExpired:
-		return what + " had expired; R asks again"
+		return what + " had expired; it can be asked again"
 	case core.CodeDigestMismatch:
 		return what + " is not what was on screen any more; look at it again, nothing was decided"
 	case core.CodeNotWaiting:

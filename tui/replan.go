@@ -131,7 +131,7 @@ func (p *plan) added(r api.Result, epoch int64) then {
 	return func(m *model, now time.Time) tea.Cmd {
 		m.feed.Touch(p.run)
 		m.taken.saw(r, epoch)
-		m.say(screen.Good, fmt.Sprintf("%s: %d tasks added; c continues it", p.run.Short(), r.NewTasksCount), now)
+		m.say(screen.Good, fmt.Sprintf("%s: %d tasks added; they run when it goes on", p.run.Short(), r.NewTasksCount), now)
 		return nil
 	}
 }
