@@ -130,6 +130,7 @@ func escapesOf(r *lipgloss.Renderer, colour string, attr Attr, profile Profile) 
 		}
 		slices.Sort(codes)
 		return pair{"\x1b[" + strings.Join(codes, ";") + "m", "\x1b[0m"}
+	case Ansi16, Ansi256, TrueColor:
 	}
 	s := r.NewStyle().Bold(attr&Bold != 0).Reverse(attr&Selected != 0).Underline(attr&Underline != 0)
 	if colour != "" {

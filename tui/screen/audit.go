@@ -145,8 +145,9 @@ func (p *auditPanel) copyOut(act keys.Action, r core.AuditRow, e *Env) []Intent 
 			}
 		}
 		return []Intent{Save{Name: "audit-" + e.Now.Format("20060102-150405") + ".jsonl", Text: b.String()}}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // The columns of the audit log.

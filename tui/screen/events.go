@@ -221,8 +221,9 @@ func (p *eventsPanel) copyOut(act keys.Action, e *Env) []Intent {
 		return []Intent{Copy{What: "a command", Text: "pml events --workflow " + string(ev.RunID)}}
 	case keys.Edit:
 		return []Intent{View{Name: fmt.Sprintf("event-%d.json", ev.Seq), Text: indented(ev)}}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // jsonLines are all events of the list, one a line.

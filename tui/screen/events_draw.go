@@ -23,8 +23,9 @@ func (d *detail) do(act keys.Action) bool {
 	switch act {
 	case keys.HalfUp, keys.HalfDown, keys.Wrap:
 		return d.open && d.pager.do(act)
+	default:
+		return false
 	}
-	return false
 }
 
 // height is how many rows the detail takes of h.

@@ -47,9 +47,10 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 			return []Intent{View{Name: "output.txt", Text: o.text}}, false
 		case keys.Save:
 			return []Intent{Save{Name: "output-" + e.Now.Format("20060102-150405") + ".txt", Text: o.text}}, false
-		}
-		if o.pager.do(act) {
-			return nil, false
+		default:
+			if o.pager.do(act) {
+				return nil, false
+			}
 		}
 	}
 	return nil, false

@@ -93,11 +93,12 @@ func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, true
 	case keys.Back:
 		return nil, p.clear()
+	default:
+		if row < 0 {
+			return nil, false
+		}
+		return p.doRun(act, ids, row, e)
 	}
-	if row < 0 {
-		return nil, false
-	}
-	return p.doRun(act, ids, row, e)
 }
 
 // clear takes marks away, then the filter.
@@ -260,8 +261,9 @@ func (p *workflowsPanel) copyOut(act keys.Action, r core.Run, e *Env) []Intent {
 		return []Intent{View{Name: r.ID.Short() + ".json", Text: runJSON(r, e)}}
 	case keys.Save:
 		return []Intent{Save{Name: "workflow-" + r.ID.Short() + ".json", Text: runJSON(r, e)}}
+	default:
+		return nil
 	}
-	return nil
 }
 
 // runJSON is all that is known of a run.
