@@ -67,6 +67,7 @@ type Store struct {
 
 	watch   watchers
 	runners registry
+	rows    rowCache
 
 	notBefore time.Time // of the next compaction; belongs to whoever works
 

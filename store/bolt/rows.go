@@ -59,6 +59,9 @@ func (t *txn) run(id core.ID) (*runRow, error) {
 	if raw == nil {
 		return nil, nil
 	}
+	if r, ok := t.rows.get(id, raw); ok {
+		return r, nil
+	}
 	var r runRow
 	return &r, unmarshal(raw, &r)
 }
@@ -94,6 +97,7 @@ func (t *txn) putRun(before, r *runRow) error {
 	if err != nil {
 		return err
 	}
+	t.rows.put(r, raw)
 	return t.put(t.bucket(bucketRuns), []byte(r.ID), raw)
 }
 

@@ -107,6 +107,7 @@ type txn struct {
 	tx      *bbolt.Tx
 	now     time.Time
 	runners registry
+	rows    *rowCache
 	// indexed is set when the indexes of runs say how things are.
 	indexed bool
 	// wrote is set when the present operation has begun to write, changed when
