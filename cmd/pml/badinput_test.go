@@ -142,7 +142,11 @@ func TestBadInput_Variable(t *testing.T) {
 func TestBadInput_Prefix(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, allowRec())
-	m.execute(8, `await Promise.all(Array.from({length: 1000}, (_, i) => mcp.rec.danger({x: String(i)})))`)
+	// Of 1,200 ids two share four digits but once in 60,000 times. As many calls in
+	// one turn would take the sandbox on a busy machine longer than it may.
+	for range 6 {
+		m.execute(8, `await Promise.all(Array.from({length: 200}, (_, i) => mcp.rec.danger({x: String(i)})))`)
+	}
 	byPrefix := map[string][]string{}
 	for _, a := range m.approvals() {
 		byPrefix[string(a.ID[:4])] = append(byPrefix[string(a.ID[:4])], string(a.ID))
