@@ -153,3 +153,30 @@ func BenchmarkCanvas_Frame(b *testing.B) {
 		_ = c.String()
 	}
 }
+
+// TestCanvas_Clinging draws parts of a grapheme one by one: beside each other
+// they would be one, and the line too short.
+func TestCanvas_Clinging(t *testing.T) {
+	t.Parallel()
+	for _, parts := range [][2]string{
+		{"\u1100", "\u1161"}, {"\U0001f1e9", "\U0001f1ea"}, {"\u0d4e", "a"}, {"👩\u200d", "👧"}, {"k", "\u0903"}, {"e", "\u0301"},
+	} {
+		c := NewCanvas(8, 1, NewTheme(Ansi, Dumb, false))
+		used := c.Area().Put(0, 0, Style{}, parts[0])
+		c.Area().Put(used, 0, Style{}, parts[1])
+		if got := Width(c.Plain()); got != 8 {
+			t.Errorf("%q: the line is %d columns wide, want 8: %q", parts, got, c.Plain())
+		}
+	}
+}
+
+// TestArea_BlankCutsWide blanks halves of wide characters: the other halves go.
+func TestArea_BlankCutsWide(t *testing.T) {
+	t.Parallel()
+	c := NewCanvas(6, 1, NewTheme(Ansi, Dumb, false))
+	c.Area().Put(0, 0, Style{}, "日本語")
+	c.Area().Sub(1, 0, 4, 1).Blank()
+	if got, want := c.Plain(), "      "; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -215,3 +215,36 @@ func TestScreen_Links(t *testing.T) {
 		t.Error("a server is shown where there is none")
 	}
 }
+
+// TestScreen_TinyDecidesNothing presses keys where nothing is on screen that
+// they could be meant for.
+func TestScreen_TinyDecidesNothing(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 38, 8)
+	wantIntents(t, press(s, "j", "a", "d", "x", "y", "R", "2", ":", "?"))
+	if len(s.overlay) > 0 || s.focus != PanelWorkflows {
+		t.Error("a key did something")
+	}
+	wantIntents(t, press(s, "ctrl+c"), Quit{})
+}
+
+// TestScreen_QuietWhenTheApprovalChanges takes the selected approval away: the
+// next key was meant for it, not for what is under the cursor now.
+func TestScreen_QuietWhenTheApprovalChanges(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	s := newScreen(t, st, 80, 24)
+	press(s, "2")
+	gone := fixtureApprovals()[0]
+	gone.State, gone.DecidedBy = core.ApprovalDenied, &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaCLI}, At: fixtureNow}
+	before := s.sel.Approval
+	st.PutApprovals(gone)
+	s.Changed(fixtureNow)
+	if before != apIntegrity || s.sel.Approval == before {
+		t.Fatalf("selected was %s, is %s", before, s.sel.Approval)
+	}
+	press(s, "a")
+	if len(s.overlay) > 0 {
+		t.Error("the key was carried out on another approval")
+	}
+}
