@@ -294,7 +294,8 @@ func (p *proof) arguments() {
 	p.text("", pretty(args))
 }
 
-func (p *proof) oauth(server string) {
+func (p *proof) oauth(tool string) {
+	server, _, _ := strings.Cut(tool, ":")
 	p.show("at", "issuer")
 	var scopes []string
 	if p.into("scopes", &scopes) {
