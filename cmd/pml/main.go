@@ -60,6 +60,14 @@ func collectAsUsual() {
 	}
 }
 
+// collectOften is for a process that stays beside the work of others: with what
+// it knows of 10,000 runs it needs half as much again, not twice as much.
+func collectOften() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+}
+
 func run(args []string) int {
 	ctx, stop := signals(context.Background())
 	defer stop()

@@ -23,6 +23,7 @@ import (
 
 // terminal runs the full screen or the dialogue of lines.
 func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
+	collectOften()
 	environ := env.OS()
 	settings, err := terminalSettings(o, environ)
 	if err != nil {
@@ -36,7 +37,6 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer src.close()
 	var left []core.ID
 	if o.Plain || settings.Plain {
 		left, err = plain.Run(ctx, plain.Options{
@@ -46,7 +46,7 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 		})
 	} else {
 		left, err = tui.Run(ctx, tui.Options{
-			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout,
+			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr,
 			Environ: environ, User: userName(), Version: build().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
@@ -83,10 +83,11 @@ func because(o cli.TerminalOptions, settings env.Terminal) string {
 
 // profile is what the terminal can show, as far as flags and environment say.
 func profile(o cli.TerminalOptions, environ env.Environ) paint.Profile {
-	switch p := tui.Profile(environ); {
-	case o.Color == "never":
+	p := tui.Profile(environ)
+	switch o.Color {
+	case "never":
 		return min(p, paint.NoColor)
-	case o.Color == "always":
+	case "always":
 		return max(p, paint.Ansi16)
 	default:
 		return p

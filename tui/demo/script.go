@@ -127,6 +127,7 @@ func (b *Backend) ended(name string, state core.RunState, age time.Duration, tas
 		r.EndedAt, r.Error = &at, tasks[len(tasks)-1].Error
 	case core.RunAborted:
 		r.EndedAt, r.Error = &at, core.Errorf(core.CodeAborted, "aborted by you: wrong list")
+	case core.RunRunning, core.RunWaiting, core.RunInterrupted: // has not ended
 	case core.RunExpired:
 		r.EndedAt, r.Error = &at, core.Errorf(core.CodeWorkflowExpired, "nobody decided within a day")
 	}

@@ -43,9 +43,9 @@ func (d *dialogue) connections() {
 		}
 	}
 	text := strings.Join(parts, " ")
-	switch {
-	case text == d.links:
-	case text == "":
+	switch text {
+	case d.links:
+	case "":
 		d.say("connection: all is live again.")
 	default:
 		d.say("connection: %s", text)
@@ -128,7 +128,7 @@ func (d *dialogue) offer(id core.ID) {
 
 func (d *dialogue) choices(a core.Approval) string {
 	all := "1 deny, 2 abort workflow, 3 approve once, 4 more time, 5 skip, show to read all of it"
-	switch a.Type {
+	switch a.Type { //nolint:exhaustive // the others have no more choices
 	case core.ApproveInDoubt:
 		all = "1 deny, 2 abort workflow, run-again or skip-result to say how it goes on and then 3, 4 more time, 5 skip, show to read all of it"
 	case core.ApproveOAuth:

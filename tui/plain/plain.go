@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	d.say("pml: plain mode on (%s). Type help.", o.Because)
 	err = d.talk(ctx, changes)
 	cancel()
-	<-ended
+	_ = <-ended // the context's
 	return d.unfinished(), err
 }
 
