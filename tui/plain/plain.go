@@ -71,9 +71,10 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	}
 	d.feed = feed.New(feed.Options{Backend: o.Backend, Links: o.Links, Clock: o.Clock})
 	changes := make(chan feed.Change)
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
-		ended <- d.feed.Run(ctx, func(c feed.Change) {
+		defer close(ended)
+		_ = d.feed.Run(ctx, func(c feed.Change) { // ends with the context
 			select {
 			case changes <- c:
 			case <-ctx.Done():
@@ -84,7 +85,7 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	d.say("pml: plain mode on (%s). Type help.", o.Because)
 	err = d.talk(ctx, changes)
 	cancel()
-	_ = <-ended // the context's
+	<-ended
 	return d.unfinished(), err
 }
 
