@@ -14,7 +14,8 @@ import (
 // maxRequest bounds a line of the parent, and the values that follow it.
 const maxRequest = 1 << 30
 
-// progressEvery is how often a child says that a long batch goes on.
+// progressEvery is how often a child says that a long batch goes on, or that a
+// turn is late for want of a processor.
 const progressEvery = 200 * time.Millisecond
 
 // child serves one parent.
@@ -80,7 +81,7 @@ func (c *child) read(in io.Reader, requests chan<- incoming, stop <-chan struct{
 
 // prepare makes the next VM, while nobody waits for it.
 func (c *child) prepare() bool {
-	vm, err := newVM(c.eof.Load)
+	vm, err := newVM(systemClocks(), watch{closed: c.eof.Load, late: c.late})
 	if err != nil {
 		_ = c.reply(&reply{Kind: replyError, Err: core.Errorf(core.CodeSandboxCrashed, "the sandbox could not start: %w", err)})
 		return false
@@ -96,6 +97,18 @@ func (c *child) reply(r *reply) error {
 	}
 	return c.out.Flush()
 }
+
+// progress says that the child lives, unless it has said so lately.
+func (c *child) progress() error {
+	if time.Since(c.said) <= progressEvery {
+		return nil
+	}
+	return c.reply(&reply{Kind: replyProgress})
+}
+
+// late tells a parent that cannot see how little of a processor the child got
+// not to give it up. A parent that is gone is noticed by reading.
+func (c *child) late() { _ = c.progress() }
 
 // fail reports an error; alive says whether the child can serve more.
 func (c *child) fail(e *core.Error, alive bool) bool {
@@ -123,7 +136,7 @@ func (c *child) serve(r *request) bool {
 		if e := c.vm.deliver(d); e != nil {
 			return c.fail(e, false)
 		}
-		if time.Since(c.said) > progressEvery && c.reply(&reply{Kind: replyProgress}) != nil {
+		if c.progress() != nil {
 			return false
 		}
 	}
@@ -202,7 +215,7 @@ func (c *child) evaluate(r *request) ([]byte, *core.Error) {
 		return nil, e
 	}
 	defer f.Free()
-	if e := v.settle(time.Now().Add(v.limits.CPU), "run", f); e != nil {
+	if e := v.settle(v.clocks.after(v.limits.CPU), "run", f); e != nil {
 		return nil, e
 	}
 	switch {

@@ -10,10 +10,10 @@ import (
 	"modernc.org/quickjs"
 )
 
-// engine reaches below the quickjs wrapper for two things that it does not
+// engine reaches below the quickjs wrapper for three things that it does not
 // offer: the tracker of unhandled rejections, without which a failure that
-// nobody awaits would be lost, and file names, which tell our own stack frames
-// from the script's.
+// nobody awaits would be lost; file names, which tell our own stack frames from
+// the script's; and an interrupt that asks for more than the time of day.
 type engine struct {
 	tls     *libc.TLS
 	ctx, rt uintptr
@@ -21,6 +21,7 @@ type engine struct {
 	argv    uintptr // of the call of track, in the engine's memory
 	// onReject is kept here because the engine holds its address only.
 	onReject func(*libc.TLS, uintptr, lib.TJSValue, lib.TJSValue, int32, uintptr)
+	onPoll   func(*libc.TLS, uintptr, uintptr) int32
 }
 
 // newEngine finds the engine of a VM by the names of the wrapper's fields. A
@@ -96,9 +97,22 @@ func (e *engine) rejection(tls *libc.TLS, ctx uintptr, promise, reason lib.TJSVa
 	lib.XFreeValue(tls, ctx, r)
 }
 
+// onInterrupt has the engine ask now and then, while it runs, whether it must
+// stop. The wrapper's own way is replaced by that: it knows a deadline only.
+func (e *engine) onInterrupt(mustStop func() bool) {
+	e.onPoll = func(*libc.TLS, uintptr, uintptr) int32 {
+		if mustStop() {
+			return 1
+		}
+		return 0
+	}
+	lib.XJS_SetInterruptHandler(e.tls, e.rt, codePointer(e.onPoll), 0)
+}
+
 // close gives back what the engine holds, before the VM closes.
 func (e *engine) close() {
 	lib.XJS_SetHostPromiseRejectionTracker(e.tls, e.rt, 0, 0)
+	lib.XJS_SetInterruptHandler(e.tls, e.rt, 0, 0)
 	lib.XFreeValue(e.tls, e.ctx, e.track)
 	libc.Xfree(e.tls, e.argv)
 }

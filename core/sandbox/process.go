@@ -118,14 +118,11 @@ func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
 	return rep, nil
 }
 
-// maxStarved bounds by how many limits the time of a child is prolonged that
-// stood in line for a processor.
-const maxStarved = 10
-
 // await reads lines until one is a reply. The deadline counts from the last
-// sign of life that only our own side of the child can give. What the child
-// stood in line for a processor, where the system tells, is not its own time: a
-// busy machine is no fault of the script.
+// sign of life that only our own side of the child can give; a turn that got too
+// little of a processor gives one, too. A child that cannot even do that ends
+// here, but what it stood in line for a processor, where the system tells, is not
+// its own time: a busy machine is no fault of the script.
 func (p *process) await(ctx context.Context, limit time.Duration) (*reply, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -146,7 +143,7 @@ func (p *process) await(ctx context.Context, limit time.Duration) (*reply, error
 				return rep, nil
 			}
 		case <-timer.C:
-			if more := min(starved(p.cmd.Process.Pid), maxStarved*limit) - stood; more > limit/20 {
+			if more := min(starved(p.cmd.Process.Pid), maxStretch*limit) - stood; more > limit/20 {
 				stood += more
 				timer.Reset(more)
 				continue

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime/debug"
-	"time"
 
 	"modernc.org/quickjs"
 
@@ -32,7 +31,10 @@ type jsVM struct {
 	engine *engine
 	limits Limits
 	api    map[string]quickjs.Value
-	closed func() bool // the parent is gone
+	clocks clocks
+	watch  watch
+	// deadline is of what runs now.
+	deadline deadline
 
 	sm       *sourceMap
 	mappings string
@@ -47,13 +49,21 @@ type jsVM struct {
 
 var apiNames = []string{"start", "run", "deliver", "lost", "global", "pure"}
 
-// newVM makes a VM and prepares its world. closed is asked in long turns.
-func newVM(closed func() bool) (*jsVM, error) {
+// watch is how a VM in a long turn and its parent know of each other.
+type watch struct {
+	closed func() bool // the parent is gone
+	// late is called when a turn is past its limit on the wall clock, but not by
+	// the processor time that it got.
+	late func()
+}
+
+// newVM makes a VM and prepares its world.
+func newVM(c clocks, w watch) (*jsVM, error) {
 	q, err := quickjs.NewVM()
 	if err != nil {
 		return nil, err
 	}
-	v := &jsVM{vm: q, closed: closed, api: map[string]quickjs.Value{}}
+	v := &jsVM{vm: q, clocks: c, watch: w, api: map[string]quickjs.Value{}}
 	if v.engine, err = newEngine(q); err != nil {
 		return nil, err
 	}
@@ -73,6 +83,7 @@ func newVM(closed func() bool) (*jsVM, error) {
 	if err := v.engine.trackRejections("__pml_api", "track"); err != nil {
 		return nil, err
 	}
+	v.engine.onInterrupt(v.mustStop)
 	return v, v.takeAPI()
 }
 
@@ -112,11 +123,14 @@ func (v *jsVM) begin(now int64, seed string, input json.RawMessage) *core.Error 
 
 // load makes the function that runs body, as a value of the VM.
 func (v *jsVM) load(body string) (quickjs.Value, *core.Error) {
-	if e := v.armed(time.Now().Add(v.limits.CPU)); e != nil {
+	if e := v.armed(v.clocks.after(v.limits.CPU)); e != nil {
 		return quickjs.Value{}, e
 	}
 	f, err := v.vm.EvalValue(wrapHead+body+wrapTail, quickjs.EvalGlobal)
 	if err != nil {
+		if e := v.stopped(); e != nil {
+			return f, e
+		}
 		return f, v.syntax(err)
 	}
 	return f, nil
@@ -152,7 +166,7 @@ func (v *jsVM) start(r *request) *core.Error {
 		return e
 	}
 	defer f.Free()
-	return v.settle(time.Now().Add(v.limits.CPU), "run", f)
+	return v.settle(v.clocks.after(v.limits.CPU), "run", f)
 }
 
 // deliver hands one outcome to the script and runs it until it waits.
@@ -164,52 +178,50 @@ func (v *jsVM) deliver(d wireDelivery) *core.Error {
 			code = string(core.CodeToolFailed)
 		}
 	}
-	deadline := time.Now().Add(v.limits.CPU)
-	if e := v.armed(deadline); e != nil {
+	if e := v.armed(v.clocks.after(v.limits.CPU)); e != nil {
 		return e
 	}
 	r, err := v.api["deliver"].Call(v.api["deliver"], d.ID, float64(d.Seq), float64(d.At), string(d.value), code, message)
-	if e := v.after(err, deadline); e != nil {
+	if e := v.after(err); e != nil {
 		return e
 	}
 	if s, _ := r.(string); s != "" {
 		return core.Errorf(core.CodeReplay, "the journal has an outcome for call c%d, which the script has %s",
 			d.ID, map[string]string{"unknown": "not made", "twice": "been given already"}[s])
 	}
-	return v.drain(deadline)
+	return v.drain()
 }
 
 // settle calls an entry and runs what follows from it.
-func (v *jsVM) settle(deadline time.Time, name string, args ...any) *core.Error {
-	if e := v.armed(deadline); e != nil {
+func (v *jsVM) settle(d deadline, name string, args ...any) *core.Error {
+	if e := v.armed(d); e != nil {
 		return e
 	}
 	_, err := v.api[name].Call(v.api[name], args...)
-	if e := v.after(err, deadline); e != nil {
+	if e := v.after(err); e != nil {
 		return e
 	}
-	return v.drain(deadline)
+	return v.drain()
 }
 
 // enter calls an entry of ours that runs nothing of the script.
 func (v *jsVM) enter(name string, args ...any) *core.Error {
-	deadline := time.Now().Add(v.limits.CPU)
-	if e := v.armed(deadline); e != nil {
+	if e := v.armed(v.clocks.after(v.limits.CPU)); e != nil {
 		return e
 	}
 	_, err := v.api[name].Call(v.api[name], args...)
-	return v.after(err, deadline)
+	return v.after(err)
 }
 
 // drain runs microtasks until there is none.
-func (v *jsVM) drain(deadline time.Time) *core.Error {
+func (v *jsVM) drain() *core.Error {
 	for {
-		if e := v.armed(deadline); e != nil {
+		if e := v.stopped(); e != nil {
 			return e
 		}
 		n, err := v.vm.ExecutePendingJobs()
 		// A failing job has told its promise; only limits matter here.
-		if e := v.stopped(deadline); e != nil {
+		if e := v.stopped(); e != nil {
 			return e
 		}
 		if err == nil || n == 0 {
@@ -218,35 +230,42 @@ func (v *jsVM) drain(deadline time.Time) *core.Error {
 	}
 }
 
-// armed sets the time that is left until the deadline.
-func (v *jsVM) armed(deadline time.Time) *core.Error {
-	left := time.Until(deadline)
-	if left <= 0 {
-		return v.timedOut()
-	}
-	if err := v.vm.SetEvalTimeout(left); err != nil {
-		return core.AsError(err)
-	}
-	return nil
+// armed sets the deadline of what runs next.
+func (v *jsVM) armed(d deadline) *core.Error {
+	v.deadline = d
+	return v.stopped()
 }
 
 // stopped says why the VM had to stop, if it had. A promise may have taken the
 // exception of an interrupt, so the clock is asked, not the error.
-func (v *jsVM) stopped(deadline time.Time) *core.Error {
-	switch {
-	case v.fatal != nil:
+func (v *jsVM) stopped() *core.Error {
+	if v.fatal != nil {
 		return v.fatal
-	case v.closed():
-		return core.Errorf(core.CodeCancelled, "the parent has closed the connection")
-	case !time.Now().Before(deadline):
-		return v.timedOut()
 	}
-	return nil
+	over, late := v.deadline.state()
+	switch {
+	case v.watch.closed():
+		v.fatal = core.Errorf(core.CodeCancelled, "the parent has closed the connection")
+	case over:
+		v.fatal = v.timedOut()
+	case late:
+		v.watch.late()
+	}
+	return v.fatal
+}
+
+// mustStop is asked by the engine now and then while it runs.
+func (v *jsVM) mustStop() bool {
+	if v.stopped() == nil {
+		return false
+	}
+	v.vm.Interrupt() // the wrapper has to know as well: it ends a list of jobs
+	return true
 }
 
 // after judges the error of a call into the VM.
-func (v *jsVM) after(err error, deadline time.Time) *core.Error {
-	if e := v.stopped(deadline); e != nil || err == nil {
+func (v *jsVM) after(err error) *core.Error {
+	if e := v.stopped(); e != nil || err == nil {
 		return e
 	}
 	var q *quickjs.Error
