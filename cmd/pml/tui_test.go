@@ -203,3 +203,36 @@ func TestTUI_ServerAway(t *testing.T) {
 		t.Errorf("%d danger", m.count("danger"))
 	}
 }
+
+// Scenario 29, on the full screen: names with escape sequences, bidirectional
+// marks and wide characters, without colours, in windows down to 40 x 10. What
+// is selected is seen, and no foreign byte acts on the terminal.
+func TestTUI_HostileText(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	evil := "\x1b]0;owned\x07\x1b[2J日本語\u202e"
+	m.execute(8, `await mcp.rec.danger({x: input})`, "--input", `"\u001b]0;owned\u0007\u001b[2J日本語\u202e"`, "--intent", evil)
+	m.setenv("NO_COLOR", "1")
+	s := m.tui(80, 24)
+	s.shows(`\x1b]0;owned`, "> ")
+	s.types("2", "\r")
+	s.shows("rec:danger", "Deny", `\x1b`)
+	for _, size := range [][2]uint16{{60, 15}, {40, 10}, {30, 8}, {160, 45}} {
+		s.resize(size[0], size[1])
+	}
+	s.shows("1 Workflows", "Deny")
+	s.types("\x03")
+	s.end()
+	s.restored()
+	s.mu.Lock()
+	raw := s.raw.String()
+	s.mu.Unlock()
+	for _, bad := range []string{"\x1b]0;owned", "\x07日", "\u202e"} {
+		if strings.Contains(raw, bad) {
+			t.Errorf("%q reached the terminal", bad)
+		}
+	}
+	if regexp.MustCompile(`\x1b\[[0-9;]*3[0-9]m`).MatchString(raw) {
+		t.Error("colours in spite of NO_COLOR")
+	}
+}
