@@ -51,13 +51,22 @@ var asking = []string{"continue", "abort", "replan", "retry", "rm", "prune", "st
 
 // palette runs command lines of pml.
 type palette struct {
+	run    core.ID // that the lines are about
 	input  input
 	cursor int // of the offers, -1: what was typed
 	err    string
 	scroll scroll
 }
 
-func newPalette(*Env) overlay { return &palette{cursor: -1} }
+// newPalette offers lines about the run under the cursor: that of the approval
+// where approvals have the focus.
+func newPalette(focus PanelID, e *Env) overlay {
+	p := &palette{run: e.Sel.Run, cursor: -1}
+	if a, ok := e.State.Approval(e.Sel.Approval); ok && focus == PanelApprovals {
+		p.run = a.RunID
+	}
+	return p
+}
 
 func (p *palette) typing() bool { return true }
 
@@ -67,7 +76,7 @@ func (p *palette) offers(e *Env) []verb {
 	words := strings.Fields(strings.ToLower(p.input.text))
 	var begin, within []verb
 	for _, v := range verbs {
-		line, ok := filled(v.line, e)
+		line, ok := filled(v.line, p.run, e)
 		if !ok {
 			continue
 		}
@@ -85,8 +94,8 @@ func (p *palette) offers(e *Env) []verb {
 
 // filled puts the ids of what is selected into a line; ok is false where it
 // needs one and nothing is selected.
-func filled(line string, e *Env) (text string, ok bool) {
-	for word, id := range map[string]core.ID{"RUN": e.Sel.Run, "APPROVAL": e.Sel.Approval} {
+func filled(line string, run core.ID, e *Env) (text string, ok bool) {
+	for word, id := range map[string]core.ID{"RUN": run, "APPROVAL": e.Sel.Approval} {
 		if !strings.Contains(line, word) {
 			continue
 		}
@@ -116,7 +125,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	case "ctrl+y":
 		return []Intent{Copy{What: "a command", Text: "pml " + p.line(offers)}}, false
 	case "enter":
-		return p.run(offers)
+		return p.enter(offers)
 	default:
 		p.edit(k)
 	}
@@ -158,9 +167,9 @@ func (p *palette) complete(offers []verb) {
 	p.input, p.cursor = input{text: text, at: len(text)}, -1
 }
 
-// run runs the line. An offer that is not complete is only taken over, and what
+// enter runs the line. An offer that is not complete is only taken over, and what
 // cannot be taken back is asked for once more.
-func (p *palette) run(offers []verb) ([]Intent, bool) {
+func (p *palette) enter(offers []verb) ([]Intent, bool) {
 	if p.cursor >= 0 && p.cursor < len(offers) && strings.HasSuffix(offers[p.cursor].line, " ") {
 		p.complete(offers)
 		return nil, false

@@ -153,7 +153,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 	case keys.Help:
 		s.open(newHelp(s.acting(), s.panels[s.acting()].hints(e)))
 	case keys.Palette:
-		s.open(newPalette(e))
+		s.open(newPalette(s.acting(), e))
 	case keys.Zoom:
 		s.zoomed = !s.zoomed
 	case keys.NextPanel:

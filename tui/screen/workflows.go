@@ -51,7 +51,7 @@ func (p *workflowsPanel) row(ids []core.ID, e *Env) int {
 }
 
 // settle selects the first run when there is none selected, or the one selected
-// is gone from the state. A filter leaves the selection alone.
+// is gone from the state. One that a filter hides stays until a key is pressed.
 func (p *workflowsPanel) settle(e *Env) {
 	if _, known := e.State.Run(e.Sel.Run); known {
 		return
@@ -61,6 +61,17 @@ func (p *workflowsPanel) settle(e *Env) {
 		return
 	}
 	p.selectRow(min(max(p.at, 0), len(ids)-1), ids, e)
+}
+
+// show moves the cursor to a row that is there when a filter hides its own, and
+// reports whether it did.
+func (p *workflowsPanel) show(e *Env) bool {
+	ids := p.ids(e)
+	if len(ids) == 0 || p.row(ids, e) >= 0 {
+		return false
+	}
+	p.selectRow(p.at, ids, e)
+	return true
 }
 
 func (p *workflowsPanel) selectRow(row int, ids []core.ID, e *Env) {
@@ -95,7 +106,8 @@ func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, p.clear()
 	default:
 		if row < 0 {
-			return nil, false
+			// What the filter hides is not acted on: the key only shows the cursor.
+			return nil, p.show(e)
 		}
 		return p.doRun(act, ids, row, e)
 	}
@@ -287,6 +299,10 @@ func (p *workflowsPanel) filterPrompt(e *Env) overlay {
 		}
 		p.filter = f
 		tell()
+		return nil
+	}
+	ask.done = func(_ string, e *Env) []Intent {
+		p.show(e)
 		return nil
 	}
 	ask.cancelled = func() { p.filter = before }
