@@ -21,16 +21,19 @@ import (
 type Link struct {
 	Side core.Side
 	Up   bool
-	None bool   // there is no server, which is no fault
-	Name string // of the server
-	Err  error
+	None bool // there is no server, which is no fault
+	// Connecting is whether it was not tried yet: the server has a name only.
+	Connecting bool
+	Name       string // of the server
+	Err        error
 }
 
 // Options are what a Feed is made of.
 type Options struct {
 	Backend Reader
 	// Links calls a function with each change of a connection until the context
-	// ends, from any goroutine. Nil: both halves are live.
+	// ends, from any goroutine. Nil: both halves are live. Whatever it says of the
+	// client half, a failing read of that makes it lost.
 	Links func(ctx context.Context, f func(Link))
 	Clock core.Clock
 	// Every is how long changes are gathered, 80 ms without.

@@ -18,7 +18,7 @@ type linkTable struct {
 
 type linkInfo struct {
 	state.Link
-	told    bool  // by Options.Links, not concluded from an error
+	told    bool  // by Options.Links
 	live    bool  // it has been, ever
 	lostSeq int64 // newest event when it was lost
 }
@@ -38,6 +38,13 @@ func (t *linkTable) begin(o Options) {
 }
 
 var bothSides = [...]core.Side{core.SideClient, core.SideServer}
+
+// concluded reports whether the link of a half follows from how its reads go.
+// Only of a server something else can tell: the own half is there as long as it
+// can be read.
+func (l *loop) concluded(side core.Side) bool {
+	return side == core.SideClient || !l.links.of(side).told
+}
 
 // tellLinks hands over how the links stand.
 func (l *loop) tellLinks() {
@@ -67,11 +74,14 @@ func (l *loop) link(k Link) {
 func (l *loop) setLink(k Link) {
 	cur := l.links.of(k.Side)
 	before, now := cur.State, l.o.Clock.Now()
+	old := cur.Link
 	if k.Name != "" {
 		cur.Name = core.Visible(k.Name, errRunes, false)
 	}
 	cur.Err = ""
 	switch {
+	case k.Connecting:
+		cur.State = state.LinkConnecting
 	case k.Up:
 		cur.State = state.LinkLive
 	case k.None:
@@ -93,7 +103,9 @@ func (l *loop) setLink(k Link) {
 		l.back(k.Side, before, since)
 	}
 	cur.live = cur.live || k.Up
-	l.tellLinks()
+	if cur.Link != old { // who is away is told to be so again and again
+		l.tellLinks()
+	}
 }
 
 // back goes on with a half that is there (again).
@@ -141,7 +153,7 @@ func (l *loop) trouble(what attempt, err error) {
 	default:
 	}
 	l.problems[what] = p
-	if what != opening && !l.links.of(p.side).told {
+	if what != opening && l.concluded(p.side) {
 		l.setLink(Link{Side: p.side, Err: err})
 	}
 	l.warn()
@@ -158,7 +170,7 @@ func (l *loop) well(what attempt) {
 		k := l.links.of(side)
 		lost := k.State == state.LinkLost && was && p.side == side
 		begun := k.State == state.LinkConnecting && what == listing && (side == core.SideClient || l.o.Links == nil)
-		if !k.told && (lost || begun) && !l.blamed(side) {
+		if l.concluded(side) && (lost || begun) && !l.blamed(side) {
 			l.setLink(Link{Side: side, Up: true})
 		}
 	}

@@ -27,11 +27,13 @@ type lists struct {
 	loading  bool // all runs are being read
 	again    bool // and once more behind that
 	retrying bool // all runs will be read after a pause
-	failures int
-	warnings []string // of the last list of runs
-	listed   map[core.ID]bool
-	known    []core.ID // before the reading began
-	first    struct{ runs, approvals, said bool }
+	// postponed: all runs will be read once what was read is handed over.
+	postponed bool
+	failures  int
+	warnings  []string // of the last list of runs
+	listed    map[core.ID]bool
+	known     []core.ID // before the reading began
+	first     struct{ runs, approvals, said bool }
 
 	approvals struct {
 		old, reading, resting bool
@@ -69,6 +71,10 @@ func (l *loop) reload() {
 	t := &l.lists
 	t.approvals.old = true
 	l.readApprovals()
+	if l.full() {
+		t.postponed = true
+		return
+	}
 	if t.loading {
 		t.again = true
 		return
@@ -153,7 +159,7 @@ func (l *loop) listedRuns(what attempt, p api.Page[core.Run], gen int64) {
 // readApprovals reads the approvals, if they are old and it is time to.
 func (l *loop) readApprovals() {
 	a := &l.lists.approvals
-	if !a.old || a.reading || a.resting {
+	if !a.old || a.reading || a.resting || l.full() {
 		return
 	}
 	a.old, a.reading = false, true
@@ -209,6 +215,10 @@ func (l *loop) openNow(list []core.Approval) {
 // recheck reads what can change without an event: who runs and waits, what is
 // asked for, and the run that is looked at.
 func (l *loop) recheck() {
+	if l.full() {
+		l.after(l.o.Recheck, l.recheck)
+		return
+	}
 	l.lists.approvals.old = true
 	l.readApprovals()
 	if len(l.runs.want) > 0 {

@@ -14,6 +14,10 @@ const (
 	maxHeld = 4096
 	// queued is how many events their sender is ahead of the loop.
 	queued = 256
+	// maxPending is how many changes wait, while another one is being applied,
+	// until no more lists are read: another program may have the terminal for
+	// hours.
+	maxPending = 64
 )
 
 // loop is one Run of a Feed. One goroutine owns it; whatever can take time runs
@@ -147,8 +151,25 @@ func (l *loop) handOver() {
 				c(s)
 			}
 		})
-		return func() { l.applying = false }
+		return func() {
+			l.applying = false
+			l.goOn()
+		}
 	})
+}
+
+// full reports whether so much waits to be handed over that nothing more is read
+// until it is.
+func (l *loop) full() bool { return l.applying && len(l.pending) >= maxPending }
+
+// goOn reads what was put off.
+func (l *loop) goOn() {
+	if t := &l.lists; t.postponed {
+		t.postponed = false
+		l.reload()
+	}
+	l.readApprovals()
+	l.schedule()
 }
 
 // answer does what was asked for.

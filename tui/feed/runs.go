@@ -146,6 +146,9 @@ func (l *loop) putHeaders(list []core.Run, gen int64) {
 
 // schedule begins the reads that are due: of runs that are looked at first.
 func (l *loop) schedule() {
+	if l.full() {
+		return
+	}
 	t := &l.runs
 	for _, id := range t.want {
 		if t.reads >= maxReads {
