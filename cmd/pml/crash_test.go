@@ -125,7 +125,7 @@ func TestInterrupted_InDoubt(t *testing.T) {
 		counts string
 	}{
 		{"run again", []string{"--answer", "run-again"}, 0, 2, `[1,"FILE",1]`},
-		{"approve", []string{"--approve"}, 0, 2, `[1,"FILE",1]`},
+		{"approve, without saying which", []string{"--approve"}, 2, 1, ""},
 		{"skip", []string{"--answer", "skip", "--result", `{"file":"assumed"}`}, 0, 1, `[1,"assumed",1]`},
 		{"deny", []string{"--deny"}, 9, 1, ""},
 		{"abort", []string{"--deny", "--abort"}, 10, 1, ""},

@@ -24,7 +24,8 @@ type Result struct {
 // returns the approval as it is. Errors: core.CodeApprovalExpired,
 // core.CodeNotWaiting (superseded), core.CodeDigestMismatch,
 // core.CodeAlreadyDecided (with Decided), core.CodeInvalidArguments for a result
-// to assume that is nested too deeply. Whether the run still waits is the
+// to assume that is nested too deeply, and for a yes to a call in doubt that does
+// not say which: it is neither run again nor skipped by itself. Whether the run still waits is the
 // caller's to check.
 func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	if err := open(a, now); err != nil && !decided(a) {
@@ -40,6 +41,11 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 			return Result{Approval: a}, nil
 		}
 		return Result{}, alreadyDecided(a)
+	}
+	if a.Type == core.ApproveInDoubt && d.Approved && (d.Answer == nil || d.Answer.InDoubt == "") {
+		return Result{}, core.Errorf(core.CodeInvalidArguments,
+			"%s may have run, so a yes must say which: --answer run-again runs it again, --answer skip goes on with --result; nothing was decided",
+			core.Visible(a.Tool, 120, false)).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
 	}
 	if d.Answer != nil {
 		if err := core.CheckDepth("the result to assume", d.Answer.Result); err != nil {

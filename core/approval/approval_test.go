@@ -40,6 +40,8 @@ func state(s core.ApprovalState) func(*core.Approval) {
 	}
 }
 
+func inDoubt(a *core.Approval) { a.Type = core.ApproveInDoubt }
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	skip := func(result string) *core.Answer {
@@ -67,6 +69,12 @@ func TestDecide(t *testing.T) {
 		"SameAnswer":         {a: question(state(core.ApprovalApproved)), d: core.Decision{Approved: true, Answer: skip(`{"a":"\u003c1>"}`)}, same: true},
 		"OtherAnswer":        {a: question(state(core.ApprovalApproved)), d: core.Decision{Approved: true, Answer: skip(`{"a":2}`)}, want: core.CodeAlreadyDecided},
 		"DeepAnswer":         {a: question(), d: core.Decision{Approved: true, Answer: skip(strings.Repeat("[", 501) + strings.Repeat("]", 501))}, want: core.CodeInvalidArguments},
+		"InDoubtBare":        {a: question(inDoubt), d: core.Decision{Approved: true}, want: core.CodeInvalidArguments},
+		"InDoubtNoWay":       {a: question(inDoubt), d: core.Decision{Approved: true, Answer: &core.Answer{}}, want: core.CodeInvalidArguments},
+		"InDoubtAgain":       {a: question(inDoubt), d: core.Decision{Approved: true, Answer: &core.Answer{InDoubt: core.RunAgain}}},
+		"InDoubtSkip":        {a: question(inDoubt), d: core.Decision{Approved: true, Answer: skip(`1`)}},
+		"InDoubtDeny":        {a: question(inDoubt)},
+		"InDoubtYesAgain":    {a: question(inDoubt, state(core.ApprovalApproved)), d: core.Decision{Approved: true}, same: true},
 		"OppositeOfDenied":   {a: question(state(core.ApprovalDenied)), d: core.Decision{Approved: true}, want: core.CodeAlreadyDecided},
 		"OppositeOfApproved": {a: question(state(core.ApprovalApproved)), want: core.CodeAlreadyDecided},
 	} {
