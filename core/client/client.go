@@ -43,6 +43,9 @@ type Options struct {
 	// one may have taken its place, or with start is started. An empty socket:
 	// there is none. Nil: the server is waited for where it was.
 	Redial func(ctx context.Context, start bool) (socket string, err error)
+	// Passive has Redial start a server for what decides or runs something only:
+	// reading finds the one that is there.
+	Passive bool
 	// Link is told when the stream of all events breaks off (err says why), and
 	// when it is there, again and again. May be nil.
 	Link func(live bool, err error)

@@ -51,7 +51,7 @@ func (c *Client) Events(ctx context.Context, id core.ID, since int64, follow boo
 	}
 	s := &subscription{c: c, path: path, last: max(0, since), event: f}
 	if id == "" {
-		s.state = c.o.Link
+		s.state, s.all = c.o.Link, true
 	}
 	return s.run(ctx)
 }
@@ -97,7 +97,7 @@ func (c *Client) Stream(ctx context.Context, since int64, f func(Frame) error) e
 		}
 	}
 	s := &subscription{
-		c: c, path: "/events", last: since, seen: since >= 0, forever: true, alive: c.o.Clock.Now(),
+		c: c, path: "/events", all: true, last: since, seen: since >= 0, forever: true, alive: c.o.Clock.Now(),
 		event: func(e core.Event) error {
 			tell(Frame{Kind: FrameEvent, Event: e})
 			return failed

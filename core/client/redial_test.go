@@ -230,3 +230,49 @@ func TestHeaders_NoLineBreak(t *testing.T) {
 		}
 	})
 }
+
+// TestRedial_Passive: who looks on has no server started by reading, or by
+// following all events; by deciding it has.
+func TestRedial_Passive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, net := newRunner(0), &wire{}
+		f := &finder{find: func(start bool) (string, error) {
+			if !start {
+				return "", nil
+			}
+			net.up(s)
+			return "/run/pml.sock", nil
+		}}
+		o := f.options()
+		o.Passive = true
+		c, stop := newClient(t, net, o)
+		defer stop()
+		_, err := c.Workflows(t.Context(), nil, 10, "")
+		wantCode(t, err, core.CodeServerUnreachable)
+		err = c.Events(t.Context(), "", 0, true, func(core.Event) error { return nil })
+		wantCode(t, err, core.CodeServerUnreachable)
+		if len(f.starts) != 2 || f.starts[0] || f.starts[1] {
+			t.Errorf("looking on looked for one %v", f.starts)
+		}
+		if _, err := c.Retry(t.Context(), "r1", core.Actor{}, 0); err != nil || !f.starts[len(f.starts)-1] {
+			t.Errorf("%v, looked for one %v", err, f.starts)
+		}
+	})
+}
+
+// TestRedial_FollowersStartNothing: nobody has a server started by following all
+// events, not by the first connection either: attending to them anew would undo
+// every stop.
+func TestRedial_FollowersStartNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &finder{find: func(bool) (string, error) { return "", nil }}
+		c, stop := newClient(t, &wire{}, f.options())
+		defer stop()
+		err := c.Events(t.Context(), "", 0, true, func(core.Event) error { return nil })
+		if wantCode(t, err, core.CodeServerUnreachable); len(f.starts) != 1 || f.starts[0] {
+			t.Errorf("looked for one %v", f.starts)
+		}
+	})
+}

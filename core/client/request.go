@@ -43,7 +43,7 @@ func (c *Client) ask(ctx context.Context, r request, out any) error {
 	if gone, sent := away(err); !gone || sent || c.o.Redial == nil {
 		return err
 	}
-	if err = c.redial(ctx, true, err); err != nil {
+	if err = c.redial(ctx, !c.o.Passive || r.method != http.MethodGet, err); err != nil {
 		return err
 	}
 	return c.direct(ctx, r, out)

@@ -36,6 +36,8 @@ type subscription struct {
 	snapshot func(api.Snapshot) error
 	// state is told when the stream breaks off (err says why) and is back; may be nil.
 	state func(live bool, err error)
+	// all is whether the events are those of all runs.
+	all bool
 	// forever goes on however long the server is away, even from the beginning.
 	forever bool
 }
@@ -78,7 +80,8 @@ func (s *subscription) run(ctx context.Context) error {
 		if gone, _ := away(err); !gone {
 			return err
 		}
-		found := !made && s.c.redial(ctx, first, err) == nil
+		// Who only follows starts no server: a person may have stopped it.
+		found := !made && s.c.redial(ctx, first && !s.all, err) == nil
 		if !s.forever && (first && !made && !found || s.c.o.Clock.Now().Sub(since) >= s.c.o.Limits.Away) {
 			return err
 		}
