@@ -58,6 +58,7 @@ type fakeBackend struct {
 	err        error // of the calls that have no function
 	rule       api.Rule
 	needPin    bool
+	keys       []string // that are found
 }
 
 func (b *fakeBackend) called(parts ...string) {
@@ -186,6 +187,13 @@ func (b *fakeBackend) Write(_ context.Context, set api.ChangeSet, keepTrust bool
 		return on(pin)
 	}
 	return true, nil
+}
+
+func (b *fakeBackend) KeysFound(_ context.Context, id core.ID) ([]string, error) {
+	b.called("keys", id.Short())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.keys), b.err
 }
 
 func (b *fakeBackend) NeedsPin(context.Context) (bool, error) { return b.needPin, nil }

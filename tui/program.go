@@ -59,6 +59,7 @@ type model struct {
 	frame    frame
 	wanted   []core.ID
 	running  []core.ID
+	watched  watched
 	title    string
 	working  bool
 	ticking  bool
@@ -183,11 +184,15 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 		m.touched++
 		m.screen.SetRunning(running)
 	}
+	var cmds []tea.Cmd
+	if cmd := m.lookForKeys(now); cmd != nil {
+		cmds = append(cmds, cmd)
+	}
 	if d := m.activity.every(now, m.said); d > 0 && !m.ticking {
 		m.ticking = true
-		return []tea.Cmd{m.after(d)}
+		cmds = append(cmds, m.after(d))
 	}
-	return nil
+	return cmds
 }
 
 // tell notifies, and sets the title and the progress of the window.

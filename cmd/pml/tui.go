@@ -13,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/local"
 	"github.com/casys-ai/pml/tui"
 	"github.com/casys-ai/pml/tui/demo"
 	"github.com/casys-ai/pml/tui/feed"
@@ -121,7 +122,7 @@ func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
 		default: // who does not read them has enough of them
 		}
 	}
-	b, err := open(ctx, oo)
+	b, err := openHalves(oo, func(half *local.Client) (*local.Client, error) { return half, nil })
 	if err != nil {
 		return nil, err
 	}

@@ -182,6 +182,14 @@ func (h *half) Approval(_ context.Context, id core.ID) (core.Approval, error) {
 	return core.Approval{}, core.Errorf(core.CodeNotFound, "%s has no approval %s", h.name, id)
 }
 
+func (h *half) KeysFound(ctx context.Context, id core.ID) ([]string, error) {
+	a, err := h.Approval(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"KEY_OF_" + a.Subject}, nil
+}
+
 func (h *half) Extend(ctx context.Context, id core.ID, _ time.Duration) (core.Approval, error) {
 	return h.Approval(ctx, id)
 }

@@ -251,6 +251,16 @@ func (b *Backend) Approval(ctx context.Context, id core.ID) (core.Approval, erro
 	return b.approval(ctx, func(h Half) (core.Approval, error) { return h.Approval(ctx, id) })
 }
 
+// KeysFound names the keys that an approval of this machine asks for and that
+// are set by now. It is nil for one of a server, whose files are not here.
+func (b *Backend) KeysFound(ctx context.Context, id core.ID) ([]string, error) {
+	names, err := b.o.Local.KeysFound(ctx, id)
+	if unknown(err) {
+		return nil, nil
+	}
+	return names, err
+}
+
 // Extend gives an open approval more time.
 func (b *Backend) Extend(ctx context.Context, id core.ID, by time.Duration) (core.Approval, error) {
 	return b.approval(ctx, func(h Half) (core.Approval, error) { return h.Extend(ctx, id, by) })

@@ -75,6 +75,8 @@ type Local interface {
 	Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan, error)
 	// Servers lists the MCP servers that are configured, and starts none.
 	Servers(ctx context.Context) ([]api.ServerInfo, error)
+	// KeysFound names the keys of an approval that were missing and are set by now.
+	KeysFound(ctx context.Context, approval core.ID) ([]string, error)
 	// TraceOf is what to report of a run that a server gave to this machine.
 	TraceOf(ctx context.Context, id core.ID) (api.Trace, error)
 	// Prune removes runs that ended before a time and returns how many.

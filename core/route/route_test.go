@@ -342,6 +342,30 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// TestKeysFound: this machine tells of its own approvals; of those of a server,
+// and of what is not known, nobody does, and no server is asked.
+func TestKeysFound(t *testing.T) {
+	t.Parallel()
+	b := newBoth(t, false, false)
+	b.local.approvals = []core.Approval{{ID: "l1", Subject: "one"}}
+	b.remote.approvals = []core.Approval{{ID: "r1", Subject: "two"}}
+	if names, err := b.KeysFound(t.Context(), "l1"); err != nil || !slices.Equal(names, []string{"KEY_OF_one"}) {
+		t.Errorf("%v %v", names, err)
+	}
+	for _, id := range []core.ID{"r1", "x"} {
+		if names, err := b.KeysFound(t.Context(), id); err != nil || names != nil {
+			t.Errorf("%s: %v %v", id, names, err)
+		}
+	}
+	if b.started {
+		t.Error("a server was looked for")
+	}
+	b.local.down = errDown
+	if _, err := b.KeysFound(t.Context(), "l1"); err == nil {
+		t.Error("an error was kept back")
+	}
+}
+
 // TestReads_StartNothing: where no server has ever been, nothing is asked of one.
 func TestReads_StartNothing(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 // use.
 type Backend struct {
 	clock core.Clock
+	began time.Time
 
 	mu        sync.Mutex
 	runs      map[core.ID]*run
@@ -56,7 +57,7 @@ var _ feed.Backend = (*Backend)(nil)
 // New returns a backend in the state in which the script begins.
 func New(clock core.Clock) *Backend {
 	b := &Backend{
-		clock: clock, runs: map[core.ID]*run{}, approvals: map[core.ID]*core.Approval{},
+		clock: clock, began: clock.Now(), runs: map[core.ID]*run{}, approvals: map[core.ID]*core.Approval{},
 		seq: map[core.Side]int64{}, changed: make(chan struct{}),
 	}
 	b.mu.Lock()

@@ -165,3 +165,28 @@ func TestDemo_Events(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDemo_KeysFound: the key that is asked for appears after half a minute; it
+// is looked for in the client's approvals only.
+func TestDemo_KeysFound(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	open := must[[]core.Approval](t)(b.Approvals(t.Context(), false))
+	of := func(typ core.ApprovalType) core.ID {
+		return open[slices.IndexFunc(open, func(a core.Approval) bool { return a.Type == typ })].ID
+	}
+	for _, step := range []struct {
+		wait time.Duration
+		want []string
+	}{{0, []string{}}, {29 * time.Second, []string{}}, {time.Second, []string{"TAVILY_API_KEY"}}} {
+		clock.now = clock.now.Add(step.wait)
+		if got := must[[]string](t)(b.KeysFound(t.Context(), of(core.ApproveKeys))); got == nil || !slices.Equal(got, step.want) {
+			t.Errorf("after %v: %#v", step.wait, got)
+		}
+	}
+	for _, id := range []core.ID{of(core.ApproveTool), "nobody"} {
+		if got := must[[]string](t)(b.KeysFound(t.Context(), id)); got != nil {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+}

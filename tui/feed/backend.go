@@ -15,6 +15,7 @@ type Backend interface {
 	Decider
 	Planner
 	Rules
+	Keys
 }
 
 // Reader reads what there is.
@@ -49,4 +50,13 @@ type Rules interface {
 	RuleFor(ctx context.Context, approval core.ID) (api.Rule, error)
 	Write(ctx context.Context, set api.ChangeSet, keepTrust bool, pin string) (trusted bool, err error)
 	NeedsPin(ctx context.Context) (bool, error)
+}
+
+// Keys looks for keys that are asked for.
+type Keys interface {
+	// KeysFound returns the names of those keys of an approval that were missing
+	// and are set by now, in the environment or in the .env of its workspace; a
+	// placeholder is none. It is nil where this machine cannot tell: of an
+	// approval of a server, or of another type.
+	KeysFound(ctx context.Context, approval core.ID) ([]string, error)
 }

@@ -341,6 +341,9 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
 		return "say how it goes on: r or s", paint.Style{Role: paint.Warn}
 	}
+	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
+		return text, style
+	}
 	return "all was shown; enter and space decide nothing", paint.Style{Role: paint.Muted}
 }
 
@@ -362,9 +365,11 @@ func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 	}
 	switch c.mode {
 	case deciding:
+		text, style := e.found.of(ap.ID)
 		if c.rule.Answer() != nil {
-			a.Text(0, 0, a.W, ask, answerText(c.rule.Answer()))
+			text, style = answerText(c.rule.Answer()), ask
 		}
+		a.Text(0, 0, a.W, style, text)
 	case confirming:
 		want, have := c.rule.Wants(), c.rule.Typed()
 		a.Text(0, 0, a.W, ask, "type "+want+" to approve: "+have+strings.Repeat("_", len(want)-len(have)))

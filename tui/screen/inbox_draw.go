@@ -159,7 +159,11 @@ func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []column, ap core.Ap
 	}
 	in.Put(2, y, style, glyph)
 	cols[colType].text(in, y, paint.Style{}, typeName(ap.Type))
-	cols[colWhat].text(in, y, paint.Style{}, p.what(ap))
+	what := p.what(ap)
+	if e.found.id == ap.ID && e.found.all {
+		what += " (found)"
+	}
+	cols[colWhat].text(in, y, paint.Style{}, what)
 	cols[colFlow].text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
 	cols[colRisk].text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
 	text, look, fraction := timeLeft(ap, e)

@@ -49,6 +49,7 @@ type Env struct {
 	QuietUntil time.Time
 	// NeedPin says that a decision needs the person's PIN.
 	NeedPin bool
+	found   keysFound
 }
 
 // panel is one of the six. Draw must not change what Do depends on but for
@@ -119,6 +120,7 @@ type Screen struct {
 	audited bool // the audit log was asked for
 	settled bool // a selection was made once
 	needPin bool
+	found   keysFound // what was told last
 	// quietUntil is until when a decision key does nothing.
 	quietUntil time.Time
 }
@@ -167,7 +169,7 @@ func (s *Screen) Wants() []core.ID {
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, found: s.found}
 }
 
 func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }
