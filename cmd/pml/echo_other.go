@@ -1,8 +1,11 @@
-//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
+//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd || windows)
 
 package main
 
 import "golang.org/x/term"
+
+// canHide says that withoutEcho alone hides nothing here.
+const canHide = false
 
 // withoutEcho remembers the state of a terminal; reading a password changes it.
 func withoutEcho(fd int) (restore func() error, err error) {

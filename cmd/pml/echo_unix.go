@@ -4,6 +4,9 @@ package main
 
 import "golang.org/x/sys/unix"
 
+// canHide says that withoutEcho hides what is typed.
+const canHide = true
+
 // withoutEcho makes a terminal show nothing of what is typed; lines and signals
 // stay as they are. restore takes that back.
 func withoutEcho(fd int) (restore func() error, err error) {

@@ -54,6 +54,30 @@ func secretReader(in *os.File, out io.Writer) func(context.Context, string) (str
 	}
 }
 
+// echoSwitch says whether a terminal shows what is typed; nil when in is none.
+// It is for who reads the terminal line by line and goes on doing so.
+func echoSwitch(in *os.File) func(on bool) error {
+	fd := int(in.Fd())
+	if !term.IsTerminal(fd) {
+		return nil
+	}
+	restore := func() error { return nil }
+	return func(on bool) error {
+		if on {
+			return restore()
+		}
+		if !canHide {
+			return core.Errorf(core.CodeUsage, "what is typed cannot be hidden on this system; use pml continue --pin")
+		}
+		again, err := withoutEcho(fd)
+		if err != nil {
+			return fmt.Errorf("the terminal cannot be asked: %w", err)
+		}
+		restore = again
+		return nil
+	}
+}
+
 // browserOpener opens addresses with the program that BROWSER names, else with
 // the system's own. It does not wait until that ends.
 func browserOpener(environ env.Environ, goos string, start func(*exec.Cmd) error) func(context.Context, string) error {

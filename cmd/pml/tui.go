@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"sync"
 
+	"golang.org/x/term"
+
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
@@ -42,7 +44,8 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 	if o.Plain || settings.Plain {
 		left, err = plain.Run(ctx, plain.Options{
 			Backend: src.backend, Links: src.links, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, User: userName(),
-			Because: because(o, settings), Secret: secretReader(os.Stdin, os.Stderr),
+			Because: because(o, settings), Echo: echoSwitch(os.Stdin), Warnings: src.warnings,
+			Bell:    cmp.Or(o.Notify, settings.Notify) != string(tui.NotifyOff) && term.IsTerminal(int(os.Stdout.Fd())),
 			OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
 		})
 	} else {

@@ -2,6 +2,8 @@ package plain
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 // news says what has changed.
 func (d *dialogue) news() {
 	d.connections()
+	d.warnings()
 	if !d.greeted && d.st.Loaded {
 		d.greeted = true
 		d.say("%s", d.summary())
@@ -24,9 +27,46 @@ func (d *dialogue) news() {
 	d.approvals()
 }
 
+// notRead is said of all that is not known yet.
+const notRead = "the workflows are not read yet."
+
+// nothing says that nothing waits, and how sure that is.
+func (d *dialogue) nothing() string {
+	if len(d.st.Warnings) > 0 || d.links != "" {
+		return "nothing is waiting that could be read, and not all could."
+	}
+	return "nothing is waiting."
+}
+
+// warnings says what is missing in what is known, when that changes.
+func (d *dialogue) warnings() {
+	for _, text := range d.st.Warnings {
+		if !slices.Contains(d.warned, text) {
+			d.say("warning: %s", text)
+		}
+	}
+	for _, text := range d.warned {
+		if !slices.Contains(d.st.Warnings, text) {
+			d.say("warning over: %s", text)
+		}
+	}
+	d.warned = d.st.Warnings
+}
+
+// waiting are the approvals that wait and were not decided here just now.
+func (d *dialogue) waiting() []core.Approval {
+	var out []core.Approval
+	for _, a := range d.st.Waiting(d.now()) {
+		if !d.done[a.ID] {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // summary is how much runs and waits.
 func (d *dialogue) summary() string {
-	waiting := len(d.st.Waiting(d.now()))
+	waiting := len(d.waiting())
 	return fmt.Sprintf("%d running, %d waiting for a decision.", d.st.CountRuns(core.RunRunning), waiting)
 }
 
@@ -84,46 +124,72 @@ func (d *dialogue) eventText(e core.Event) string {
 // approvals announces what is new and says what became of the current one.
 func (d *dialogue) approvals() {
 	now := d.now()
-	waiting := d.st.Waiting(now)
+	waiting := d.waiting()
 	for i, a := range waiting {
 		if !d.seen[a.ID] {
 			d.seen[a.ID] = true
 			d.said[a.ID] = 1 << 62
+			d.ring()
 			d.say("approval %d of %d: %s", i+1, len(waiting), d.headline(a, now))
 		}
 	}
+	d.begun = true
 	if d.current != "" {
-		a, known := d.st.Approval(d.current)
-		changed := d.card.Update(a, known, d.lost(a.Side), now)
+		d.refresh()
 		if why := d.card.Ended(now); why != "" {
-			d.say("approval %s: %s.", a.ID.Short(), why)
-			d.current = ""
-		} else if changed {
-			d.say("approval %s has changed; type show to read it again.", a.ID.Short())
+			d.say("approval %s: %s.", d.current.Short(), why)
+			d.current, d.stale = "", true
 		}
 	}
 	if d.current == "" && len(waiting) > 0 {
-		d.offer(waiting[0].ID)
+		// It comes by itself: what is typed may be meant for what was before.
+		d.take(waiting[0].ID, now)
 	}
 }
 
-// lost says why what is known of a side may be out of date.
+// ring rings for something new; what waits at the start is no news.
+func (d *dialogue) ring() {
+	if d.o.Bell && d.begun {
+		_, _ = io.WriteString(d.o.Out, "\a") // as with all that is said: nobody to tell
+	}
+}
+
+// lost says why what is known of a side may be out of date; empty when it is
+// not. It is as on the full screen.
 func (d *dialogue) lost(side core.Side) string {
-	if l := d.st.Links.Of(side); l.State == state.LinkLost {
-		return "the connection is lost"
+	link := d.st.Links.Of(side)
+	switch {
+	case link.State == state.LinkLive, link.State == state.LinkNone && side != core.SideServer:
+		return ""
+	case side == core.SideServer:
+		return "the server cannot be reached"
 	}
-	return ""
+	return "this machine's own half of pml cannot be reached"
 }
 
-// offer makes an approval the one that choices are about.
+// quietFor is how long what comes by itself cannot be decided.
+const quietFor = decide.Quiet
+
+// offer makes an approval the one that choices are about, because a person says
+// so: that line was meant, there is no quiet period as with keys.
 func (d *dialogue) offer(id core.ID) {
+	d.take(id, d.now().Add(-quietFor))
+	d.offered, d.stale = time.Time{}, false
+}
+
+// take makes an approval the one that choices are about, which may be decided
+// quietFor after a time.
+func (d *dialogue) take(id core.ID, from time.Time) {
 	a, ok := d.st.Approval(id)
 	if !ok {
 		return
 	}
-	// A line that was typed and ended is meant: no quiet period as with keys.
-	d.current, d.card = id, decide.Open(a, d.now().Add(-decide.Quiet))
-	d.say("about approval %s, %s: choose %s", a.ID.Short(), typeName(a.Type), d.choices(a))
+	before := d.current
+	d.current, d.card, d.offered = id, decide.Open(a, from), from
+	d.refresh()
+	if id != before {
+		d.say("about approval %s, %s: choose %s", a.ID.Short(), typeName(a.Type), d.choices(a))
+	}
 }
 
 func (d *dialogue) choices(a core.Approval) string {
@@ -134,7 +200,7 @@ func (d *dialogue) choices(a core.Approval) string {
 	case core.ApproveOAuth:
 		all += ", open to sign in"
 	case core.ApproveTool:
-		all += ", remember run or remember session to approve for longer"
+		all += ", remember run, remember session or remember rule to approve for longer"
 	}
 	return all
 }
@@ -148,7 +214,7 @@ func (d *dialogue) headline(a core.Approval, now time.Time) string {
 // remind mentions the time left of what waits, at a few moments only.
 func (d *dialogue) remind() {
 	now := d.now()
-	for _, a := range d.st.Waiting(now) {
+	for _, a := range d.waiting() {
 		if a.ExpiresAt == nil || !d.seen[a.ID] {
 			continue
 		}

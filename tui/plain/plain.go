@@ -4,7 +4,6 @@
 package plain
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -28,36 +27,48 @@ type Options struct {
 	User  string // who decides, as the audit log names them
 	// Because says why the mode is on, as in "via --plain".
 	Because string
-	// Secret reads a PIN without echo; nil: In has it as a line.
-	Secret func(ctx context.Context, prompt string) (string, error)
+	// Echo says whether the terminal shows what is typed into In, which is off
+	// while a PIN is; nil: In is no terminal. Nobody else reads In meanwhile.
+	Echo func(on bool) error
 	// OpenURL opens an address in the browser; nil: it cannot.
 	OpenURL func(ctx context.Context, url string) error
+	// Warnings are texts that the backend wants a person to know. Nil: none. It is
+	// not closed.
+	Warnings <-chan string
+	// Bell rings when something new waits.
+	Bell bool
 }
 
-const (
-	maxEvents = 2000
-	maxLine   = 64 << 10 // of what a person types, in bytes
-)
+const maxEvents = 2000
 
 // spoken are the times left at which a waiting approval is mentioned again.
 var spoken = []time.Duration{20 * time.Second, time.Minute, 5 * time.Minute}
 
 // dialogue is the one conversation. It is used by one goroutine, that of Run.
 type dialogue struct {
-	o     Options
-	st    *state.State
-	feed  *feed.Feed
-	lines chan string // what the person types; closed at the end of In
+	o       Options
+	st      *state.State
+	feed    *feed.Feed
+	lines   chan typed // what the person types; closed at the end of In
+	changes chan feed.Change
+	behind  bool // there were changes of which nothing was said
 
 	seen    map[core.ID]bool          // approvals that were announced
 	said    map[core.ID]time.Duration // the last time left that was mentioned
 	told    int64                     // events that were looked at
-	current core.ID                   // the approval that choices are about
-	card    decide.Card               // of current
 	loud    bool                      // every event is told
 	links   string                    // what was said of the connections
-	mine    map[core.ID]bool          // runs that may go on in this process
+	warned  []string                  // what was said of what is missing
 	greeted bool
+	begun   bool // what waited at the start was announced
+
+	current core.ID          // the approval that choices are about
+	card    decide.Card      // of current
+	offered time.Time        // when it became that by itself
+	stale   bool             // the one before ended by itself, and nobody has chosen since
+	done    map[core.ID]bool // approvals that were decided here
+
+	before map[core.ID]string // who ran the runs to which something was done here
 }
 
 // Run talks until the person leaves, In ends or the context does. Runs that this
@@ -66,59 +77,51 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d := &dialogue{
-		o: o, st: state.New(maxEvents), lines: make(chan string),
-		seen: map[core.ID]bool{}, said: map[core.ID]time.Duration{}, mine: map[core.ID]bool{},
+		o: o, st: state.New(maxEvents), lines: make(chan typed), changes: make(chan feed.Change),
+		seen: map[core.ID]bool{}, said: map[core.ID]time.Duration{}, done: map[core.ID]bool{}, before: map[core.ID]string{},
 	}
 	d.feed = feed.New(feed.Options{Backend: o.Backend, Links: o.Links, Clock: o.Clock})
-	changes := make(chan feed.Change)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = d.feed.Run(ctx, func(c feed.Change) { // ends with the context
 			select {
-			case changes <- c:
+			case d.changes <- c:
 			case <-ctx.Done():
 			}
 		})
 	}()
 	go d.read(ctx)
 	d.say("pml: plain mode on (%s). Type help.", o.Because)
-	err = d.talk(ctx, changes)
+	err = d.talk(ctx)
+	left = d.unfinished(ctx)
 	cancel()
 	<-ended
-	return d.unfinished(), err
-}
-
-// read passes on what is typed, line by line.
-func (d *dialogue) read(ctx context.Context) {
-	defer close(d.lines)
-	scan := bufio.NewScanner(d.o.In)
-	scan.Buffer(make([]byte, 0, 4096), maxLine)
-	for scan.Scan() {
-		select {
-		case d.lines <- scan.Text():
-		case <-ctx.Done():
-			return
-		}
-	}
+	return left, err
 }
 
 // talk listens to the backend and to the person in turn.
-func (d *dialogue) talk(ctx context.Context, changes <-chan feed.Change) error {
+func (d *dialogue) talk(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case change := <-changes:
+		case change := <-d.changes:
 			change(d.st)
 			d.news()
+		case text := <-d.o.Warnings:
+			d.say("warning: %s", core.Visible(text, 1000, false))
 		case <-second.C:
 			d.remind()
 		case line, ok := <-d.lines:
-			if !ok || d.command(ctx, strings.TrimSpace(line)) {
+			if !ok || !d.refused(line) && d.command(ctx, strings.TrimSpace(line.text)) {
 				return nil
+			}
+			if d.behind {
+				d.behind = false
+				d.news()
 			}
 		}
 	}
@@ -129,14 +132,3 @@ func (d *dialogue) say(format string, args ...any) { fmt.Fprintf(d.o.Out, format
 
 // now is the time as the person reads it.
 func (d *dialogue) now() time.Time { return d.o.Clock.Now() }
-
-// unfinished are the runs that were going on in this process, perhaps.
-func (d *dialogue) unfinished() []core.ID {
-	var out []core.ID
-	for _, id := range d.st.Runs() {
-		if r, ok := d.st.Run(id); ok && d.mine[id] && r.State == core.RunRunning && r.Side == core.SideClient {
-			out = append(out, id)
-		}
-	}
-	return out
-}

@@ -129,7 +129,11 @@ func TestPlain_Greets(t *testing.T) {
 			p.t.Errorf("control characters in %q", said)
 		}
 		p.wants(p.types("help"), "approve once", "quit")
-		p.wants(p.types("frobnicate \x1b[2J"), "not understood: frobnicate")
+		said = p.types("frobnicate \x1b[2J")
+		p.wants(said, "not understood. Type help.")
+		if strings.Contains(said, "frob") {
+			p.t.Errorf("what was typed is said: %s", said)
+		}
 	})
 }
 
@@ -258,29 +262,54 @@ func TestPlain_Workflows(t *testing.T) {
 }
 
 // TestPlain_Pin: an approval takes the PIN where there is one, a denial none.
+// What is typed is hidden while it is, and nobody else reads it.
 func TestPlain_Pin(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	var echo []bool
+	var b *pinned
 	dialogue(t, func(o *plain.Options) {
-		o.Backend = pinned{o.Backend}
-		o.Secret = func(context.Context, string) (string, error) { asked++; return "1234", nil }
+		b = &pinned{Backend: o.Backend}
+		o.Backend = b
+		o.Echo = func(on bool) error { echo = append(echo, on); return nil }
 	}, func(p *talk) {
-		a := p.of(core.ApproveTool)
-		p.types("approve " + a.ID.Short())
-		p.wants(p.types("yes"), "done: approved")
-		if asked != 1 {
-			p.t.Errorf("asked %d times", asked)
+		p.types("approve " + p.of(core.ApproveTool).ID.Short())
+		p.wants(p.types("yes"), "type the PIN")
+		if !slices.Equal(echo, []bool{false}) {
+			p.t.Fatalf("echo: %v", echo)
 		}
-		p.types("deny " + p.of(core.ApproveKeys).ID.Short())
-		if asked != 1 {
+		said := p.types("Zq8841 ")
+		p.wants(said, "done: approved")
+		if strings.Contains(said, "Zq8841") || b.pin != "Zq8841 " || !slices.Equal(echo, []bool{false, true}) {
+			p.t.Errorf("echo %v, PIN %q: %s", echo, b.pin, said)
+		}
+		p.wants(p.types("deny "+p.of(core.ApproveKeys).ID.Short()), "done: denied")
+		if len(echo) != 2 {
 			p.t.Error("a denial took a PIN")
+		}
+		a := p.of(core.ApproveDependency)
+		code := regexp.MustCompile(`type (\w+) to`).FindStringSubmatch(p.types("approve " + a.ID.Short()))
+		p.wants(p.types(code[1]), "type the PIN")
+		p.wants(p.types(""), "no PIN was typed")
+		if p.state(a.ID) != core.ApprovalOpen || len(echo) != 4 {
+			p.t.Errorf("%s, echo %v", p.state(a.ID), echo)
 		}
 	})
 }
 
-type pinned struct{ feed.Backend }
+// pinned is a backend that wants a PIN, and what it was given.
+type pinned struct {
+	feed.Backend
+	pin string
+}
 
-func (pinned) NeedsPin(context.Context) (bool, error) { return true, nil }
+func (b *pinned) Continue(ctx context.Context, req api.ContinueRequest) (api.Result, error) {
+	if req.Decision.Approve {
+		b.pin = req.Decision.Pin
+	}
+	return b.Backend.Continue(ctx, req)
+}
+
+func (*pinned) NeedsPin(context.Context) (bool, error) { return true, nil }
 
 // TestPlain_Leaves: at quit and at the end of the input.
 func TestPlain_Leaves(t *testing.T) {

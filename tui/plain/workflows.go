@@ -14,10 +14,14 @@ const shown = 20
 
 // list says what waits and what was decided last.
 func (d *dialogue) list() {
+	if !d.greeted {
+		d.say(notRead)
+		return
+	}
 	now := d.now()
-	waiting := d.st.Waiting(now)
+	waiting := d.waiting()
 	if len(waiting) == 0 {
-		d.say("nothing is waiting.")
+		d.say("%s", d.nothing())
 	}
 	for i, a := range waiting {
 		if i == shown {
@@ -37,6 +41,10 @@ func (d *dialogue) list() {
 
 // runs says the newest runs.
 func (d *dialogue) runs() {
+	if !d.greeted {
+		d.say(notRead)
+		return
+	}
 	ids := d.st.Runs()
 	if len(ids) == 0 {
 		d.say("no workflows yet.")
@@ -53,10 +61,11 @@ func (d *dialogue) runs() {
 
 // run says one run with its tasks.
 func (d *dialogue) run(ctx context.Context, prefix string) {
-	id, ok := d.workflow(prefix)
+	r, ok := d.workflow(prefix)
 	if !ok {
 		return
 	}
+	id := r.ID
 	w, err := d.o.Backend.Workflow(ctx, id)
 	if err != nil {
 		d.failed(err)
@@ -90,10 +99,16 @@ func taskMore(t core.Task) string {
 
 // move does something with a run.
 func (d *dialogue) move(ctx context.Context, verb, prefix string) {
-	id, ok := d.workflow(prefix)
-	if !ok {
+	r, ok := d.workflow(prefix)
+	if !ok || d.off(r.Side) {
 		return
 	}
+	id := r.ID
+	if verb == "abort-run" && (!d.agrees(ctx, "end workflow "+id.Short()) || d.off(r.Side)) {
+		d.say("not aborted.")
+		return
+	}
+	d.remembers(ctx, id)
 	var err error
 	switch verb {
 	case "retry":
@@ -101,10 +116,6 @@ func (d *dialogue) move(ctx context.Context, verb, prefix string) {
 	case "continue":
 		_, err = d.o.Backend.Continue(ctx, api.ContinueRequest{ID: id, By: d.by()})
 	default:
-		if typed, ok := d.ask(ctx, "confirm: type yes to end workflow "+id.Short()); !ok || typed != "yes" {
-			d.say("not aborted.")
-			return
-		}
 		_, err = d.o.Backend.Abort(ctx, id, d.by(), "")
 	}
 	d.feed.Touch(id)
@@ -112,6 +123,5 @@ func (d *dialogue) move(ctx context.Context, verb, prefix string) {
 		d.failed(err)
 		return
 	}
-	d.mine[id] = verb != "abort-run"
 	d.say("done: %s %s.", verb, id.Short())
 }
