@@ -18,8 +18,21 @@ func View(run core.Run, p core.Program, records []core.Record, approvals []core.
 	} else if len(records) == 0 && p.Plan != nil {
 		v.addPredicted(p.Plan)
 	}
-	if run.State.Final() {
+	switch {
+	case run.State.Final():
 		v.close()
+	case run.State == core.RunInterrupted:
+		for id := range v.begun {
+			v.stop(id)
+		}
+	default:
+		for i := range approvals {
+			if a := &approvals[i]; a.Type == core.ApproveInDoubt && (a.State == core.ApprovalOpen || a.State == core.ApprovalExpired) {
+				for _, id := range a.CallIDs {
+					v.stop(id)
+				}
+			}
+		}
 	}
 	return core.Workflow{Run: run, Layers: v.layers(), Approvals: orEmpty(approvals)}
 }
@@ -112,6 +125,14 @@ func (v *viewer) addPredicted(p *core.Plan) {
 // mayHaveRun is the error of a call that was started and never answered.
 func mayHaveRun(tool string) *core.Error {
 	return core.Errorf(core.CodeCancelled, "%s may have run: pml ended before it answered", tool)
+}
+
+// stop marks a call that was under way when its process ended: it does not run
+// any more, and waits for somebody who lets the run go on.
+func (v *viewer) stop(id string) {
+	if t := v.tasks[id]; t != nil && v.begun[id] {
+		t.State, t.Error = core.TaskWaiting, mayHaveRun(t.Tool)
+	}
 }
 
 // close settles what a run that has ended left open.

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
@@ -40,5 +41,42 @@ func TestView_DependsOn(t *testing.T) {
 	w = engine.View(core.Run{Kind: core.KindCode}, core.Program{Kind: core.KindCode, Plan: plan}, nil, nil)
 	if diff := cmp.Diff(map[string][]string{"1": nil, "2": {"1"}}, dependsOn(w)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestView_UnderWay: a call that was under way when its process ended runs no
+// more: it waits, and may have run. One of a run that goes on runs.
+func TestView_UnderWay(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	records := []core.Record{
+		{Kind: core.RecordStarted, CallID: "1", Tool: "s:a", StartedAt: began},
+		{Kind: core.RecordSettled, CallID: "1", Tool: "s:a", Outcome: core.OutcomeSuccess, At: began},
+		{Kind: core.RecordStarted, CallID: "2", Tool: "s:b", StartedAt: began},
+	}
+	doubt := core.Approval{Type: core.ApproveInDoubt, State: core.ApprovalOpen, CallIDs: []string{"2"}}
+	other := core.Approval{Type: core.ApproveTool, State: core.ApprovalOpen, CallIDs: []string{"2"}}
+	for name, c := range map[string]struct {
+		run       core.RunState
+		approvals []core.Approval
+		want      core.TaskState
+	}{
+		"Running":     {core.RunRunning, nil, core.TaskRunning},
+		"Elsewhere":   {core.RunWaiting, []core.Approval{other}, core.TaskRunning},
+		"Interrupted": {core.RunInterrupted, nil, core.TaskWaiting},
+		"InDoubt":     {core.RunWaiting, []core.Approval{doubt}, core.TaskWaiting},
+		"Ended":       {core.RunAborted, nil, core.TaskError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := engine.View(core.Run{Kind: core.KindCode, State: c.run}, core.Program{}, records, c.approvals)
+			done, begun := w.Layers[0].Tasks[0], w.Layers[0].Tasks[1]
+			if done.State != core.TaskSuccess || done.Error != nil {
+				t.Errorf("what had ended is %s: %v", done.State, done.Error)
+			}
+			if begun.State != c.want || (begun.Error == nil) != (c.want == core.TaskRunning) {
+				t.Errorf("what was under way is %s: %v", begun.State, begun.Error)
+			}
+		})
 	}
 }
