@@ -46,11 +46,11 @@ func TestModel_DecideRefused(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"Decided", api.Result{}, decided, `too late: tool perm std:fetch was decided by bob\x1b[2J via cli at 14:02:30: no`},
+		{"Decided", api.Result{}, decided, `too late: denied by bob\x1b[2J (cli) 14:02:30: tool perm std:fetch, because: no`},
 		{"DecidedTheSame", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaMCP}, At: began}}, nil,
-			"tool perm std:fetch was approved already, by bob via mcp at 14:02:31"},
+			"already approved by bob (mcp) 14:02:31: tool perm std:fetch"},
 		{"DecidedTheSameElsewhere", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began.Add(-time.Minute)}}, nil,
-			"was approved already, by ada via tui at 14:01:31"},
+			"already approved by ada (tui) 14:01:31: tool perm"},
 		{"Mine", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began}}, nil, "std:fetch: approved; it goes on"},
 		{"Expired", api.Result{}, core.Errorf(core.CodeApprovalExpired, "x"), "tool perm std:fetch had expired; it can be asked again"},
 		{"Digest", api.Result{}, core.Errorf(core.CodeDigestMismatch, "x"), "is not what was on screen any more"},
@@ -68,6 +68,28 @@ func TestModel_DecideRefused(t *testing.T) {
 			if len(h.feed.touched) != 1 {
 				t.Error("the run was not read again")
 			}
+		})
+	}
+}
+
+// TestModel_TooLate: the words say what the other one decided, as far as that is
+// certain.
+func TestModel_TooLate(t *testing.T) {
+	t.Parallel()
+	decided := core.Errorf(core.CodeAlreadyDecided, "it was decided")
+	decided.Decided = &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaCLI}, At: began}
+	for name, d := range map[string]screen.Decide{
+		"approved": {Abort: true},
+		"denied":   {Approve: true},
+		"decided":  {Approve: true, Answer: &core.Answer{Remember: core.RememberRun}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, nil)
+			h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) { return api.Result{}, decided }
+			d.Approvals = []core.Approval{h.approval(0)}
+			h.want(d)
+			h.shows("too late: " + name + " by bob (cli) 14:02:31: tool perm std:fetch")
 		})
 	}
 }

@@ -88,7 +88,7 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 		word = "denied, and its workflow is aborted"
 	}
 	if len(i.Approvals) == 1 {
-		return one(done[0], word, now)
+		return one(done[0], i, word, now)
 	}
 	good := 0
 	var bad string
@@ -97,7 +97,7 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 		case v.err == nil:
 			good++
 		case bad == "":
-			bad = refusal(v, now)
+			bad = refusal(v, i, now)
 		}
 	}
 	if bad == "" {
@@ -106,24 +106,24 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 	return screen.Bad, fmt.Sprintf("%d of %d %s. %s", good, len(i.Approvals), word, bad)
 }
 
-func one(v verdict, word string, now time.Time) (screen.Level, string) {
+func one(v verdict, i screen.Decide, word string, now time.Time) (screen.Level, string) {
 	switch {
 	case v.err != nil:
-		return screen.Bad, refusal(v, now)
+		return screen.Bad, refusal(v, i, now)
 	case v.other != nil:
-		return screen.Note, fmt.Sprintf("%s was %s already, by %s", nameOf(v.approval), word, who(v.other, now))
+		return screen.Note, fmt.Sprintf("already %s by %s", word, who(v.other, nameOf(v.approval), now))
 	}
 	return screen.Good, fmt.Sprintf("%s: %s%s", nameOf(v.approval), word, standing(v.result))
 }
 
 // refusal says why a decision did not count, and who was faster.
-func refusal(v verdict, now time.Time) string {
+func refusal(v verdict, i screen.Decide, now time.Time) string {
 	e := core.AsError(v.err)
 	what := nameOf(v.approval)
 	switch e.Code {
 	case core.CodeAlreadyDecided:
 		if e.Decided != nil {
-			return fmt.Sprintf("too late: %s was decided by %s", what, who(e.Decided, now))
+			return fmt.Sprintf("too late: %s by %s", decidedBefore(i), who(e.Decided, what, now))
 		}
 		return problem("too late: "+what, e)
 	case core.CodeApprovalExpired:
@@ -137,14 +137,28 @@ func refusal(v verdict, now time.Time) string {
 	}
 }
 
-// who is who decided, how and when, in the time zone of now.
-func who(d *core.DecidedBy, now time.Time) string {
-	text := fmt.Sprintf("%s via %s", core.Visible(d.Who, 60, false), core.Visible(string(d.Via), 20, false))
-	if !d.At.IsZero() {
-		text += " at " + d.At.In(now.Location()).Format(time.TimeOnly)
+// decidedBefore is what somebody else must have decided, where this decision
+// came too late: the opposite, save that a yes can also be another yes.
+func decidedBefore(i screen.Decide) string {
+	switch {
+	case !i.Approve:
+		return "approved"
+	case i.Answer == nil:
+		return "denied"
 	}
+	return "decided"
+}
+
+// who is who decided what, how and when, in the time zone of now. The person and
+// the time come first: a narrow window cuts the rest.
+func who(d *core.DecidedBy, what string, now time.Time) string {
+	text := fmt.Sprintf("%s (%s)", core.Visible(d.Who, 60, false), core.Visible(string(d.Via), 20, false))
+	if !d.At.IsZero() {
+		text += " " + d.At.In(now.Location()).Format(time.TimeOnly)
+	}
+	text += ": " + what
 	if d.Reason != "" {
-		text += ": " + core.Visible(d.Reason, 120, false)
+		text += ", because: " + core.Visible(d.Reason, 120, false)
 	}
 	return text
 }
@@ -178,13 +192,14 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 			}
 			written = true
 		}
+		answer := &core.Answer{Remember: core.RememberRule}
 		v := m.decideOne(ctx, i.Approval, &api.Decision{
 			Approve: true, Checkpoint: i.Approval.ID, ExpectDigest: i.Approval.Digest,
-			Answer: &core.Answer{Remember: core.RememberRule}, Pin: i.Pin,
+			Answer: answer, Pin: i.Pin,
 		})
 		return func(m *model, now time.Time) tea.Cmd {
 			m.decided(v, epoch)
-			level, text := one(v, "approved", now)
+			level, text := one(v, screen.Decide{Approve: true, Answer: answer}, "approved", now)
 			switch {
 			case v.err != nil && written:
 				text = "the rule was written, but " + text
