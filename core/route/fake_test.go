@@ -308,11 +308,29 @@ type both struct {
 	noServer      atomic.Bool
 	started       bool
 	shown         []int64 // the numbers of the events that were shown live
+	links         []error // why there is no server
 }
 
 // newBoth makes a backend. noServer leaves the server out until one is started.
 func newBoth(t *testing.T, named bool, noServer bool) *both {
 	t.Helper()
+	return newBothWith(named, noServer, func(*both, *route.Options) {})
+}
+
+// newWatching is newBoth for who looks on, with a named server.
+func newWatching(t *testing.T) *both {
+	t.Helper()
+	return newBothWith(true, false, func(b *both, o *route.Options) {
+		o.Partial = true
+		o.Link = func(err error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.links = append(b.links, err)
+		}
+	})
+}
+
+func newBothWith(named, noServer bool, more func(*both, *route.Options)) *both {
 	b := &both{local: newHalf("local"), remote: newHalf("remote")}
 	b.noServer.Store(noServer)
 	o := route.Options{
@@ -337,6 +355,7 @@ func newBoth(t *testing.T, named bool, noServer bool) *both {
 	if named {
 		o.Server = "https://remote"
 	}
+	more(b, &o)
 	b.Backend = route.New(o)
 	return b
 }

@@ -49,9 +49,6 @@ func (b *Backend) follow(ctx context.Context, at *reached, away bool) error {
 func (b *Backend) attend(ctx context.Context, out *outage, last int64, pass func(core.Event) error) error {
 	for {
 		r, err := b.server(ctx, false)
-		if r == nil && ctx.Err() == nil && b.o.Link != nil {
-			b.o.Link(err)
-		}
 		if err == nil && r != nil {
 			back := time.AfterFunc(lookEvery, out.over())
 			err = r.Events(ctx, "", last, true, func(e core.Event) error {
@@ -69,6 +66,9 @@ func (b *Backend) attend(ctx context.Context, out *outage, last int64, pass func
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if b.o.Link != nil {
+			b.o.Link(err)
 		}
 		if err != nil {
 			out.begin(err)

@@ -174,3 +174,44 @@ func TestNamed_Refused(t *testing.T) {
 		}
 	}
 }
+
+// TestLink_EveryFailure: while all events are followed, each try that fails is
+// told, the first one and that of a server that refuses the key, too.
+func TestLink_EveryFailure(t *testing.T) {
+	t.Parallel()
+	for _, code := range []core.Code{core.CodeServerUnreachable, core.CodeAuth} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newWatching(t)
+			b.remote.down = core.Errorf(code, "no")
+			following(t, b, api.Since{}, func(got func() []string) {
+				b.local.emit(1)
+				time.Sleep(5 * time.Second)
+				if list := got(); len(list) != 1 {
+					t.Errorf("%s: events %v", code, list)
+				}
+			})
+			if len(b.links) < 2 || core.CodeOf(b.links[0]) != code {
+				t.Errorf("%s: told %v", code, b.links)
+			}
+		})
+	}
+}
+
+// TestPartial: who looks on sees what is here, whatever is wrong with a named
+// server.
+func TestPartial(t *testing.T) {
+	t.Parallel()
+	b := newWatching(t)
+	b.local.add(core.Run{ID: idLocal})
+	b.remote.down = core.Errorf(core.CodeAuth, "the key is refused")
+	page, err := b.Workflows(t.Context(), nil, 0, "")
+	if err != nil || len(page.Items) != 1 || len(page.Warnings) != 1 || !strings.Contains(page.Warnings[0], "the key is refused") {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if _, err := b.Approvals(t.Context(), false); err != nil {
+		t.Error(err)
+	}
+	if err := b.Events(t.Context(), "", api.Since{}, false, func(core.Event) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}

@@ -119,9 +119,13 @@ type Options struct {
 	// Progress is told of the events of a run of a server while its caller waits
 	// for it. It may be nil.
 	Progress func(core.Event)
+	// Partial has lists and events leave out the part of a server that is not to
+	// be had, whatever the reason, a named one that refuses the key, too: who
+	// looks on wants to see what is here. Without, that is an error of the whole.
+	Partial bool
 	// Link is told, while all events are followed, that there is no server (err
-	// is nil) or why it cannot be reached. That it is there says its client. It
-	// may be nil.
+	// is nil) or why it cannot be followed, again and again. That it is there says
+	// its client. It may be nil.
 	Link func(err error)
 	// Warn is told what a person should know of an answer that has a gap, once
 	// for each text. It may be nil.
@@ -194,7 +198,7 @@ func (b *Backend) absent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if b.o.Server == "" {
+	if b.o.Server == "" || b.o.Partial {
 		return true
 	}
 	switch core.CodeOf(err) {
