@@ -71,10 +71,10 @@ func TestModel_Replan(t *testing.T) {
 		if len(h.backend.replanned) != 1 || h.backend.replanned[0][0].ID != "notes" {
 			t.Fatalf("added: %+v", h.backend.replanned)
 		}
-		h.shows("7f3a91c2: 1 tasks added")
+		h.shows("7f3a91c2: 1 task added; it runs when it goes on")
 		h.gone()
 		text := seen()[0]
-		if !strings.Contains(text, `gh:draft\x1b[2J`) || !strings.Contains(text, "checkout-sync 7f3a91c2") || strings.Contains(text, "\x1b") {
+		if !strings.Contains(text, `gh:draft\x1b[2J`) || !strings.Contains(text, "checkout-sync 7f3a91c2, in JSON") || !strings.Contains(text, "//   layer 1  ") || strings.Contains(text, "\x1b") {
 			t.Errorf("the template:\n%s", text)
 		}
 		if diff := cmp.Diff([]core.ID{runA}, h.feed.touched); diff != "" {
@@ -139,6 +139,30 @@ func TestModel_Replan(t *testing.T) {
 		}
 		h.shows("nothing was added to 7f3a91c2: the editor failed")
 		h.gone()
+	})
+	t.Run("RefusedTooOften", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, nil)
+		run := h.run1(core.RunWaiting)
+		run.Intent = ""
+		h.knows(run)
+		h.backend.onReplan = func([]core.TaskSpec) (api.Result, error) {
+			return api.Result{}, core.Errorf(core.CodeDAGInvalid, "no tool gh:notes")
+		}
+		seen := h.editWith(`echo '{"tasks": [{"id": "n'$n'", "tool": "gh:notes"}]}' > "$1"`)
+		h.want(screen.Replan{Run: runA})
+		if n := len(seen()); n != 3 {
+			t.Fatalf("edited %d times, want 3", n)
+		}
+		if want := "// Tasks to add to 7f3a91c2, in JSON."; !strings.HasPrefix(seen()[0], want) {
+			t.Errorf("the template: %s", seen()[0])
+		}
+		file := h.edits[2]
+		t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(file)) })
+		h.shows("nothing was added; your text is in " + file)
+		if kept, err := os.ReadFile(file); err != nil || !strings.Contains(string(kept), `"id": "n2"`) {
+			t.Errorf("kept: %s %v", kept, err)
+		}
 	})
 	t.Run("NoRun", func(t *testing.T) {
 		t.Parallel()

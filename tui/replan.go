@@ -20,6 +20,10 @@ const emptyPlan = `{
 }
 `
 
+// maxRejected is how often a text is given back in a row before it is kept for
+// the person instead: an editor that ends by itself would come up for ever.
+const maxRejected = 3
+
 // maxListed is how many tasks of a DAG the template lists.
 const maxListed = 500
 
@@ -29,6 +33,8 @@ type plan struct {
 	head  string // the comments
 	body  string // what was written below them last
 	draft draft
+	// rejected is how many texts were refused so far.
+	rejected int
 }
 
 // replan opens the editor on a template, and adds the tasks that come back.
@@ -52,8 +58,11 @@ func (m *model) replan(id core.ID) tea.Cmd {
 // planHead says what to do and what the DAG has.
 func planHead(w core.Workflow) string {
 	var b strings.Builder
-	name := core.Visible(w.Intent, 80, false)
-	fmt.Fprintf(&b, "// Tasks to add to %s %s, in JSON. Lines that begin with // do not count.\n", name, w.ID.Short())
+	name := w.ID.Short()
+	if w.Intent != "" {
+		name = core.Visible(w.Intent, 80, false) + " " + name
+	}
+	fmt.Fprintf(&b, "// Tasks to add to %s, in JSON. Lines that begin with // do not count.\n", name)
 	b.WriteString("// Save the file and leave the editor to add them.\n" +
 		"// Leave the file as it is, or empty, to add nothing.\n//\n" +
 		"// One task: {\"id\": \"notes\", \"tool\": \"server:tool\", \"arguments\": {}, \"depends_on\": [\"draft\"]}\n//\n// The tasks that are there:\n")
@@ -61,7 +70,7 @@ func planHead(w core.Workflow) string {
 	for _, layer := range w.Layers {
 		for _, t := range layer.Tasks {
 			if n++; n <= maxListed {
-				fmt.Fprintf(&b, "//   layer %d  %-11s %s  %s\n", layer.Index, t.State, core.Visible(t.ID, 60, false), core.Visible(t.Tool, 60, false))
+				fmt.Fprintf(&b, "//   layer %d  %-11s %s  %s\n", layer.Index+1, t.State, core.Visible(t.ID, 60, false), core.Visible(t.Tool, 60, false))
 			}
 		}
 	}
@@ -98,9 +107,13 @@ func (m *model) usePlan(p *plan) tea.Cmd {
 		if err == nil {
 			return p.added(r, epoch)
 		}
+		p.rejected++
 		p.body = strings.TrimLeft(body, " \t\n")
 		if werr := p.draft.write(complaint(err) + p.head + p.body); werr != nil {
 			return p.over(screen.Bad, problem("nothing was added to "+p.run.Short(), werr))
+		}
+		if p.rejected >= maxRejected {
+			return p.keep(err)
 		}
 		return func(m *model, _ time.Time) tea.Cmd { return m.editPlan(p) }
 	})
@@ -126,14 +139,30 @@ func (p *plan) over(level screen.Level, text string) then {
 	}
 }
 
+// keep ends a replan whose text was refused too often. What was written stays.
+func (p *plan) keep(err error) then {
+	return func(m *model, now time.Time) tea.Cmd {
+		m.say(screen.Bad, "nothing was added; your text is in "+core.Visible(p.draft.file, 200, false)+". "+problem("refused "+p.run.Short(), err), now)
+		return nil
+	}
+}
+
 func (p *plan) added(r api.Result, epoch int64) then {
 	p.draft.remove()
 	return func(m *model, now time.Time) tea.Cmd {
 		m.feed.Touch(p.run)
 		m.taken.saw(r, epoch)
-		m.say(screen.Good, fmt.Sprintf("%s: %d tasks added; they run when it goes on", p.run.Short(), r.NewTasksCount), now)
+		m.say(screen.Good, p.run.Short()+": "+addedText(r.NewTasksCount)+" when it goes on", now)
 		return nil
 	}
+}
+
+// addedText says how many tasks were added.
+func addedText(n int) string {
+	if n == 1 {
+		return "1 task added; it runs"
+	}
+	return fmt.Sprintf("%d tasks added; they run", n)
 }
 
 // complaint is what is wrong, as comments for the top of the file.
