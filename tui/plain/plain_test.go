@@ -51,6 +51,8 @@ type talk struct {
 	in  *io.PipeWriter
 	out *printed
 	end chan error
+	// left are the runs that were said to go on, once the dialogue has ended.
+	left []core.ID
 }
 
 // dialogue runs f with a dialogue about the demo, in a bubble.
@@ -67,7 +69,8 @@ func dialogue(t *testing.T, change func(*plain.Options), f func(*talk)) {
 		}
 		go p.b.Play(ctx)
 		go func() {
-			_, err := plain.Run(ctx, o)
+			var err error
+			p.left, err = plain.Run(ctx, o)
 			p.end <- err
 		}()
 		defer func() {
