@@ -19,12 +19,13 @@ type detail struct {
 	workflow core.Workflow
 	size     int
 	put      int64 // the larger, the later
+	plan     int   // the version of the DAG that the layers are of
 }
 
 // PutWorkflow takes a run with its layers, tasks and approvals.
 func (s *State) PutWorkflow(w core.Workflow) {
 	s.puts++
-	s.details[w.ID] = &detail{workflow: w, size: sizeOf(&w), put: s.puts}
+	s.details[w.ID] = &detail{workflow: w, size: sizeOf(&w), put: s.puts, plan: w.DAGVersion}
 	s.version++
 	s.PutRuns(w.Run)
 	s.PutApprovals(w.Approvals...)
@@ -42,6 +43,13 @@ func (s *State) Workflow(id core.ID) (core.Workflow, bool) {
 		return d.workflow, true
 	}
 	return core.Workflow{}, false
+}
+
+// OldPlan reports whether the layers of a run were read before its DAG was
+// changed, as far as that is known by now.
+func (s *State) OldPlan(id core.ID) bool {
+	d := s.details[id]
+	return d != nil && d.plan < d.workflow.DAGVersion
 }
 
 // PruneDetails forgets the layers of runs, those that were put first first,
