@@ -23,7 +23,7 @@ type binding struct {
 
 // bindings are all actions, in the order in which help lists them.
 var bindings = []binding{
-	{Approve, inbox | dag, "approve once", []string{"a"}},
+	{Approve, inbox | dag | task, "approve once", []string{"a"}},
 	{ApproveRemember, inbox, "approve and remember, or all marked", []string{"A"}},
 	{Deny, inbox, "deny", []string{"d"}},
 	{Message, inbox, "deny with a message", []string{"m"}},

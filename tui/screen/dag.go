@@ -131,10 +131,10 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 	case keys.Open:
 		return []Intent{openPanel{PanelTask}}, true
 	case keys.Approve:
-		if id, ok := p.approval(i, e); ok {
+		if id, ok := p.model.approval(i, e); ok {
 			return []Intent{openOverlay{newCard(id, e)}}, true
 		}
-		return []Intent{say{Note, "this task waits for nobody"}}, true
+		return []Intent{say{Note, waitsForNobody}}, true
 	case keys.CopyID:
 		return []Intent{Copy{What: "an id", Text: t.ID}}, true
 	case keys.CopyAll:
@@ -168,11 +168,14 @@ func doOneRun(act keys.Action, run core.Run) []Intent {
 	return []Intent{say{Note, "only failed runs are retried, and interrupted ones continued"}}
 }
 
+// waitsForNobody says that there is nothing to approve.
+const waitsForNobody = "this task waits for nobody"
+
 // approval is what a task waits for, or else the layer that it is in.
-func (p *dagPanel) approval(task int, e *Env) (core.ID, bool) {
-	id, ok := p.model.asked[task]
+func (m *dagModel) approval(task int, e *Env) (core.ID, bool) {
+	id, ok := m.asked[task]
 	if !ok {
-		id, ok = p.model.gates[p.model.layers[p.model.layer[task]].number]
+		id, ok = m.gates[m.layers[m.layer[task]].number]
 	}
 	if !ok {
 		return "", false
@@ -245,7 +248,7 @@ func (p *dagPanel) click(x, y int, e *Env) []Intent {
 func (p *dagPanel) hints(e *Env) []keys.Action {
 	hints := []keys.Action{keys.Left, keys.Down, keys.Open, keys.Graph, keys.Unfold}
 	if i := p.at(e); i >= 0 {
-		if _, ok := p.approval(i, e); ok {
+		if _, ok := p.model.approval(i, e); ok {
 			hints = append([]keys.Action{keys.Approve}, hints...)
 		}
 	}

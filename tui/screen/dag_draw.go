@@ -109,9 +109,12 @@ func (p *dagPanel) draw(a paint.Area, e *Env, focus bool) {
 	p.inner = in.W
 	if len(p.model.tasks) == 0 {
 		in.Text(0, 0, in.W, paint.Style{Role: paint.Muted}, p.emptyText(run, known, e))
+		for i, l := range endLines(run, in.W, min(in.H-2, maxEndLines), e) {
+			in.Text(0, i+2, in.W, paint.Style{Role: paint.Danger}, l)
+		}
 		return
 	}
-	foot := p.footLines(run, e)
+	foot := p.footLines(run, in, e)
 	for len(foot) > 0 && len(foot)*3 > in.H {
 		foot = foot[1:]
 	}
@@ -170,7 +173,7 @@ func (p *dagPanel) emptyText(run core.Run, known bool, e *Env) string {
 }
 
 // footLines are what stands below, the first to go first where there is no room.
-func (p *dagPanel) footLines(run core.Run, e *Env) []func(paint.Area) {
+func (p *dagPanel) footLines(run core.Run, in paint.Area, e *Env) []func(paint.Area) {
 	var out []func(paint.Area)
 	if text := p.gateText(run, e); text != "" {
 		out = append(out, labelled("gate", text, paint.Style{}))
@@ -184,6 +187,11 @@ func (p *dagPanel) footLines(run core.Run, e *Env) []func(paint.Area) {
 		glyph, style := taskLook(t.State, e.Theme)
 		text := strings.TrimSpace(fmt.Sprintf("%s  %s  %s %s %s", visibleName(t.ID), visibleName(t.Tool), glyph, what, when))
 		out = append(out, labelled("selected", text, style))
+	}
+	label := "error"
+	for _, l := range endLines(run, in.W-10, min(in.H/3-1, maxEndLines), e) {
+		out = append(out, labelled(label, l, paint.Style{Role: paint.Danger}))
+		label = ""
 	}
 	return append(out, func(a paint.Area) { p.drawProgress(a, run, e) })
 }

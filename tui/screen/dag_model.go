@@ -31,7 +31,7 @@ type dagModel struct {
 }
 
 // dagCounts are tasks by what became of them.
-type dagCounts struct{ total, done, failed, running, waiting, queued int }
+type dagCounts struct{ total, done, failed, running, waiting, queued, skipped int }
 
 // dagLayer is one layer: its tasks are tasks[first:last] of the model.
 type dagLayer struct {
@@ -44,8 +44,11 @@ type dagLayer struct {
 func (c *dagCounts) add(s core.TaskState) {
 	c.total++
 	switch s {
-	case core.TaskSuccess, core.TaskFailedSafe, core.TaskSkipped:
+	case core.TaskSuccess, core.TaskFailedSafe:
 		c.done++
+	case core.TaskSkipped:
+		c.done++
+		c.skipped++
 	case core.TaskError:
 		c.failed++
 	case core.TaskRunning:
@@ -68,6 +71,8 @@ func (c *dagCounts) state() core.TaskState {
 		return core.TaskRunning
 	case c.queued > 0:
 		return core.TaskQueued
+	case c.skipped > 0 && c.skipped == c.total:
+		return core.TaskSkipped
 	}
 	return core.TaskSuccess
 }

@@ -226,7 +226,7 @@ func TestDAG_Gate(t *testing.T) {
 		t.Errorf("no gate in\n%s", got)
 	}
 	e.Sel.Task = "style_check"
-	if id, ok := p.approval(p.at(e), e); !ok || id != "gate" {
+	if id, ok := p.model.approval(p.at(e), e); !ok || id != "gate" {
 		t.Errorf("%s %v", id, ok)
 	}
 }
@@ -308,5 +308,70 @@ func BenchmarkDAG_First1000(b *testing.B) {
 		p, e, c := dagOf(b, w, 160, 45)
 		p.do(keys.Unfold, e)
 		p.draw(c.Area(), e, true)
+	}
+}
+
+// TestDAG_Skipped: a layer of which nothing ran is not done.
+func TestDAG_Skipped(t *testing.T) {
+	t.Parallel()
+	w := fixtureWorkflow()
+	for l, states := range map[int][]core.TaskState{0: {core.TaskSkipped, core.TaskSkipped}, 2: {core.TaskSuccess}} {
+		for i, st := range states {
+			w.Layers[l].Tasks[i].State, w.Layers[l].Tasks[i].StartedAt, w.Layers[l].Tasks[i].EndedAt = st, nil, nil
+		}
+	}
+	for _, width := range []int{78, 120} {
+		_, _, c := dagOf(t, w, width, 30)
+		for _, want := range []string{"- 2/2 skipped", "✓ 1/1"} {
+			if !strings.Contains(c.Plain(), want) {
+				t.Errorf("%q is not shown:\n%s", want, c.Plain())
+			}
+		}
+	}
+}
+
+// TestDAG_End: why a run ended is on the panel, whatever the panel's size and
+// the error's, and nothing of it acts on the terminal.
+func TestDAG_End(t *testing.T) {
+	t.Parallel()
+	long := "ocr\u202e: exit 1\n" + strings.Repeat("line of it\t", 100)
+	for name, change := range map[string]func(*core.Workflow){
+		"tool_failed: ocr": func(w *core.Workflow) { w.State, w.Error = core.RunFailed, core.Errorf(core.CodeToolFailed, "ocr") },
+		"aborted by ada": func(w *core.Workflow) {
+			w.State, w.Abort = core.RunAborted, &core.AbortRequest{By: core.Actor{Who: "ada"}}
+		},
+		"by ada: too slow": func(w *core.Workflow) {
+			w.State, w.Abort = core.RunAborted, &core.AbortRequest{By: core.Actor{Who: "ada"}, Reason: "too slow"}
+		},
+		"expired: too late": func(w *core.Workflow) {
+			w.State, w.Error = core.RunExpired, &core.Error{Code: "expired", Message: "too late"}
+		},
+		`ocr\u{202e}: exit 1`: func(w *core.Workflow) {
+			w.State, w.Error = core.RunFailed, core.Errorf(core.CodeToolFailed, "%s", long)
+		},
+	} {
+		for _, size := range [][2]int{{60, 11}, {78, 20}, {120, 30}} {
+			for _, empty := range []bool{true, false} {
+				w := fixtureWorkflow()
+				if change(&w); empty {
+					w.Layers = nil
+				}
+				_, _, c := dagOf(t, w, size[0], size[1])
+				checkFrame(t, c.Plain(), size[0], size[1])
+				if !strings.Contains(c.Plain(), name) {
+					t.Errorf("%q is not shown at %v:\n%s", name, size, c.Plain())
+				}
+			}
+		}
+	}
+	w := fixtureWorkflow()
+	w.State, w.Error = core.RunFailed, core.Errorf(core.CodeToolFailed, "%s", long)
+	_, _, c := dagOf(t, w, 60, 30)
+	if got := strings.Count(c.Plain(), "line of it"); got == 0 || got > 5*6 || !strings.Contains(c.Plain(), "…") {
+		t.Errorf("%d times:\n%s", got, c.Plain())
+	}
+	w.State = core.RunRunning
+	if _, _, c := dagOf(t, w, 60, 30); strings.Contains(c.Plain(), "line of it") {
+		t.Error("the error of an attempt is shown while the run goes on")
 	}
 }

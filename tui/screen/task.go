@@ -138,6 +138,8 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 			return doOneRun(act, run), true
 		}
 		return nil, false
+	case keys.Mark: // space: there is nothing to mark here
+		act = keys.PageDown
 	default:
 	}
 	t := p.task(e)
@@ -146,6 +148,8 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	}
 	page := p.page(t, e)
 	switch act {
+	case keys.Approve:
+		return p.approve(t, e), true
 	case keys.Filter:
 		return []Intent{openOverlay{searchPrompt(page)}}, true
 	case keys.Times:
@@ -166,6 +170,18 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, true
 	}
 	return p.copyOut(act, t, page)
+}
+
+// approve opens the card of what the task, or its layer, waits for.
+func (p *taskPanel) approve(t *core.Task, e *Env) []Intent {
+	w, _ := e.State.Workflow(p.run)
+	m := newDAGModel(&w)
+	if i, ok := m.byID[t.ID]; ok {
+		if id, waits := m.approval(i, e); waits {
+			return []Intent{openOverlay{newCard(id, e)}}
+		}
+	}
+	return []Intent{say{Note, waitsForNobody}}
 }
 
 // copyOut copies, saves or views what is shown.
@@ -213,6 +229,16 @@ func (p *taskPanel) click(x, y int, e *Env) []Intent {
 }
 
 func (p *taskPanel) hints(e *Env) []keys.Action {
+	if t := p.task(e); t != nil {
+		if _, ok := p.waitsFor(t, e); ok {
+			return append([]keys.Action{keys.Approve}, p.reading()...)
+		}
+	}
+	return p.reading()
+}
+
+// reading are the keys that help to read.
+func (p *taskPanel) reading() []keys.Action {
 	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times}
 }
 

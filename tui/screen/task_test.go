@@ -161,9 +161,6 @@ func TestTask_Intents(t *testing.T) {
 	if _, ok := one(keys.Abort).(openOverlay); !ok {
 		t.Error("an abort asks first")
 	}
-	if _, ok := p.do(keys.Approve, e); ok {
-		t.Error("nothing is decided here")
-	}
 	ask := one(keys.Filter).(openOverlay).overlay.(*prompt)
 	if err := ask.changed("ACME"); err != nil || p.pages[tabArgs].searching() != "/ ACME   1 of 1" {
 		t.Errorf("%v, %s", err, p.pages[tabArgs].searching())
@@ -230,5 +227,43 @@ func BenchmarkTask_Scroll1MiB(b *testing.B) {
 		p.do(keys.Down, e)
 		c.Clear()
 		p.draw(c.Area(), e, true)
+	}
+}
+
+// TestTask_Approve: it opens the card of what the task waits for, and decides
+// nothing.
+func TestTask_Approve(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 80, 24)
+	p.s.sel.Run, p.s.sel.Task = runNotes, fixtureTask(p.st)
+	p.press("4", "a")
+	if c, ok := p.s.overlay[0].(*card); !ok || c.id != apTool {
+		t.Fatalf("open is %+v", p.s.overlay)
+	}
+	p.press("esc")
+	p.s.sel.Task = "git_log"
+	p.press("a")
+	p.sees("this task waits for nobody")
+	p.wants()
+}
+
+// TestTask_Space: it goes a page on, as in every reader.
+func TestTask_Space(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 80, 24)
+	w := fixtureWorkflow()
+	w.Layers[1].Tasks[0].Arguments = raw(make([]int, 100))
+	p.st.PutWorkflow(w)
+	p.s.sel.Run = runNotes
+	p.press("4")
+	p.s.sel.Task = w.Layers[1].Tasks[0].ID
+	p.frame()
+	panel, ok := p.s.panels[PanelTask].(*taskPanel)
+	if !ok {
+		t.Fatal("no panel of tasks")
+	}
+	p.press("space")
+	if page := &panel.pages[tabArgs]; page.top != page.height-1 {
+		t.Errorf("at row %d, a page has %d", page.top, page.height)
 	}
 }
