@@ -42,7 +42,8 @@ type card struct {
 
 	pager pager
 	built core.Approval // what the pager's lines were made from
-	tasks int           // of its run that were known then
+	of    *core.Layer   // of its run, as known then
+	wait  bool          // for the arguments of what runs next
 	note  string        // what a key could not do, and why
 	level Level
 
@@ -54,7 +55,6 @@ type card struct {
 	focus   int  // the button that is selected
 	moved   bool // it was selected by the person
 	full    bool // the whole window, also where half would do
-	closed  bool // the inbox may sort again
 	w, h    int  // as drawn last
 	x, y    int  // of the card in the window
 	drawn   bool
@@ -152,7 +152,6 @@ func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	case deciding:
 		intents, closed = c.keyDecide(k, e)
 	}
-	c.closed = c.closed || closed
 	return intents, closed
 }
 
@@ -272,8 +271,13 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 		return false
 	}
 	why := c.rule.Why(v, e.Now)
-	if approves := v == decide.Approve || v == decide.Remember; approves && !c.shows() && c.rule.Ended(e.Now) == "" {
-		why = tooSmall
+	if approves := v == decide.Approve || v == decide.Remember; approves && c.rule.Ended(e.Now) == "" {
+		switch {
+		case c.wait:
+			why = readingArguments
+		case !c.shows():
+			why = tooSmall
+		}
 	}
 	if why == "" {
 		return true
@@ -323,38 +327,30 @@ func (c *card) click(x, y int, e *Env) (intents []Intent, closed bool) {
 			return nil, false
 		}
 		c.note = ""
-		intents, closed = c.press(b.act, e)
-		c.closed = c.closed || closed
-		return intents, closed
+		return c.press(b.act, e)
 	}
 	return nil, false
 }
 
-// tasksOf are the tasks of an approval's run, as far as they were loaded.
-func tasksOf(a core.Approval, e *Env) []core.Task {
-	w, ok := e.State.Workflow(a.RunID)
-	if !ok || a.Type != core.ApproveLayer {
-		return nil
-	}
-	var out []core.Task
-	for _, l := range w.Layers {
-		out = append(out, l.Tasks...)
-	}
-	return out
-}
+// runs are those that must be read for what is shown.
+func (c *card) runs() []core.ID { return []core.ID{c.rule.Approval().RunID} }
 
 // build makes the lines of the evidence, when what they are made from changed.
 // What was not there before must be read.
 func (c *card) build(e *Env) {
 	a := c.rule.Approval()
-	tasks := tasksOf(a, e)
-	b := &c.built
-	if a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) && len(tasks) == c.tasks {
+	of, wait := layersOf(a, e)
+	if wait {
+		c.rule.Unread()
+	}
+	b, same := &c.built, of == c.of && wait == c.wait
+	if same && a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
 		return
 	}
-	c.built, c.tasks = a, len(tasks)
-	c.rule.Unread()
-	c.pager.setLines(evidence(a, tasks))
+	c.built, c.of, c.wait = a, of, wait
+	if c.pager.setLines(evidence(a, tasksOf(a, e))) {
+		c.rule.Unread()
+	}
 }
 
 // style is how the message of a card looks.

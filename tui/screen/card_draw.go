@@ -79,7 +79,7 @@ func (c *card) draw(window paint.Area, e *Env) {
 		rows--
 	}
 	body.draw(box.Sub(0, box.H-bottom-rows, box.W, rows))
-	if body == &c.pager && c.pager.atEnd() && rows > 0 {
+	if body == &c.pager && c.pager.atEnd() && rows > 0 && !c.wait {
 		c.rule.Read()
 	}
 	if c.drawn = rows > 0; box.H >= 14 {
@@ -330,6 +330,8 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
 	case !c.shows():
 		return mark + tooSmall, paint.Style{Role: paint.Warn}
+	case c.wait && c.pager.atEnd():
+		return mark + readingArguments, paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead() && c.w < 60:
 		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead():

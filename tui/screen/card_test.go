@@ -343,6 +343,7 @@ func TestCard_Changed(t *testing.T) {
 func TestCard_Grown(t *testing.T) {
 	t.Parallel()
 	p := atCard(t, apLayer, 80, 24)
+	p.press("G")
 	p.sees("all was shown")
 	run, _ := p.st.Run(p.approval(apLayer).RunID)
 	long := raw(map[string]any{"sql": make([]int, 40)})

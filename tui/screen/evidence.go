@@ -50,7 +50,7 @@ type proof struct {
 
 // evidence returns all that a decision on an approval binds, as it came: the
 // pager shows what is hidden in it as escapes. tasks are those of its run, for
-// the arguments of a layer.
+// the arguments of a layer, nil as long as they were not read.
 func evidence(a core.Approval, tasks []core.Task) []line {
 	p := &proof{fields: contextFields(a.Context)}
 	p.text("", a.Description)
@@ -145,11 +145,12 @@ func (p *proof) into(key string, v any) bool {
 	return false
 }
 
-// plainValue is a value without quotes where it is a text, else indented JSON.
+// plainValue is a value without quotes where it is a text of one line, else
+// indented JSON: a newline is told from a backslash and an n by that.
 func plainValue(value json.RawMessage) string {
 	var s string
-	if json.Unmarshal(value, &s) == nil && bytes.HasPrefix(bytes.TrimSpace(value), []byte(`"`)) {
-		return strings.ReplaceAll(s, "\n", `\n`)
+	if json.Unmarshal(value, &s) == nil && bytes.HasPrefix(bytes.TrimSpace(value), []byte(`"`)) && !strings.ContainsAny(s, "\n\\") {
+		return s
 	}
 	return pretty(value)
 }
@@ -308,51 +309,6 @@ func (p *proof) oauth(tool string) {
 		p.blank()
 	}
 	p.prose("Sign in while the process that asked is alive, or with", "pml servers connect "+server, "and then approve.")
-}
-
-// layerTask is a task as the context of a layer names it.
-type layerTask struct {
-	ID     string         `json:"id"`
-	Tool   string         `json:"tool"`
-	Status core.TaskState `json:"status"`
-}
-
-func (p *proof) layer(tasks []core.Task) {
-	var results, next []layerTask
-	var index, total int
-	if p.into("layer_index", &index) && p.into("total_layers", &total) {
-		p.text("layer", fmt.Sprintf("%d of %d", index+1, max(total, index+1)))
-	}
-	if p.into("results", &results) && len(results) > 0 {
-		p.head("results so far")
-		for _, t := range results {
-			p.add("", "  "+string(t.Status)+"  "+t.ID+"  "+t.Tool, paint.Style{})
-		}
-		p.blank()
-	}
-	if p.into("next", &next) {
-		p.head(fmt.Sprintf("tasks that run next: %d", len(next)))
-		for _, t := range next {
-			p.add("", "  "+t.ID+"  "+t.Tool, paint.Style{})
-			p.taskArguments(t.ID, tasks)
-		}
-	}
-	if dag := p.take("dag"); dag != nil {
-		p.blank()
-		p.head("the whole DAG")
-		p.text("", pretty(dag))
-	}
-}
-
-// taskArguments adds the arguments of a task that is known.
-func (p *proof) taskArguments(id string, tasks []core.Task) {
-	for _, t := range tasks {
-		if t.ID == id && len(t.Arguments) > 0 {
-			for l := range strings.SplitSeq(pretty(t.Arguments), "\n") {
-				p.add("", "      "+l, paint.Style{})
-			}
-		}
-	}
 }
 
 func (p *proof) inDoubt() {

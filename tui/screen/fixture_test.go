@@ -26,6 +26,7 @@ const (
 	runETL         core.ID = "7f39c0d4-0000-4000-8000-000000000002"
 	runNotes       core.ID = "7f3a77e1-0000-4000-8000-000000000003"
 	runFailed      core.ID = "7f395101-0000-4000-8000-000000000007"
+	runLayer       core.ID = "7f3a40cc-0000-4000-8000-000000000006"
 	runInterrupted core.ID = "7f38f0aa-0000-4000-8000-000000000011"
 
 	apIntegrity  core.ID = "a1000001-0000-4000-8000-000000000001"
@@ -183,6 +184,21 @@ func fixtureWorkflow() core.Workflow {
 	return w
 }
 
+// layerWorkflow is db-migrate-prod, which waits before its second layer.
+func layerWorkflow() core.Workflow {
+	w := core.Workflow{Approvals: []core.Approval{fixtureApprovals()[5]}}
+	for _, r := range fixtureRuns() {
+		if r.ID == runLayer {
+			w.Run = r
+		}
+	}
+	w.Layers = []core.Layer{
+		{Index: 0, Tasks: []core.Task{{ID: "dump", Tool: "db:dump", State: core.TaskSuccess, Attempt: 1, DurationMS: 41000}}},
+		{Index: 1, Tasks: []core.Task{{ID: "migrate", Tool: "db:migrate", State: core.TaskQueued, Layer: 1, Arguments: raw(map[string]any{"env": "prod", "drop": true})}}},
+	}
+	return w
+}
+
 // fixtureEvents are events of several runs, oldest first.
 func fixtureEvents() []core.Event {
 	layer := func(n int) *int { return &n }
@@ -224,6 +240,7 @@ func fixtureState() *state.State {
 	st := emptyState()
 	st.PutRuns(fixtureRuns()...)
 	st.PutWorkflow(edgedWorkflow())
+	st.PutWorkflow(layerWorkflow())
 	st.PutApprovals(fixtureApprovals()...)
 	st.PutApprovals(fixtureResolved()...)
 	st.AddEvents(fixtureEvents()...)

@@ -90,15 +90,18 @@ func (s *Screen) drawTop(a paint.Area, e *Env) {
 	putSpans(a, 1, 0, a.W-w-4, append(spans, countSpans(countRuns(e))...))
 }
 
-// runCounts are how many runs are in which state, as the header tells them.
-type runCounts struct{ running, waiting, bad, done int }
+// runCounts are how many runs are in which state, as the header tells them; no
+// word counts runs of another state than it says.
+type runCounts struct{ running, waiting, failed, done, interrupted int }
 
 func countRuns(e *Env) runCounts {
 	return runCounts{
 		running: e.State.CountRuns(core.RunRunning),
-		waiting: e.State.CountRuns(core.RunWaiting, core.RunInterrupted),
-		bad:     e.State.CountRuns(core.RunFailed, core.RunExpired),
-		done:    e.State.CountRuns(core.RunComplete, core.RunAborted),
+		waiting: e.State.CountRuns(core.RunWaiting),
+		failed:  e.State.CountRuns(core.RunFailed),
+		done:    e.State.CountRuns(core.RunComplete),
+
+		interrupted: e.State.CountRuns(core.RunInterrupted),
 	}
 }
 
@@ -110,7 +113,11 @@ func countSpans(c runCounts) []span {
 		}
 		return span{fmt.Sprintf("%s %d  ", label, n), style}
 	}
-	return []span{one("run", c.running, paint.Info), one("wait", c.waiting, paint.Warn), one("fail", c.bad, paint.Danger), one("done", c.done, paint.OK)}
+	out := []span{one("run", c.running, paint.Info), one("wait", c.waiting, paint.Warn), one("fail", c.failed, paint.Danger), one("done", c.done, paint.OK)}
+	if c.interrupted > 0 {
+		out = append(out, one("interrupted", c.interrupted, paint.Warn))
+	}
+	return out
 }
 
 // tabNames are the panels as their tabs call them.

@@ -19,7 +19,6 @@ type inboxPanel struct {
 	rangeOf    core.ID // where a range of marks began, empty without one
 	filter     string
 	reverse    bool
-	card       *card // that was opened from here: the order is kept while it is
 	selected   core.ID
 	was        int  // the row that was selected
 	waited     bool // the selected approval waited
@@ -66,13 +65,11 @@ func (r *inboxRows) index(id core.ID) int {
 	return -1
 }
 
-// frozen reports whether the order is kept: a card is open.
-func (p *inboxPanel) frozen() bool { return p.card != nil && !p.card.closed }
-
 // settle brings rows, marks and the selection up to date. The selection stays
-// on its approval; when that waits no more, it goes to the one in its place.
+// on its approval; when that waits no more, it goes to the one in its place. The
+// order is kept while something is being decided.
 func (p *inboxPanel) settle(e *Env) {
-	if !p.frozen() {
+	if !e.deciding || !p.rows.made {
 		p.refresh(e)
 	}
 	n := p.rows.len()
@@ -136,7 +133,6 @@ func (p *inboxPanel) refresh(e *Env) {
 
 // do carries an action out.
 func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
-	p.card = nil // keys come here only when nothing is open
 	p.settle(e)
 	if p.scroll(act, e) {
 		return nil, true
@@ -168,9 +164,9 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	one := func(i Intent) ([]Intent, bool) { return []Intent{i}, true }
 	switch act {
 	case keys.Open, keys.Approve, keys.ApproveRemember:
-		return p.open(cardOf(a.ID, e)), true
+		return one(openOverlay{cardOf(a.ID, e)})
 	case keys.Deny, keys.Message:
-		return p.open(newDenyCard(a.ID, e)), true
+		return one(openOverlay{newDenyCard(a.ID, e)})
 	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true
@@ -197,12 +193,6 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	return nil, true
 }
 
-// open opens a card; the rows keep their places until it is closed.
-func (p *inboxPanel) open(c *card) []Intent {
-	p.card = c
-	return []Intent{openOverlay{c}}
-}
-
 // fromRow does on a row what a card would do. What does not work, and what has
 // to be asked about, is shown on the card.
 func (p *inboxPanel) fromRow(c *card, act keys.Action, e *Env) []Intent {
@@ -210,12 +200,12 @@ func (p *inboxPanel) fromRow(c *card, act keys.Action, e *Env) []Intent {
 		if c.rule.Ended(e.Now) == "" {
 			c.mode = aborting
 		}
-		return p.open(c)
+		return []Intent{openOverlay{c}}
 	}
 	if intents, _ := c.keep(act, e); len(intents) > 0 {
 		return intents
 	}
-	return p.open(c)
+	return []Intent{openOverlay{c}}
 }
 
 // drop ends a range, the marks or the filter: the first of them that is there.
@@ -318,7 +308,6 @@ func (p *inboxPanel) together(e *Env) []Intent {
 
 // click selects a row.
 func (p *inboxPanel) click(_, y int, e *Env) []Intent {
-	p.card = nil
 	p.settle(e)
 	if i := p.rowAt(y - p.first + p.view.top); i >= 0 && y >= p.first && y < p.first+p.view.height {
 		p.choose(i, e)

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
@@ -14,6 +15,8 @@ import (
 // approve.
 type bulk struct {
 	shown []core.Approval
+	of    []*core.Layer // of the run of each, as known when the lines were made
+	wait  bool          // for the arguments of what runs next
 	guard decide.Guard
 	pager pager
 	note  string
@@ -25,15 +28,39 @@ type bulk struct {
 func newBulk(list []core.Approval, e *Env) *bulk {
 	b := &bulk{shown: list}
 	b.guard.Disturb(e.Now)
+	b.build(e)
+	return b
+}
+
+// build makes the lines, when more is known of the runs. What was not there
+// before must be read.
+func (b *bulk) build(e *Env) {
+	of, wait := make([]*core.Layer, len(b.shown)), false
+	for i, a := range b.shown {
+		first, more := layersOf(a, e)
+		of[i], wait = first, wait || more
+	}
+	if b.of != nil && slices.Equal(of, b.of) && wait == b.wait {
+		return
+	}
+	b.of, b.wait = of, wait
 	var lines []line
-	for i, a := range list {
-		title := fmt.Sprintf("%d of %d  %s  %s  %s", i+1, len(list), typeName(a.Type), a.Tool, a.ID.Short())
+	for i, a := range b.shown {
+		title := fmt.Sprintf("%d of %d  %s  %s  %s", i+1, len(b.shown), typeName(a.Type), a.Tool, a.ID.Short())
 		lines = append(lines, line{text: title, style: paint.Style{Role: paint.Accent}.Bold()})
 		lines = append(lines, evidence(a, tasksOf(a, e))...)
 		lines = append(lines, line{})
 	}
 	b.pager.setLines(lines)
-	return b
+}
+
+// runs are those that must be read for what is shown.
+func (b *bulk) runs() []core.ID {
+	out := make([]core.ID, len(b.shown))
+	for i := range b.shown {
+		out[i] = b.shown[i].RunID
+	}
+	return out
 }
 
 func (b *bulk) typing() bool { return b.pinning }
@@ -46,7 +73,10 @@ func (b *bulk) why(e *Env) string {
 	if why := decide.Together(b.shown, e.Now); why != "" {
 		return why
 	}
-	if !b.pager.atEnd() {
+	switch {
+	case b.wait:
+		return readingArguments
+	case !b.pager.atEnd():
 		return moreLines(&b.pager) + " Approve unlocks at the end."
 	}
 	return ""
@@ -73,6 +103,7 @@ func (b *bulk) lock(e *Env) string {
 }
 
 func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	b.build(e) // what came since the last frame was not read
 	b.note = ""
 	switch {
 	case b.pinning:
@@ -133,6 +164,7 @@ func (b *bulk) keyPin(k keys.Key, e *Env) (intents []Intent, closed bool) {
 }
 
 func (b *bulk) draw(window paint.Area, e *Env) {
+	b.build(e)
 	a := window
 	if modeOf(a.W, a.H) == dashboard {
 		a = a.Sub(leftWidth, head, a.W-leftWidth, a.H-head-foot)

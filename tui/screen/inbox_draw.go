@@ -130,7 +130,7 @@ func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 		line := p.view.top + y
 		row := p.rowAt(line)
 		if row < 0 {
-			if line == len(p.rows.waiting)+1 && len(p.rows.resolved) > 0 {
+			if line == len(p.rows.waiting)+1 && len(p.rows.resolved) > 0 && y+1 < p.view.height {
 				drawTitles(in, y+1, over)
 				in.Text(gutter, y+1, 20, paint.Style{Role: paint.Muted}, "recently resolved")
 			}

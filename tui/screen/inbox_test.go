@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -299,5 +300,64 @@ func BenchmarkCard_Frame(b *testing.B) {
 	canvas := paint.NewCanvas(160, 45, s.o.Theme)
 	for b.Loop() {
 		c.draw(canvas.Area(), e)
+	}
+}
+
+// TestInbox_FrozenByAnyCard: rows stay put while a card is open, wherever it was
+// opened, and while several are decided together.
+func TestInbox_FrozenByAnyCard(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(p *person){
+		"DAG": func(p *person) {
+			p.s.sel.Run = runNotes
+			p.press("3", "a")
+		},
+		"Task": func(p *person) {
+			p.s.sel.Run = runNotes
+			p.press("3", "4", "a")
+		},
+		"Together": func(p *person) { p.s.open(newBulk([]core.Approval{p.approval(apTool)}, p.s.env(p.now))) },
+	} {
+		p := newPerson(t, 160, 45)
+		open(p)
+		if len(p.s.overlay) != 1 {
+			t.Errorf("%s: nothing is open", name)
+			continue
+		}
+		box, ok := p.s.panels[PanelApprovals].(*inboxPanel)
+		if !ok {
+			t.Fatal("no inbox")
+		}
+		before := slices.Clone(box.rows.waiting)
+		sooner := p.approval(apKeys)
+		sooner.ID, sooner.ExpiresAt = "a1000000-0000-4000-8000-000000000000", in(10*time.Second)
+		p.st.PutApprovals(sooner)
+		p.wait(time.Second)
+		if !slices.Equal(box.rows.waiting, before) {
+			t.Errorf("%s: rows moved to %v", name, box.rows.waiting)
+		}
+		p.press("esc")
+		p.frame()
+		if slices.Equal(box.rows.waiting, before) {
+			t.Errorf("%s: they never move again", name)
+		}
+	}
+}
+
+// TestInbox_Heading: the heading of what is resolved stands above a row of it,
+// or is not there.
+func TestInbox_Heading(t *testing.T) {
+	t.Parallel()
+	for h := 15; h <= 60; h++ {
+		for _, w := range []int{80, 160} {
+			s := newScreen(t, fixtureState(), w, h)
+			press(s, "2")
+			lines := strings.Split(s.Plain(fixtureNow), "\n")
+			for y, l := range lines {
+				if strings.Contains(l, "recently resolved") && !strings.Contains(lines[y+1], "api key") {
+					t.Errorf("nothing is below the heading at %dx%d:\n%s", w, h, strings.Join(lines, "\n"))
+				}
+			}
+		}
 	}
 }

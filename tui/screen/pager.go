@@ -53,8 +53,9 @@ func (p *pager) setText(text string) {
 	p.put(text)
 }
 
-// setLines shows lines, each in its own style.
-func (p *pager) setLines(list []line) {
+// setLines shows lines, each in its own style. It reports whether they say
+// something else than before.
+func (p *pager) setLines(list []line) (changed bool) {
 	var b strings.Builder
 	list = slices.Clone(list)
 	for i, l := range list {
@@ -66,9 +67,12 @@ func (p *pager) setLines(list []line) {
 		b.WriteString(oneLine(l.text))
 	}
 	p.parts = list
-	if text := b.String(); text != p.text {
-		p.put(text)
+	text := b.String()
+	if text == p.text {
+		return false
 	}
+	p.put(text)
+	return true
 }
 
 // put takes a text that differs from the one before.

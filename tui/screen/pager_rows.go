@@ -82,12 +82,29 @@ func (x *rowIndex) addLine(text string, from, end int) {
 			_, size := runeAt(text, from)
 			stop = from + size
 		}
+		stop = atBlank(text, from, stop, end)
 		x.rows = append(x.rows, row{from, stop, n})
 		if stop == end {
 			return
 		}
 		from, room = stop, x.w-indent(x.w)
 	}
+}
+
+// atBlank is where a row ends that cannot hold the rest of a line: behind a
+// blank, which may stand outside of the view, unless that leaves more than half
+// of the row empty.
+func atBlank(text string, from, stop, end int) int {
+	if stop == end {
+		return stop
+	}
+	if text[stop] == ' ' {
+		return stop + 1
+	}
+	if i := strings.LastIndexByte(text[from:stop], ' ') + 1; i > (stop-from)/2 {
+		return from + i
+	}
+	return stop
 }
 
 // skip returns how far a part of a text can be drawn in a number of columns,

@@ -101,7 +101,6 @@ type prompt struct {
 	done      func(text string, e *Env) []Intent
 	cancelled func()
 	hint      string // shown where there is no error
-	secret    bool   // do not show what is typed
 	err       error
 }
 
@@ -142,12 +141,7 @@ func (p *prompt) draw(a paint.Area, e *Env) {
 	}
 	foot.Text(1, 1, foot.W-2, style, below)
 	x := 1 + foot.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), p.label+" ")
-	in := p.input
-	if p.secret {
-		n := utf8.RuneCountInString(in.text[:in.at])
-		in = input{text: stars(utf8.RuneCountInString(in.text)), at: n}
-	}
-	in.draw(foot, x, 0, foot.W-x-1, paint.Style{})
+	p.input.draw(foot, x, 0, foot.W-x-1, paint.Style{})
 }
 
 func stars(n int) string {

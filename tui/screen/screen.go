@@ -49,7 +49,9 @@ type Env struct {
 	QuietUntil time.Time
 	// NeedPin says that a decision needs the person's PIN.
 	NeedPin bool
-	found   keysFound
+	// deciding says that something is open on which a decision can be taken.
+	deciding bool
+	found    keysFound
 }
 
 // panel is one of the six. Draw must not change what Do depends on but for
@@ -150,26 +152,9 @@ func (s *Screen) Focused(on bool, now time.Time) {
 // and leaving asks first.
 func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
-// Wants are the runs whose layers and tasks should be loaded, most wanted
-// first: the selected one and those in view.
-func (s *Screen) Wants() []core.ID {
-	var out []core.ID
-	if s.sel.Run != "" {
-		out = append(out, s.sel.Run)
-	}
-	if w, ok := s.panels[PanelWorkflows].(interface{ inView() []core.ID }); ok {
-		for _, id := range w.inView() {
-			if id != s.sel.Run {
-				out = append(out, id)
-			}
-		}
-	}
-	return out
-}
-
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, found: s.found}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.deciding(), found: s.found}
 }
 
 func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }

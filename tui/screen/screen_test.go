@@ -248,3 +248,25 @@ func TestScreen_QuietWhenTheApprovalChanges(t *testing.T) {
 		t.Error("the key was carried out on another approval")
 	}
 }
+
+// TestHeader_Counts: each word counts the runs of the state that it says.
+func TestHeader_Counts(t *testing.T) {
+	t.Parallel()
+	want := map[core.RunState]string{
+		core.RunRunning: "run 1  wait 0  fail 0  done 0  ", core.RunWaiting: "run 0  wait 1  fail 0  done 0  ",
+		core.RunFailed: "run 0  wait 0  fail 1  done 0  ", core.RunComplete: "run 0  wait 0  fail 0  done 1  ",
+		core.RunInterrupted: "run 0  wait 0  fail 0  done 0  interrupted 1  ",
+		core.RunAborted:     "run 0  wait 0  fail 0  done 0  ", core.RunExpired: "run 0  wait 0  fail 0  done 0  ",
+	}
+	for _, st := range core.RunStates {
+		known := emptyState()
+		known.PutRuns(core.Run{ID: runETL, State: st, CreatedAt: fixtureNow})
+		var b strings.Builder
+		for _, s := range countSpans(countRuns(&Env{State: known})) {
+			b.WriteString(s.text)
+		}
+		if b.String() != want[st] {
+			t.Errorf("%s: %q, want %q", st, b.String(), want[st])
+		}
+	}
+}
