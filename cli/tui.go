@@ -18,7 +18,10 @@ type TerminalOptions struct {
 	Demo bool
 	// Plain is a dialogue of lines.
 	Plain bool
-	ASCII bool
+	// PlainBy is what asked for Plain: --plain, PML_PLAIN or TERM=dumb; empty where
+	// nothing did.
+	PlainBy string
+	ASCII   bool
 	// Theme is ansi, dark, light or modus, Color auto, always or never, Notify
 	// off, bell or osc.
 	Theme, Color, Notify string
@@ -79,9 +82,8 @@ func (a *app) tui(cmd *cobra.Command, o TerminalOptions) error {
 		return usagef("pml tui is for people; programs read the same with pml workflows ls --json and pml events --follow --json").
 			WithNext("pml", "events", "--follow", "--json")
 	}
-	plain, _ := a.Environ("PML_PLAIN")
-	term, _ := a.Environ("TERM")
-	o.Plain = o.Plain || plain != "" && plain != "0" || term == "dumb"
+	o.PlainBy = a.plainBy(o.Plain)
+	o.Plain = o.PlainBy != ""
 	if !o.Plain && (!a.StdinTTY || !a.StdoutTTY) {
 		return usagef("pml tui needs a terminal; without one use --plain, or pml approvals ls").WithNext("pml", "approvals", "ls")
 	}
@@ -98,6 +100,21 @@ func (a *app) tui(cmd *cobra.Command, o TerminalOptions) error {
 		a.say("run %s is not finished; it goes on with: pml continue %s", id.Short(), id.Short())
 	}
 	return err
+}
+
+// plainBy is what asks for a dialogue of lines, empty where nothing does.
+func (a *app) plainBy(flag bool) string {
+	plain, _ := a.Environ("PML_PLAIN")
+	term, _ := a.Environ("TERM")
+	switch {
+	case flag:
+		return "--plain"
+	case plain != "" && plain != "0":
+		return "PML_PLAIN"
+	case term == "dumb":
+		return "TERM=dumb"
+	}
+	return ""
 }
 
 // printKeys prints the actions of the terminal with their keys.

@@ -82,7 +82,7 @@ func because(o cli.TerminalOptions, settings env.Terminal) string {
 	if settings.Plain && !o.Plain {
 		return "via the configuration"
 	}
-	return "via --plain, PML_PLAIN or TERM=dumb"
+	return "via " + o.PlainBy
 }
 
 // profile is what the terminal can show, as far as flags and environment say.
