@@ -19,6 +19,9 @@ func (d *dialogue) show(ctx context.Context) bool {
 	a := d.card.Approval()
 	w, err := d.o.Backend.Workflow(ctx, a.RunID)
 	var tasks []core.Task
+	if err == nil {
+		tasks = []core.Task{} // what is not among them has no arguments yet
+	}
 	for _, l := range w.Layers {
 		tasks = append(tasks, l.Tasks...)
 	}
@@ -26,38 +29,15 @@ func (d *dialogue) show(ctx context.Context) bool {
 	for _, l := range screen.Evidence(a, tasks) {
 		d.say("  %s", l)
 	}
-	if missing := missingTasks(a, tasks); err != nil && a.Type == core.ApproveLayer || missing != "" {
+	if err != nil && a.Type == core.ApproveLayer {
 		d.say("this is not all: the arguments of its tasks could not be read. It cannot be approved before.")
-		if err != nil {
-			d.failed(err)
-		}
+		d.failed(err)
 		d.card.Unread()
 		return false
 	}
 	d.say("end of approval %s. The same as a command: %s", a.ID.Short(), decide.Shell(decide.Command(a, decide.Choice{Verb: decide.Approve})))
 	d.card.Read()
 	return true
-}
-
-// missingTasks names a task that a layer would run and that is not known with
-// its arguments; empty where all are.
-func missingTasks(a core.Approval, tasks []core.Task) string {
-	var c struct {
-		Next []struct{ ID string } `json:"next"`
-	}
-	if a.Type != core.ApproveLayer || json.Unmarshal(a.Context, &c) != nil {
-		return ""
-	}
-	known := map[string]bool{}
-	for _, t := range tasks {
-		known[t.ID] = true
-	}
-	for _, t := range c.Next {
-		if !known[t.ID] {
-			return t.ID
-		}
-	}
-	return ""
 }
 
 // refresh takes over what is known of the current approval by now.
