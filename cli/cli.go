@@ -55,6 +55,10 @@ type OpenOptions struct {
 	Log string
 	// NoStart starts no server, whatever is asked for.
 	NoStart bool
+	// Watching is for who looks on for hours: after the first look at what a server
+	// has kept, only what decides or runs something starts one, and the part of a
+	// server that refuses is left out.
+	Watching bool
 	// Warn is told what a person should know about an answer that has a gap. It
 	// may be called from any goroutine.
 	Warn func(text string)

@@ -42,8 +42,11 @@ type connector struct {
 	link      func(cli.Link)
 	via       core.Via
 	noStart   bool
+	// passive: once it was looked for, only what decides or runs starts a server.
+	passive bool
 
 	mu     sync.Mutex
+	looked bool
 	client *client.Client
 }
 
@@ -56,7 +59,7 @@ func (c *connector) connect(ctx context.Context, start bool) (*client.Client, er
 	if c.client != nil {
 		return c.client, nil
 	}
-	o := client.Options{Version: build().Version, Via: c.via, Workspace: c.workspace.Dir, Clock: systemClock{}, Warn: c.warn}
+	o := client.Options{Version: build().Version, Via: c.via, Workspace: c.workspace.Dir, Clock: systemClock{}, Warn: c.warn, Passive: c.passive}
 	if c.link != nil {
 		o.Link = c.linked
 	}
@@ -68,7 +71,9 @@ func (c *connector) connect(ctx context.Context, start bool) (*client.Client, er
 		if err != nil {
 			return nil, err
 		}
-		s, err := d.Connect(ctx, func() bool { return !c.noStart && (start || c.kept()) })
+		again := c.passive && c.looked
+		c.looked = true
+		s, err := d.Connect(ctx, func() bool { return !c.noStart && (start || !again && c.kept()) })
 		if err != nil || s == nil {
 			return nil, err
 		}

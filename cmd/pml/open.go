@@ -42,7 +42,7 @@ func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, erro
 	}
 	c := &connector{
 		named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ,
-		warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart,
+		warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart, passive: o.Watching,
 	}
 	half, err := openHalf(o, c)
 	if err != nil {
@@ -57,7 +57,7 @@ func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, erro
 		missing = c.missing
 	}
 	router := route.New(route.Options{
-		Link: missing, Local: view, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress,
+		Link: missing, Local: view, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress, Partial: o.Watching,
 		Routing: func() (route.Routing, error) {
 			cfg, err := settings(o, home, ws, environ)
 			if err != nil {

@@ -118,7 +118,7 @@ func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
 	l := newLinks()
 	s.links = l.watch
 	oo := o.OpenOptions
-	oo.Via, oo.Link = core.ViaTUI, l.put
+	oo.Via, oo.Link, oo.Watching = core.ViaTUI, l.put, true
 	oo.Warn = func(text string) {
 		select {
 		case s.warnings <- text:
@@ -129,6 +129,7 @@ func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.begin(b.server.named)
 	s.backend, s.close = b, sync.OnceValue(b.Close)
 	if paths, err := b.Paths(ctx); err == nil {
 		s.workspace = paths.Workspace
@@ -145,6 +146,15 @@ type links struct {
 
 func newLinks() *links { return &links{last: feed.Link{Side: core.SideServer, None: true}} }
 
+// begin names the server, before anything is told of it; empty: none is named.
+func (l *links) begin(named string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if named != "" {
+		l.last = feed.Link{Side: core.SideServer, Connecting: true, Name: named}
+	}
+}
+
 func (l *links) put(link cli.Link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +166,6 @@ func (l *links) put(link cli.Link) {
 
 // watch implements feed.Options.Links.
 func (l *links) watch(ctx context.Context, f func(feed.Link)) {
-	f(feed.Link{Side: core.SideClient, Up: true})
 	l.mu.Lock()
 	l.to = f
 	f(l.last)
