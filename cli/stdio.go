@@ -17,7 +17,7 @@ unfinished are gone on with by pml continue, or by the next host.
 
 What needs a decision is answered as approval_required. A person decides in pml tui
 or with pml continue; with approvals.decider "human" the agent cannot.`,
-		Example: "  pml stdio\n  claude mcp add pml -- pml stdio",
+		Example: "  pml stdio </dev/null",
 		Args:    maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.StdinTTY {

@@ -282,7 +282,7 @@ func TestHelp_Examples(t *testing.T) {
 	ids := strings.NewReplacer("7f3a91c2", string(r.WorkflowID[:8]), "41d2e07b", string(r.CheckpointID[:8]), "41d2", string(r.CheckpointID[:8]), "@latest", string(r.WorkflowID[:8]))
 	leaveOut := regexp.MustCompile(`pml init|generate-dag|EDITOR|--follow|watch|fpath|fish|jq|pml trust$|pml abort|pml continue|pml retry|wf result|workflows result|workflows rm|tools ls filesystem|approvals renew` +
 		// Need a person, or servers and hosts that are not here; each has tests of its own.
-		`|pml config pin|pml serve |pml serve$|pml server |--detach|--requirement|pml servers (check|connect|import .|lock files|rm|update)`)
+		`|pml config pin|pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml servers (check|connect|import .|lock files|rm|update)`)
 
 	ran := 0
 	for _, example := range m.examples() {
