@@ -287,7 +287,7 @@ func TestPlain_Connecting(t *testing.T) {
 	for _, c := range []struct {
 		server feed.Link
 		off    bool
-	}{{feed.Link{Side: core.SideServer, Name: "far"}, true}, {feed.Link{Side: core.SideServer, None: true}, false}} {
+	}{{feed.Link{Side: core.SideServer, Name: "far", Connecting: true}, true}, {feed.Link{Side: core.SideServer, None: true}, false}} {
 		altering(t, func(_ *altered, o *plain.Options) {
 			o.Links = func(ctx context.Context, f func(feed.Link)) {
 				f(feed.Link{Side: core.SideClient, Up: true})
@@ -451,7 +451,7 @@ func TestPlain_LongLine(t *testing.T) {
 // TestPlain_OpensWeb: only an address of the web is opened.
 func TestPlain_OpensWeb(t *testing.T) {
 	t.Parallel()
-	for url, opens := range map[string]bool{"https://a.example/x": true, "file:///bin/sh": false, "javascript:1": false, "https:x": false} {
+	for url, opens := range map[string]bool{"https://a.example/x": true, "file:///bin/sh": false, "javascript:1": false, "https:x": false, "smb://a.example/x": false} {
 		var opened []string
 		altering(t, func(b *altered, o *plain.Options) {
 			o.OpenURL = func(_ context.Context, url string) error { opened = append(opened, url); return nil }
