@@ -102,8 +102,10 @@ func TestEvidence_LayerArguments(t *testing.T) {
 		}
 	}
 	a.Context = json.RawMessage(`{"next":[{"id":"migrate","tool":"db:migrate","arguments":{"asked":1}}]}`)
-	if text := strings.Join(Evidence(a, nil), "\n"); !strings.Contains(text, `"asked": 1`) {
-		t.Errorf("the arguments in the question are not shown:\n%s", text)
+	for _, tasks := range [][]core.Task{nil, {{ID: "migrate", Arguments: json.RawMessage(`{"planned":1}`)}}} {
+		if text := strings.Join(Evidence(a, tasks), "\n"); !strings.Contains(text, `"asked": 1`) || strings.Contains(text, "planned") {
+			t.Errorf("not the arguments in the question are shown:\n%s", text)
+		}
 	}
 }
 
@@ -117,6 +119,9 @@ func TestEvidence_Newline(t *testing.T) {
 			t.Errorf("%q and %q both look like %s", value, other, text)
 		}
 		seen[text] = value
+		if strings.Contains(text, "\n") {
+			t.Errorf("%q begins a line of its own", value)
+		}
 	}
 }
 
