@@ -159,12 +159,15 @@ func TestBulk_LayersAreReadFirst(t *testing.T) {
 }
 
 // TestScreen_WantsSelectedLayer: the run of the layer that the cursor is on
-// comes before the selected run.
+// comes before the selected run in the inbox, and behind it elsewhere.
 func TestScreen_WantsSelectedLayer(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t, 80, 24)
 	p.s.sel.Approval, p.s.sel.Run = apLayer, runNotes
-	if got := p.s.Wants(); len(got) < 2 || got[0] != runLayer || got[1] != runNotes {
-		t.Errorf("wanted are %v", got)
+	for focus, want := range map[PanelID][]core.ID{PanelApprovals: {runLayer, runNotes}, PanelDAG: {runNotes, runLayer}} {
+		p.s.focus = focus
+		if got := p.s.Wants(); len(got) < 2 || !slices.Equal(got[:2], want) {
+			t.Errorf("in panel %d wanted are %v", focus, got)
+		}
 	}
 }

@@ -19,8 +19,9 @@ func (s *Screen) deciding() bool {
 }
 
 // Wants are the runs whose layers and tasks should be loaded, most wanted first:
-// those of what is being decided, of a layer that is selected to be, the
-// selected one and those in view.
+// those of what is being decided, the selected one, that of the layer that is
+// selected among the approvals (before it while they have the focus), and those
+// in view.
 func (s *Screen) Wants() []core.ID {
 	var out []core.ID
 	want := func(ids ...core.ID) {
@@ -35,10 +36,14 @@ func (s *Screen) Wants() []core.ID {
 			want(o.runs()...)
 		}
 	}
+	var layer core.ID
 	if a, ok := s.o.State.Approval(s.sel.Approval); ok && a.Type == core.ApproveLayer {
-		want(a.RunID)
+		layer = a.RunID
 	}
-	want(s.sel.Run)
+	if s.acting() == PanelApprovals {
+		want(layer)
+	}
+	want(s.sel.Run, layer)
 	if w, ok := s.panels[PanelWorkflows].(interface{ inView() []core.ID }); ok {
 		want(w.inView()...)
 	}
