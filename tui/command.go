@@ -3,17 +3,25 @@ package tui
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/screen"
 )
 
 // maxOutput is how much of what a command prints is shown, in bytes.
 const maxOutput = 256 << 10
+
+// started is a command line of pml that runs behind the program.
+type started struct {
+	line string // safe to show
+	stop context.CancelFunc
+}
 
 // command runs a command line of pml behind the program.
 func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
@@ -25,17 +33,81 @@ func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 	case m.o.Command == nil || len(args) == 0:
 		m.say(screen.Bad, "nothing was run: there is no command", now)
 		return nil
+	case endless(args):
+		m.say(screen.Bad, "nothing was run: what goes on and on is shown by the panels, or by pml in another terminal", now)
+		return nil
 	}
-	return m.effect(func(ctx context.Context) then {
+	ctx, stop := context.WithCancel(m.reading)
+	c := &started{line: core.Visible("pml "+i.Line, 80, false), stop: stop}
+	m.commands = append(m.commands, c)
+	m.sayCommand(now)
+	return m.launch(ctx, false, func(ctx context.Context) then {
+		defer stop()
 		out := &bounded{}
 		code := m.o.Command(ctx, args, out)
 		text := out.text()
 		return func(m *model, now time.Time) tea.Cmd {
+			m.ended(c, now)
 			m.screen.ShowOutput(i.Line, text, code, now)
 			m.feed.Refresh() // it may have changed anything
 			return nil
 		}
 	})
+}
+
+// endless reports whether a command goes on until it is stopped: what it prints
+// would be seen only then.
+func endless(args []string) bool {
+	var words []string
+	short := false
+	for _, a := range args {
+		switch {
+		case a == "--follow", strings.HasPrefix(a, "--follow=") && a != "--follow=false":
+			return true
+		case strings.HasPrefix(a, "--"):
+		case strings.HasPrefix(a, "-"):
+			short = short || strings.Contains(a, "f")
+		default:
+			words = append(words, a)
+		}
+	}
+	runs := len(words) > 0 && slices.Contains([]string{"workflows", "workflow", "wf"}, words[0])
+	watch := runs && len(words) > 1 && words[1] == "watch"
+	return watch || short && (runs || len(words) > 0 && words[0] == "events")
+}
+
+// ended forgets a command that has ended.
+func (m *model) ended(c *started, now time.Time) {
+	m.commands = slices.DeleteFunc(m.commands, func(other *started) bool { return other == c })
+	m.leaving = m.leaving && len(m.commands) > 0
+	if len(m.commands) > 0 {
+		m.sayCommand(now)
+		return
+	}
+	m.say(screen.Note, "ended: "+c.line, now)
+}
+
+// sayCommand says what runs: the newest command, and how many there are.
+func (m *model) sayCommand(now time.Time) {
+	n := len(m.commands)
+	text := "running: " + m.commands[n-1].line
+	if n > 1 {
+		text += fmt.Sprintf(" and %d more", n-1)
+	}
+	m.say(screen.Note, text+"   esc stops it", now)
+}
+
+// stopCommand stops the newest command, where a key means that: nothing is open
+// that it would close.
+func (m *model) stopCommand(k keys.Key, now time.Time) bool {
+	n := len(m.commands)
+	if n == 0 || k.Name != "esc" || k.Paste || m.screen.Open() {
+		return false
+	}
+	c := m.commands[n-1]
+	c.stop()
+	m.say(screen.Note, "stopping: "+c.line, now)
+	return true
 }
 
 // bounded keeps the beginning of what is written.
@@ -97,20 +169,4 @@ func splitLine(line string) ([]string, error) {
 		args = append(args, b.String())
 	}
 	return args, nil
-}
-
-// shellLine is an argument vector as a line for a shell.
-func shellLine(args []string) string {
-	out := make([]string, len(args))
-	for i, a := range args {
-		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return !plainInShell(r) }) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		out[i] = a
-	}
-	return strings.Join(out, " ")
-}
-
-func plainInShell(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+", r)
 }

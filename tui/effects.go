@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/screen"
 )
 
@@ -97,6 +98,11 @@ func (m *model) actor() core.Actor { return core.Actor{Who: m.o.User, Via: core.
 // quit ends the program, once what was decided is told. Whoever wants it a
 // second time does not wait.
 func (m *model) quit(now time.Time) tea.Cmd {
+	if n := len(m.commands); n > 0 && !m.leaving {
+		m.leaving = true
+		m.say(screen.Bad, m.commands[n-1].line+" still runs here and would be stopped; once more leaves at once", now)
+		return nil
+	}
 	if m.busy == 0 || m.quitting {
 		return tea.Quit
 	}
@@ -196,7 +202,7 @@ func problem(what string, err error) string {
 	e := core.AsError(err)
 	text := what + ": " + core.Visible(e.Error(), 400, false)
 	if len(e.Next) > 0 {
-		text += ". Try " + core.Visible(shellLine(e.Next), 120, false)
+		text += ". Try " + core.Visible(decide.Shell(e.Next), 120, false)
 	}
 	return text
 }

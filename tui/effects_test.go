@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/osc"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/screen"
@@ -97,7 +98,7 @@ func TestSplitLine(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" || (err != nil) != tt.bad {
 			t.Errorf("%q: %q, %v", tt.line, got, err)
 		}
-		if again, err := splitLine(shellLine(got)); err != nil || cmp.Diff(got, again) != "" {
+		if again, err := splitLine(decide.Shell(got)); err != nil || cmp.Diff(got, again) != "" {
 			t.Errorf("%q: %q as a line is %q, %v", tt.line, got, again, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"os/exec"
 	"slices"
@@ -65,6 +66,8 @@ type model struct {
 	ticking  bool
 	busy     int  // decisions that are under way
 	quitting bool // as soon as none is
+	commands []*started
+	leaving  bool // whoever wants to leave knows that commands would be stopped
 }
 
 // moment is a state at a second.
@@ -134,6 +137,9 @@ func (m *model) handle(msg tea.Msg, now time.Time) []tea.Cmd {
 		m.touched++
 		var cmds []tea.Cmd
 		for _, k := range keysOf(msg) {
+			if m.stopCommand(k, now) {
+				continue
+			}
 			cmds = append(cmds, m.carryOut(m.screen.Key(k, now), now)...)
 		}
 		return cmds
@@ -188,7 +194,13 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 	if cmd := m.lookForKeys(now); cmd != nil {
 		cmds = append(cmds, cmd)
 	}
-	if d := m.activity.every(now, m.said); d > 0 && !m.ticking {
+	d := m.activity.every(now, m.said)
+	if len(m.commands) > 0 {
+		if d = cmp.Or(d, slowTick); now.Sub(m.said) >= flashTime {
+			m.sayCommand(now)
+		}
+	}
+	if d > 0 && !m.ticking {
 		m.ticking = true
 		cmds = append(cmds, m.after(d))
 	}

@@ -1,0 +1,86 @@
+package tui
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/casys-ai/pml/tui/screen"
+)
+
+// TestModel_CommandIsSeen: a command that takes its time is said to run for as
+// long as it does, leaving asks first, and esc stops it.
+func TestModel_CommandIsSeen(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(o *Options) {
+		o.Command = func(ctx context.Context, _ []string, _ io.Writer) int {
+			<-ctx.Done() // hangs the test unless it is stopped
+			return 130
+		}
+	})
+	h.hold = true
+	h.want(screen.Command{Line: "execute --code 'return 1'"})
+	h.shows("running: pml execute --code 'return 1'")
+	h.tick(11 * time.Second)
+	h.tick(time.Second)
+	h.shows("running: pml execute")
+	h.want(screen.Quit{})
+	h.shows("still runs here and would be stopped")
+	if n := len(h.held); n != 1 {
+		t.Fatalf("%d commands, want the program's alone", n)
+	}
+	h.send(tea.KeyMsg{Type: tea.KeyEsc})
+	h.shows("stopping: pml execute")
+	h.release()
+	if h.quit || len(h.m.commands) != 0 || h.m.leaving {
+		t.Errorf("quit %t, %d commands", h.quit, len(h.m.commands))
+	}
+	h.want(screen.Quit{})
+	if !h.quit {
+		t.Error("did not quit once the command had ended")
+	}
+}
+
+// TestModel_QuitStopsCommands: whoever wants to leave a second time does.
+func TestModel_QuitStopsCommands(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(o *Options) {
+		o.Command = func(context.Context, []string, io.Writer) int { return 0 }
+	})
+	h.hold = true
+	h.want(screen.Command{Line: "execute x.ts"})
+	h.want(screen.Quit{})
+	h.hold = false
+	h.want(screen.Quit{})
+	if !h.quit {
+		t.Error("did not quit")
+	}
+}
+
+// TestModel_NoEndlessCommand: what never ends by itself is not begun.
+func TestModel_NoEndlessCommand(t *testing.T) {
+	t.Parallel()
+	ran := ""
+	h := newHarness(t, func(o *Options) {
+		o.Command = func(_ context.Context, args []string, _ io.Writer) int {
+			ran = strings.Join(args, " ")
+			return 0
+		}
+	})
+	for _, line := range []string{"events --follow", "events -f", "--json events -f", "workflows watch 7f3a", "wf watch 7f3a", "workflows logs 7f3a --follow"} {
+		h.want(screen.Command{Line: line})
+		h.shows("nothing was run: what goes on and on")
+		if ran != "" {
+			t.Errorf("%s ran", ran)
+		}
+	}
+	for _, line := range []string{"events", "workflows ls", "execute watch.ts"} {
+		if h.want(screen.Command{Line: line}); ran != line {
+			t.Errorf("%q did not run", line)
+		}
+	}
+}
