@@ -25,7 +25,7 @@ func TestModel_CommandIsSeen(t *testing.T) {
 	h.hold = true
 	h.want(screen.Command{Line: "execute --code 'return 1'"})
 	h.shows("running: pml execute --code 'return 1'")
-	h.tick(11 * time.Second)
+	h.tick(time.Minute)
 	h.tick(time.Second)
 	h.shows("running: pml execute")
 	h.want(screen.Quit{})
