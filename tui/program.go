@@ -104,7 +104,7 @@ func newModel(o Options, s *state.State, r reader) *model {
 			Version: o.Version, Workspace: o.Workspace, Confirm: true,
 		}),
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
-		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(),
+		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner),
 	}
 	m.after = func(d time.Duration) tea.Cmd { return tickAfter(m.reading, d) }
 	return m

@@ -25,8 +25,11 @@ type Options struct {
 	In    *os.File // a terminal
 	Out   *os.File // a terminal
 	// Environ looks a variable of the process environment up.
-	Environ   func(name string) (string, bool)
-	User      string // who decides, as the audit log names them
+	Environ func(name string) (string, bool)
+	User    string // who decides, as the audit log names them
+	// Runner is under what name this process runs runs, as in core.Run.Runner;
+	// empty while it runs none. Nil: it is concluded from what happens.
+	Runner    func() string
 	Version   string
 	Workspace string
 	Keys      *keys.Map

@@ -51,7 +51,7 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 	} else {
 		left, err = tui.Run(ctx, tui.Options{
 			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr,
-			Environ: environ, User: userName(), Version: build().Version, Workspace: src.workspace, Keys: bound,
+			Environ: environ, User: userName(), Runner: src.runner, Version: build().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
 			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
@@ -104,6 +104,7 @@ type source struct {
 	links     func(ctx context.Context, f func(feed.Link))
 	warnings  chan string
 	workspace string
+	runner    func() string // nil: nobody knows
 	close     func() error
 }
 
@@ -130,6 +131,7 @@ func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
 		return nil, err
 	}
 	l.begin(b.server.named)
+	s.runner = b.RunnerID
 	s.backend, s.close = b, sync.OnceValue(b.Close)
 	if paths, err := b.Paths(ctx); err == nil {
 		s.workspace = paths.Workspace

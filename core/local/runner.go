@@ -93,6 +93,10 @@ func (c *Client) reregister(ctx context.Context) (store.Runner, error) {
 	return fresh, nil
 }
 
+// RunnerID is under what name this process runs its runs, as in core.Run.Runner;
+// empty while it runs none.
+func (c *Client) RunnerID() string { return c.runnerID() }
+
 // runnerID is this process's id as a runner, empty while it is none.
 func (c *Client) runnerID() string {
 	c.mu.Lock()
