@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -56,6 +57,9 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
 			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
 		})
+	}
+	if len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "pml: stopping; calls that are under way have some seconds to end")
 	}
 	return left, errors.Join(err, src.close())
 }
