@@ -33,7 +33,9 @@ func TestTUI_PlainPin(t *testing.T) {
 	if !strings.Contains(s.text, "help me\r\n") {
 		t.Errorf("what was typed behind the PIN is not seen: %q", s.text)
 	}
-	waitFor(t, "the run to end", func() bool { return m.workflow(r.WorkflowID).State.Final() || m.workflow(r.WorkflowID).State == core.RunInterrupted })
+	waitFor(t, "the run to end", func() bool {
+		return m.workflow(r.WorkflowID).State.Final() || m.workflow(r.WorkflowID).State == core.RunInterrupted
+	})
 	if a := m.approvals("--all"); len(a) != 1 || a[0].State != core.ApprovalApproved || a[0].DecidedBy.Via != core.ViaTUI {
 		t.Errorf("%+v", a)
 	}
