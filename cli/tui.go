@@ -72,11 +72,15 @@ func (a *app) tui(cmd *cobra.Command, o TerminalOptions) error {
 	if err := oneOf("color", o.Color, "auto", "always", "never"); err != nil {
 		return err
 	}
-	if err := oneOf("theme", o.Theme, "", "ansi", "dark", "light", "modus"); err != nil {
-		return err
+	if o.Theme != "" {
+		if err := oneOf("theme", o.Theme, "ansi", "dark", "light", "modus"); err != nil {
+			return err
+		}
 	}
-	if err := oneOf("notify", o.Notify, "", "off", "bell", "osc"); err != nil {
-		return err
+	if o.Notify != "" {
+		if err := oneOf("notify", o.Notify, "off", "bell", "osc"); err != nil {
+			return err
+		}
 	}
 	if a.asJSON() {
 		return usagef("pml tui is for people; programs read the same with pml workflows ls --json and pml events --follow --json").

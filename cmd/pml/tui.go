@@ -29,11 +29,7 @@ import (
 func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 	collectOften()
 	environ := env.OS()
-	settings, err := terminalSettings(o, environ)
-	if err != nil {
-		return nil, err
-	}
-	bound, err := keys.New(settings.Keys)
+	settings, bound, err := terminalSettings(o, environ)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +60,22 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 	return left, errors.Join(err, src.close())
 }
 
-// terminalSettings is the configuration of the terminal: that of the home.
-func terminalSettings(o cli.TerminalOptions, environ env.Environ) (env.Terminal, error) {
+// terminalSettings is the configuration of the terminal, that of the home, and
+// the keys in it. A demonstration needs neither: what cannot be read is left out.
+func terminalSettings(o cli.TerminalOptions, environ env.Environ) (env.Terminal, *keys.Map, error) {
+	settings, err := configured(o, environ)
+	var bound *keys.Map
+	if err == nil {
+		bound, err = keys.New(settings.Keys)
+	}
+	if err != nil && o.Demo {
+		settings = env.Terminal{}
+		bound, err = keys.New(nil)
+	}
+	return settings, bound, err
+}
+
+func configured(o cli.TerminalOptions, environ env.Environ) (env.Terminal, error) {
 	home, err := env.FindHome(o.Home, environ)
 	if err != nil {
 		return env.Terminal{}, err

@@ -65,3 +65,15 @@ func TestTUI_ServerStops(t *testing.T) {
 		t.Errorf("a server is there: %+v", rec)
 	}
 }
+
+// TestTUI_DemoNeedsNothing: a demonstration runs whatever the configuration says.
+func TestTUI_DemoNeedsNothing(t *testing.T) {
+	t.Parallel()
+	m := bareMachine(t)
+	m.write(".pml.json", "{ this is none")
+	m.tui(80, 24, "--demo").shows("release-notes")
+	m.exit(13, "tui", "--plain")
+	if out := m.exit(2, "tui", "--theme", "pink"); !strings.Contains(out.Stderr, "is not one of ansi, dark, light, modus") {
+		t.Errorf("%s", out.Stderr)
+	}
+}
