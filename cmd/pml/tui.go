@@ -41,7 +41,7 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 	if o.Plain || settings.Plain {
 		left, err = plain.Run(ctx, plain.Options{
 			Backend: src.backend, Links: src.links, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, User: userName(),
-			Because: because(o, settings), Echo: echoSwitch(os.Stdin), Warnings: src.warnings,
+			Because: because(o, settings), Echo: echoSwitch(os.Stdin), Warnings: src.warnings, Runner: src.runner,
 			Bell:    cmp.Or(o.Notify, settings.Notify) != string(tui.NotifyOff) && term.IsTerminal(int(os.Stdout.Fd())),
 			OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
 		})

@@ -35,6 +35,10 @@ type Options struct {
 	// Warnings are texts that the backend wants a person to know. Nil: none. It is
 	// not closed.
 	Warnings <-chan string
+	// Runner is under what name this process runs runs, as in core.Run.Runner;
+	// nil: nobody knows, and a run counts as taken over by it whose runner has
+	// changed since something was done to it here.
+	Runner func() string
 	// Bell rings when something new waits.
 	Bell bool
 }

@@ -379,8 +379,16 @@ func TestPlain_LayerArguments(t *testing.T) {
 // has taken over are named at the end, and no others.
 func TestPlain_Claims(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ before, after string }{{"dead", "ours"}, {"theirs", "theirs"}} {
-		altering(t, nil, func(p *talk, b *altered) {
+	self := func() string { return "ours" }
+	for _, c := range []struct {
+		before, after string
+		self          func() string
+		claimed       bool
+	}{
+		{"dead", "ours", self, true}, {"dead", "another", self, false}, {"theirs", "theirs", self, false}, {"ours", "ours", self, true},
+		{"dead", "ours", nil, true}, {"theirs", "theirs", nil, false},
+	} {
+		altering(t, func(_ *altered, o *plain.Options) { o.Runner = c.self }, func(p *talk, b *altered) {
 			a := p.of(core.ApproveTool)
 			runner := func(name string) {
 				b.change(func(b *altered) {
@@ -396,8 +404,8 @@ func TestPlain_Claims(t *testing.T) {
 			p.after(time.Second)
 			p.types("quit")
 			p.end <- <-p.end
-			if claimed := slices.Contains(p.left, a.RunID); claimed != (c.after == "ours") || len(p.left) > 1 {
-				t.Errorf("%+v: claimed %v", c, p.left)
+			if claimed := slices.Contains(p.left, a.RunID); claimed != c.claimed || len(p.left) > 1 {
+				t.Errorf("%s, then %s, claimed %v: %v", c.before, c.after, c.claimed, p.left)
 			}
 		})
 	}

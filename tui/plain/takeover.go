@@ -21,8 +21,17 @@ func (d *dialogue) remembers(ctx context.Context, id core.ID) {
 // lastLook bounds how long the end of the dialogue waits for a backend.
 const lastLook = 2 * time.Second
 
-// unfinished are the runs that go on in this process: their runner is another
-// than before something was done to them here.
+// ours reports whether a runner is this process. was ran the run before
+// something was done to it here.
+func (d *dialogue) ours(runner, was string) bool {
+	if d.o.Runner != nil {
+		return runner != "" && runner == d.o.Runner()
+	}
+	return runner != "" && runner != was
+}
+
+// unfinished are the runs that something was done to here and that go on in
+// this process.
 func (d *dialogue) unfinished(ctx context.Context) (left []core.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
@@ -32,7 +41,7 @@ func (d *dialogue) unfinished(ctx context.Context) (left []core.ID) {
 			continue
 		}
 		w, err := d.o.Backend.Workflow(ctx, id)
-		if err == nil && w.State == core.RunRunning && w.Side != core.SideServer && w.Runner != "" && w.Runner != was {
+		if err == nil && w.State == core.RunRunning && w.Side != core.SideServer && d.ours(w.Runner, was) {
 			left = append(left, id)
 		}
 	}
