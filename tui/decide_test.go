@@ -288,3 +288,19 @@ func TestFlights(t *testing.T) {
 	empty := newFlights()
 	empty.close(time.Hour, func() {})
 }
+
+// TestNamed: a layer counts from 1, and its type is said once.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	for want, a := range map[string]core.Approval{
+		"layer 2":             {Type: core.ApproveLayer, Subject: "layer:1"},
+		"layer":               {Type: core.ApproveLayer},
+		"layer: odd":          {Type: core.ApproveLayer, Subject: "odd"},
+		"tool perm: a:b":      {Type: core.ApproveTool, Tool: "a:b", Subject: "tool:a:b"},
+		"dependency: layer:1": {Type: core.ApproveDependency, Subject: "layer:1"},
+	} {
+		if got := named(a, ": "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

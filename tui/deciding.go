@@ -3,7 +3,6 @@ package tui
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -163,9 +162,7 @@ func who(d *core.DecidedBy, what string, now time.Time) string {
 	return text
 }
 
-func nameOf(a core.Approval) string {
-	return strings.TrimSpace(typeName(a.Type) + " " + whatOf(a))
-}
+func nameOf(a core.Approval) string { return named(a, " ") }
 
 // askRule finds the rule that would remember an approval.
 func (m *model) askRule(i screen.AskRule) tea.Cmd {

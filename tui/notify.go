@@ -1,7 +1,10 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -78,7 +81,7 @@ func (n *notifier) step(waiting []core.Approval, focused bool, t osc.Terminal, n
 // messageOf says what waits, in one line.
 func messageOf(news []core.Approval, now time.Time) string {
 	a := news[0]
-	text := fmt.Sprintf("%s: %s", typeName(a.Type), whatOf(a))
+	text := named(a, ": ")
 	if len(news) > 1 {
 		text = fmt.Sprintf("%d approvals, first %s", len(news), text)
 	}
@@ -135,11 +138,25 @@ func typeName(t core.ApprovalType) string {
 	return core.Visible(string(t), 40, false)
 }
 
+// named is the type of an approval and what it is about.
+func named(a core.Approval, between string) string {
+	what := whatOf(a)
+	if what == "" || a.Type == core.ApproveLayer && strings.HasPrefix(what, "layer ") {
+		return cmp.Or(what, typeName(a.Type))
+	}
+	return typeName(a.Type) + between + what
+}
+
 // whatOf names what an approval is about, safe to show.
 func whatOf(a core.Approval) string {
 	what := a.Tool
 	if what == "" {
 		what = a.Subject
+	}
+	if digits, ok := strings.CutPrefix(what, "layer:"); ok && a.Type == core.ApproveLayer {
+		if n, err := strconv.Atoi(digits); err == nil {
+			return fmt.Sprintf("layer %d", n+1)
+		}
 	}
 	return core.Visible(what, 60, false)
 }

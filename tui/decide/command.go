@@ -15,7 +15,8 @@ type Choice struct {
 }
 
 // Command returns the command line that takes the same decision, bound to the
-// same digest. It is for a person to copy: see Shell.
+// same digest. It is for a person to copy: see Shell. For a call in doubt that is
+// approved without saying how, it is one of two: see Line.
 func Command(a core.Approval, c Choice) []string {
 	argv := []string{"pml", "continue", a.RunID.Short()}
 	switch {
@@ -30,6 +31,8 @@ func Command(a core.Approval, c Choice) []string {
 		if len(c.Answer.Result) > 0 && string(c.Answer.Result) != string(core.Null) {
 			argv = append(argv, "--result", compact(c.Answer.Result))
 		}
+	case a.Type == core.ApproveInDoubt: // a plain yes is refused
+		argv = append(argv, "--answer", "run-again")
 	default:
 		argv = append(argv, "--approve")
 	}
@@ -49,6 +52,16 @@ func Command(a core.Approval, c Choice) []string {
 		argv = append(argv, "--reason", c.Reason)
 	}
 	return argv
+}
+
+// Line is the command of a choice as it is typed into a shell. Where it is one of
+// two, a comment names the other.
+func Line(a core.Approval, c Choice) string {
+	line := Shell(Command(a, c))
+	if a.Type == core.ApproveInDoubt && approves(c.Verb) && c.Answer == nil {
+		line += " # one of two; the other: --answer skip --result null"
+	}
+	return line
 }
 
 func approves(v Verb) bool { return v == Approve || v == Remember }

@@ -306,3 +306,29 @@ func TestCard_Property(t *testing.T) {
 		}
 	})
 }
+
+// TestLine: a call in doubt is not plainly approved: that would be refused, and
+// nobody would have said whether it runs again.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	doubt := approval(core.ApproveInDoubt, core.RiskHigh, `{}`)
+	again, skip := &core.Answer{InDoubt: core.RunAgain}, &core.Answer{InDoubt: core.SkipResult, Result: core.Null}
+	for name, c := range map[string]struct {
+		a        core.Approval
+		c        decide.Choice
+		has, not string
+	}{
+		"NoWay":  {doubt, decide.Choice{Verb: decide.Approve}, "# one of two; the other: --answer skip", "--approve"},
+		"Again":  {doubt, decide.Choice{Verb: decide.Approve, Answer: again}, "--answer run-again", "#"},
+		"Skip":   {doubt, decide.Choice{Verb: decide.Approve, Answer: skip}, "--answer skip", "#"},
+		"Deny":   {doubt, decide.Choice{Verb: decide.Deny}, "--deny", "#"},
+		"Others": {approval(core.ApproveTool, core.RiskLow, `{}`), decide.Choice{Verb: decide.Approve}, "--approve", "#"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := decide.Line(c.a, c.c); !strings.Contains(got, c.has) || strings.Contains(got, c.not) {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}

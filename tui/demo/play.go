@@ -167,9 +167,9 @@ func (b *Backend) askLayer(r *run, now time.Time) {
 		next = append(next, map[string]any{"id": t.ID, "tool": t.Tool, "arguments": t.Arguments})
 	}
 	b.open(r, core.Approval{
-		Type: core.ApproveLayer, Subject: fmt.Sprint(r.CurrentLayer), Risk: core.RiskHigh,
-		Description: fmt.Sprintf("layer %d is done; layer %d runs next", r.CurrentLayer-1, r.CurrentLayer),
-		Context:     object(map[string]any{"layer_index": r.CurrentLayer - 1, "total_layers": len(r.layers), "results": results, "next": next}),
+		Type: core.ApproveLayer, Subject: fmt.Sprintf("layer:%d", r.CurrentLayer), Risk: core.RiskHigh,
+		Description: fmt.Sprintf("Start layer %d of %d? Calls in it: %d.", r.CurrentLayer+1, len(r.layers), len(next)),
+		Context:     object(map[string]any{"layer_index": r.CurrentLayer, "total_layers": len(r.layers), "results": results, "next": next}),
 	}, now)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -58,6 +59,8 @@ type card struct {
 	w, h    int  // as drawn last
 	x, y    int  // of the card in the window
 	drawn   bool
+	covers  bool // also the line below the panels where messages stand
+	told    int  // the messages that had come when a key was pressed last
 }
 
 // newCard opens the card of an approval.
@@ -75,7 +78,7 @@ func newDenyCard(id core.ID, e *Env) *card {
 
 func cardOf(id core.ID, e *Env) *card {
 	a, known := e.State.Approval(id)
-	c := &card{id: id, rule: decide.Open(a, e.Now)}
+	c := &card{id: id, rule: decide.Open(a, e.Now), told: e.flash.count}
 	c.rule.Update(a, known, linkLost(a.Side, e), e.Now)
 	return c
 }
@@ -106,8 +109,11 @@ func (c *card) sync(e *Env) {
 	if changed || ended != "" && (before == "" || c.mode != deciding) {
 		c.leave()
 	}
-	if changed {
+	switch {
+	case changed:
 		c.say(Bad, "what is asked has changed: read it again")
+	case c.rule.Lost() == "" && strings.HasSuffix(c.note, nothingQueued): // no longer true
+		c.note = ""
 	}
 }
 
@@ -133,7 +139,7 @@ func (c *card) typing() bool {
 func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	c.sync(e)
 	c.build(e) // what came since the last frame was not read
-	c.note = ""
+	c.note, c.told = "", e.flash.count
 	if k.Paste && c.mode != messaging && c.mode != resulting {
 		c.say(Note, "pasted text decides nothing")
 		return nil, false

@@ -57,6 +57,7 @@ func (c *card) draw(window paint.Area, e *Env) {
 	c.sync(e)
 	c.build(e)
 	a := c.area(window)
+	c.covers = a.H == window.H
 	c.x, c.y, c.w, c.h = a.X-window.X, a.Y-window.Y, a.W, a.H
 	c.offer(e)
 	ap := c.rule.Approval()
@@ -166,11 +167,11 @@ func riskStyle(r core.Risk) paint.Style {
 // drawHead says what is asked about, by whom and since when.
 func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	muted := paint.Style{Role: paint.Muted}
-	tool := ap.Tool
+	tool := core.Visible(ap.Tool, 120, false)
 	if tool == "" {
-		tool = ap.Subject
+		tool = subjectOf(ap)
 	}
-	if tool = core.Visible(tool, 120, false); tool == "" {
+	if tool == "" {
 		tool = typeName(ap.Type)
 	}
 	risk := "risk " + riskWord(ap.Risk)
@@ -183,9 +184,9 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	half := room / 2
 	a.Text(0, 0, half, muted, "tool")
 	a.Text(10, 0, half-11, paint.Style{}.Bold(), tool)
-	where := e.State.Name(ap.RunID) + " " + ap.RunID.Short()
+	where := fullName(ap.RunID, e)
 	if r, ok := e.State.Run(ap.RunID); ok && r.TotalLayers > 0 {
-		where += fmt.Sprintf(" (layer %d/%d)", min(r.CurrentLayer+1, r.TotalLayers), r.TotalLayers)
+		where += fmt.Sprintf(" (layer %s)", layerText(r))
 	}
 	x := half + a.Put(half, 0, muted, "workflow ")
 	a.Text(x, 0, room-x, paint.Style{}, where)
@@ -220,7 +221,7 @@ func (c *card) offer(e *Env) {
 		}
 	default:
 	}
-	list = append(list, button{act: keys.Approve, label: "Approve once", approve: true})
+	list = append(list, button{act: keys.Approve, label: c.approveLabel(), approve: true})
 	if ap.Type == core.ApproveTool {
 		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
 	}
@@ -236,6 +237,21 @@ func (c *card) offer(e *Env) {
 	if c.focus >= len(list) {
 		c.focus = 0
 	}
+}
+
+// approveLabel is what the button says that approves: a call in doubt is not
+// approved before it was said how it goes on.
+func (c *card) approveLabel() string {
+	if c.rule.Approval().Type != core.ApproveInDoubt {
+		return "Approve once"
+	}
+	switch an := c.rule.Answer(); {
+	case an == nil:
+		return "Approve: choose r or s first"
+	case an.InDoubt == core.RunAgain:
+		return "Approve: run again"
+	}
+	return "Approve: skip"
 }
 
 // place puts the buttons into rows of a width and returns how many there are.
@@ -313,51 +329,6 @@ func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 
 var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Again: "ask again", keys.Back: "back"}
 
-// status is what stands against a decision, or the last thing that was said.
-func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
-	bad := paint.Style{Role: paint.Danger}
-	mark := e.Theme.Glyph.Waiting + " "
-	switch ended := c.rule.Ended(e.Now); {
-	case c.note != "" && ended == "":
-		return c.note, c.level.style()
-	case ended != "" && ap.StateAt(e.Now) == core.ApprovalExpired:
-		return mark + ended + ". R asks again", bad
-	case ended != "":
-		return mark + ended, bad
-	case c.rule.Lost() != "":
-		return mark + c.rule.Lost() + nothingQueued, bad
-	case c.mode == ruling && c.asked != nil && !c.rules.atEnd():
-		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
-	case !c.shows():
-		return mark + tooSmall, paint.Style{Role: paint.Warn}
-	case c.wait && c.pager.atEnd():
-		return mark + readingArguments, paint.Style{Role: paint.Warn}
-	case !c.rule.HasRead() && c.w < 60:
-		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
-	case !c.rule.HasRead():
-		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
-	}
-	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
-		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
-	}
-	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
-		return "say how it goes on: r or s", paint.Style{Role: paint.Warn}
-	}
-	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
-		return text, style
-	}
-	return "all was shown; enter and space decide nothing", paint.Style{Role: paint.Muted}
-}
-
-// moreLines counts the rows below the view.
-func moreLines(p *pager) string {
-	n := max(len(p.index.rows)-p.top-p.height, 0)
-	if n == 1 {
-		return "1 more line not shown yet."
-	}
-	return fmt.Sprintf("%d more lines not shown yet.", n)
-}
-
 // drawInput draws the line where something is typed or chosen.
 func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 	ask := paint.Style{Role: paint.Accent}.Bold()
@@ -368,8 +339,11 @@ func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 	switch c.mode {
 	case deciding:
 		text, style := e.found.of(ap.ID)
-		if c.rule.Answer() != nil {
+		switch {
+		case c.rule.Answer() != nil:
 			text, style = answerText(c.rule.Answer()), ask
+		case c.news(e) != "" && (c.rule.Ended(e.Now) != "" || c.rule.Lost() != ""): // what the status says there stays
+			text, style = c.news(e), e.flash.level.style()
 		}
 		a.Text(0, 0, a.W, style, text)
 	case confirming:

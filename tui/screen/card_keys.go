@@ -56,7 +56,7 @@ func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bo
 	case keys.Zoom:
 		c.full = !c.full
 	case keys.Trail:
-		return one(openOverlay{newTrail(a.ID)})
+		return []Intent{openOverlay{newTrail(a.ID)}, LoadAudit{}}, false, true
 	case keys.CopyID, keys.CopyCommand:
 		return one(c.copyCommand(e))
 	case keys.CopyAll:
@@ -196,7 +196,7 @@ func (c *card) copyCommand(e *Env) Intent {
 		default:
 		}
 	}
-	return Copy{What: what, Text: decide.Shell(decide.Command(a, decide.Choice{Verb: verb, Answer: c.rule.Answer()}))}
+	return Copy{What: what, Text: decide.Line(a, decide.Choice{Verb: verb, Answer: c.rule.Answer()})}
 }
 
 // copyJSON copies an approval as programs see it.

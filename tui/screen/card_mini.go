@@ -22,7 +22,7 @@ func drawMini(a paint.Area, e *Env, ap core.Approval, of int) {
 	x := in.Put(0, 0, paint.Style{}.Bold(), typeName(ap.Type)) + 2
 	x += in.Put(x, 0, riskStyle(ap.Risk), riskWord(ap.Risk)) + 2
 	in.Text(x, 0, in.W-x, paint.Style{}, subjectOf(ap))
-	in.Text(0, 1, in.W, muted, e.State.Name(ap.RunID)+" "+ap.RunID.Short())
+	in.Text(0, 1, in.W, muted, fullName(ap.RunID, e))
 	in.Text(0, 2, in.W, paint.Style{}, whatText(ap))
 	if why := linkLost(ap.Side, e); why != "" {
 		in.Text(0, in.H-3, in.W, paint.Style{Role: paint.Danger}, why)

@@ -56,6 +56,8 @@ func (p *dagPanel) taskText(task int, e *Env) (when, what string) {
 	switch {
 	case t.Predicted:
 		what = "predicted"
+	case mayHaveRun(t):
+		what = mayHaveRunText
 	case t.State == core.TaskRunning && t.StartedAt != nil:
 		when = ageText(e.Now.Sub(*t.StartedAt))
 	}
@@ -63,6 +65,15 @@ func (p *dagPanel) taskText(task int, e *Env) (when, what string) {
 		when, what = leftText(a, e), "waiting "+typeName(a.Type)
 	}
 	return when, what
+}
+
+// mayHaveRunText is what a task is in whose process ended while it was under way.
+const mayHaveRunText = "may have run"
+
+// mayHaveRun reports whether a task was under way when its process ended. It
+// waits for somebody who lets the run go on.
+func mayHaveRun(t *core.Task) bool {
+	return t.State == core.TaskWaiting && t.Error != nil && t.Error.Code == core.CodeCancelled
 }
 
 // waitsFor is the open approval of a task.
@@ -136,10 +147,10 @@ func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
 		return t
 	}
 	glyph, style := runLook(run.State, e.Theme)
-	t.Left += "  " + e.State.Name(run.ID) + " " + run.ID.Short()
+	t.Left += "  " + fullName(run.ID, e)
 	t.Right = glyph + " " + string(run.State)
 	if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
-		at := fmt.Sprintf("at L%d of %s", min(run.CurrentLayer, n-1), plural(n, "layer"))
+		at := fmt.Sprintf("at L%d of %s", min(run.CurrentLayer+1, n), plural(n, "layer"))
 		if run.State == core.RunComplete {
 			at = plural(n, "layer")
 		}
@@ -236,7 +247,7 @@ func (p *dagPanel) gateText(run core.Run, e *Env) string {
 	for _, n := range slices.Sorted(maps.Keys(p.model.gates)) {
 		id := p.model.gates[n]
 		if a, ok := e.State.Approval(id); ok && a.StateAt(e.Now) == core.ApprovalOpen {
-			return fmt.Sprintf("asks before L%d, %s left", n, leftText(a, e))
+			return fmt.Sprintf("asks before layer %d, %s left", n+1, leftText(a, e))
 		}
 	}
 	switch {
@@ -245,7 +256,7 @@ func (p *dagPanel) gateText(run core.Run, e *Env) string {
 	case run.Options.HIL == core.HILAlways:
 		return "asks before every layer"
 	case run.Options.PerLayer:
-		return fmt.Sprintf("asks before each next layer (before L%d)", run.CurrentLayer+1)
+		return fmt.Sprintf("asks before each next layer (before layer %d)", run.CurrentLayer+2)
 	case run.Options.HIL == core.HILSideEffects:
 		return "asks before layers that change something"
 	}
@@ -300,7 +311,7 @@ func (p *dagPanel) drawBoxes(a paint.Area, e *Env, focus bool) {
 // drawColumnHead draws what stands above the boxes of a layer.
 func (p *dagPanel) drawColumnHead(a paint.Area, x, w, layer int, e *Env) {
 	l := &p.model.layers[layer]
-	a.Text(x+1, 0, w-1, paint.Style{}.Bold(), "L"+itoa(l.number))
+	a.Text(x+1, 0, w-1, paint.Style{}.Bold(), "L"+itoa(l.number+1))
 	text, style := p.layerText(l, e)
 	a.Text(x+1, 1, w-1, style, text)
 }

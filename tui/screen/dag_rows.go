@@ -175,7 +175,7 @@ func (p *dagPanel) drawLayer(a paint.Area, y, layer int, e *Env) {
 		fold = e.Theme.Glyph.Closed
 	}
 	x := 2 + a.Put(2, y, paint.Style{Role: paint.Accent}, fold+" ")
-	x += a.Put(x, y, paint.Style{}.Bold(), "L"+itoa(l.number)) + 2
+	x += a.Put(x, y, paint.Style{}.Bold(), "L"+itoa(l.number+1)) + 2
 	text, style := p.layerText(l, e)
 	a.Text(x, y, a.W-x, style, text)
 }

@@ -222,7 +222,7 @@ func TestDAG_Gate(t *testing.T) {
 	a.ID, a.Type, a.Subject, a.CallIDs, a.Tool = "gate", core.ApproveLayer, "layer:2", nil, ""
 	w.Approvals = append(w.Approvals, a)
 	p, e, c := dagOf(t, w, 110, 22)
-	if got := c.Plain(); !strings.Contains(got, "asks before L2, "+leftText(a, e)) || !strings.Contains(got, "! asks first") {
+	if got := c.Plain(); !strings.Contains(got, "asks before layer 3, "+leftText(a, e)) || !strings.Contains(got, "! asks first") {
 		t.Errorf("no gate in\n%s", got)
 	}
 	e.Sel.Task = "style_check"

@@ -221,7 +221,7 @@ func eventWhat(ev *core.Event) string {
 		}
 	}
 	if ev.Layer != nil {
-		parts = append(parts, "L"+itoa(*ev.Layer))
+		parts = append(parts, "L"+itoa(*ev.Layer+1))
 	}
 	add(ev.TaskID)
 	add(ev.Tool)

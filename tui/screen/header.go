@@ -204,11 +204,11 @@ func (s *Screen) bannerSpans(e *Env, w int) []span {
 		}
 	}
 	next := waiting[0]
-	format := " %s %s (%s)"
+	format := " %s (%s)"
 	if long {
-		format = " (%s %s, %s)"
+		format = " (%s, %s)"
 	}
-	text += fmt.Sprintf(format, typeName(next.Type), subjectOf(next), e.State.Name(next.RunID))
+	text += fmt.Sprintf(format, aboutText(next, " "), e.State.Name(next.RunID))
 	return []span{{text, style}, {"   " + keyOf(e, keys.Panel2) + " review", paint.Style{Role: paint.Muted}}}
 }
 
@@ -234,7 +234,18 @@ func subjectOf(a core.Approval) string {
 	if a.Tool != "" {
 		return core.Visible(a.Tool, 60, false)
 	}
+	if n, ok := gateLayer(&a); ok {
+		return "layer " + itoa(n+1)
+	}
 	return core.Visible(a.Subject, 60, false)
+}
+
+// aboutText is the type of an approval and what it is about.
+func aboutText(a core.Approval, between string) string {
+	if _, ok := gateLayer(&a); ok && a.Tool == "" {
+		return subjectOf(a) // names the type
+	}
+	return typeName(a.Type) + between + subjectOf(a)
 }
 
 // keyOf is the key of an action to show, or a dash where it has none.

@@ -175,7 +175,7 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	case keys.MarkRange:
 		p.markRange(a)
 	case keys.Trail:
-		return one(openOverlay{newTrail(a.ID)})
+		return []Intent{openOverlay{newTrail(a.ID)}, LoadAudit{}}, true
 	case keys.CopyID, keys.CopyCommand:
 		return one(cardOf(a.ID, e).copyCommand(e))
 	case keys.CopyAll:

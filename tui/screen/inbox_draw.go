@@ -233,14 +233,14 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 	}
 	y -= detailLines
 	muted := paint.Style{Role: paint.Muted}
-	in.Rule(y, typeName(ap.Type)+"  "+subjectOf(ap))
+	in.Rule(y, aboutText(ap, "  "))
 	for i, l := range paint.Wrap(core.Visible(ap.Description, 600, false), in.W) {
 		if i == 2 {
 			break
 		}
 		in.Text(0, y+1+i, in.W, paint.Style{}, l)
 	}
-	in.Text(0, y+3, in.W, muted, e.State.Name(ap.RunID)+" "+ap.RunID.Short()+"   asked by "+core.Visible(ap.RequestedBy.Who, 40, false)+" at "+clockText(ap.CreatedAt, e))
+	in.Text(0, y+3, in.W, muted, fullName(ap.RunID, e)+"   asked by "+core.Visible(ap.RequestedBy.Who, 40, false)+" at "+clockText(ap.CreatedAt, e))
 	in.Text(0, y+4, in.W, muted, "id "+ap.ID.Short()+"   "+hintText(e, hintsOf(ap, e)...))
 }
 

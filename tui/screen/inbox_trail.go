@@ -82,7 +82,7 @@ func trailLines(id core.ID, e *Env) []line {
 		}
 	}
 	if len(e.State.Audit()) == 0 {
-		out = append(out, line{}, line{text: "the audit log was not read yet: panel 6 reads it"})
+		out = append(out, line{}, line{text: "no row of the audit log was read yet"})
 	}
 	return out
 }

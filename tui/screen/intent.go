@@ -112,10 +112,13 @@ type flash struct {
 	level Level
 	text  string
 	at    time.Time
+	count int // of the messages so far
 }
 
 // Say shows a message; text is safe to show.
-func (s *Screen) Say(level Level, text string, now time.Time) { s.flash = flash{level, text, now} }
+func (s *Screen) Say(level Level, text string, now time.Time) {
+	s.flash = flash{level, text, now, s.flash.count + 1}
+}
 
 // ruleTaker is an overlay that asked for a rule.
 type ruleTaker interface {

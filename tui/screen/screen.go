@@ -52,6 +52,7 @@ type Env struct {
 	// deciding says that something is open on which a decision can be taken.
 	deciding bool
 	found    keysFound
+	flash    flash // the message in the last line but one
 }
 
 // panel is one of the six. Draw must not change what Do depends on but for
@@ -154,7 +155,7 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.deciding(), found: s.found}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.deciding(), found: s.found, flash: s.flash}
 }
 
 func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }

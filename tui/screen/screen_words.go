@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -57,6 +58,24 @@ func typeName(t core.ApprovalType) string {
 	case core.ApproveDependency, core.ApproveIntegrity, core.ApproveLayer, core.ApproveHook:
 	}
 	return core.Visible(string(t), 20, false)
+}
+
+// layerText is the layer that a run is in, of how many: "2/5".
+func layerText(r core.Run) string {
+	if r.TotalLayers == 0 {
+		return "-"
+	}
+	return itoa(min(r.CurrentLayer+1, r.TotalLayers)) + "/" + itoa(r.TotalLayers)
+}
+
+// fullName is the name of a run with its id, which stands there once.
+func fullName(id core.ID, e *Env) string { return withID(e.State.Name(id), id) }
+
+func withID(name string, id core.ID) string {
+	if strings.HasSuffix(name, id.Short()) {
+		return name
+	}
+	return name + " " + id.Short()
 }
 
 // runLook is the glyph of a run's state, and the style of glyph and word.

@@ -257,7 +257,7 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 		return
 	}
 	page := p.page(t, e)
-	title.Left += "  L" + itoa(t.Layer) + " " + visibleName(t.ID)
+	title.Left += "  L" + itoa(t.Layer+1) + " " + visibleName(t.ID)
 	title.Right = p.tabsText(a.W)
 	in := a.Frame(title)
 	used := p.drawHead(in, t, e)
@@ -300,6 +300,9 @@ func (p *taskPanel) tabsText(w int) string {
 func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	glyph, style := taskLook(t.State, e.Theme)
 	text := glyph + " " + string(t.State)
+	if mayHaveRun(t) {
+		text = glyph + " " + mayHaveRunText
+	}
 	if t.Predicted {
 		text += ", predicted"
 	}

@@ -222,7 +222,7 @@ func runNames(runs []core.Run) string {
 		if i == 3 {
 			return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), len(runs)-i)
 		}
-		names = append(names, state.Name(r)+" "+r.ID.Short())
+		names = append(names, withID(state.Name(r), r.ID))
 	}
 	return strings.Join(names, ", ")
 }

@@ -120,7 +120,7 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []column, id core.ID
 	cols[colName].text(in, y, paint.Style{}, e.State.Name(id))
 	cols[colID].text(in, y, muted, r.ID.Short())
 	if r.TotalLayers > 0 {
-		cols[colLayer].text(in, y, paint.Style{}, itoa(min(r.CurrentLayer, r.TotalLayers))+"/"+itoa(r.TotalLayers))
+		cols[colLayer].text(in, y, paint.Style{}, layerText(r))
 	}
 	if c := &cols[colTasks]; c.here {
 		if w, ok := e.State.Workflow(id); ok {
@@ -192,12 +192,12 @@ func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
 	}
 }
 
-// layersText is a run in one line: "L0 ✓✓  L1 ✓!".
+// layersText is a run in one line: "L1 ✓✓  L2 ✓!".
 func layersText(w core.Workflow, t *paint.Theme) string {
 	const most = 40 // tasks of a layer
 	var b strings.Builder
 	for _, l := range w.Layers {
-		fmt.Fprintf(&b, "L%d ", l.Index)
+		fmt.Fprintf(&b, "L%d ", l.Index+1)
 		for i := range l.Tasks {
 			if i == most {
 				b.WriteString(t.Glyph.More)

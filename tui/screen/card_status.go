@@ -1,0 +1,64 @@
+package screen
+
+import (
+	"fmt"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/paint"
+)
+
+// status is what stands against a decision, or the last thing that was said.
+func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
+	bad := paint.Style{Role: paint.Danger}
+	mark := e.Theme.Glyph.Waiting + " "
+	switch ended := c.rule.Ended(e.Now); {
+	case c.note != "" && ended == "":
+		return c.note, c.level.style()
+	case c.news(e) != "" && ended == "" && c.rule.Lost() == "":
+		return c.news(e), e.flash.level.style()
+	case ended != "" && ap.StateAt(e.Now) == core.ApprovalExpired:
+		return mark + ended + ". R asks again", bad
+	case ended != "":
+		return mark + ended, bad
+	case c.rule.Lost() != "":
+		return mark + c.rule.Lost() + nothingQueued, bad
+	case c.mode == ruling && c.asked != nil && !c.rules.atEnd():
+		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
+	case !c.shows():
+		return mark + tooSmall, paint.Style{Role: paint.Warn}
+	case c.wait && c.pager.atEnd():
+		return mark + readingArguments, paint.Style{Role: paint.Warn}
+	case !c.rule.HasRead() && c.w < 60:
+		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
+	case !c.rule.HasRead():
+		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
+	}
+	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
+		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
+	}
+	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
+		return "say how it goes on: r or s", paint.Style{Role: paint.Warn}
+	}
+	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
+		return text, style
+	}
+	return "all was shown; enter and space decide nothing", paint.Style{Role: paint.Muted}
+}
+
+// news is the message that the last key brought about, where the card covers the
+// line in which messages stand.
+func (c *card) news(e *Env) string {
+	if !c.covers || e.flash.count <= c.told {
+		return ""
+	}
+	return e.flash.text
+}
+
+// moreLines counts the rows below the view.
+func moreLines(p *pager) string {
+	n := max(len(p.index.rows)-p.top-p.height, 0)
+	if n == 1 {
+		return "1 more line not shown yet."
+	}
+	return fmt.Sprintf("%d more lines not shown yet.", n)
+}
