@@ -35,7 +35,7 @@ func (d *dialogue) show(ctx context.Context) bool {
 		d.card.Unread()
 		return false
 	}
-	d.say("end of approval %s. The same as a command: %s", a.ID.Short(), decide.Shell(decide.Command(a, decide.Choice{Verb: decide.Approve})))
+	d.say("end of approval %s. The same as a command: %s", a.ID.Short(), decide.Line(a, decide.Choice{Verb: decide.Approve, Answer: d.card.Answer()}))
 	d.card.Read()
 	return true
 }
