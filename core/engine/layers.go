@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sort"
@@ -199,8 +200,9 @@ func (a *actor) layerPause(layer int, next []*call) *LayerPause {
 // layerAsk is the question whether a layer may start.
 func (a *actor) layerAsk(layer int, next []*call) Ask {
 	type preview struct {
-		ID   string `json:"id"`
-		Tool string `json:"tool"`
+		ID        string          `json:"id"`
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
 	}
 	type result struct {
 		ID     string         `json:"id"`
@@ -208,8 +210,16 @@ func (a *actor) layerAsk(layer int, next []*call) Ask {
 		Status core.TaskState `json:"status"`
 	}
 	upcoming, done := []preview{}, []result{} // lists for programs, never null
+	size := 0
 	for _, c := range next {
-		upcoming = append(upcoming, preview{c.id, c.tool})
+		size += len(c.args)
+	}
+	for _, c := range next {
+		p := preview{ID: c.id, Tool: c.tool}
+		if size <= maxShown && len(c.args) > 0 { // too much to be read is left to the run's view
+			p.Arguments = a.redactJSON(c.args)
+		}
+		upcoming = append(upcoming, p)
 	}
 	for _, c := range a.order {
 		if c.layer == layer-1 && c.state == callDelivered {
