@@ -213,6 +213,33 @@ func TestFeed_Changes(t *testing.T) {
 	})
 }
 
+// TestFeed_Interrupted: a run whose process died tells nothing; its layers are
+// read again once it is found in another state.
+func TestFeed_Interrupted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend()
+		r := run(1, core.RunRunning)
+		b.put(r)
+		v := running(t, feed.Options{Backend: b})
+		v.feed.Want([]core.ID{r.ID})
+		v.after(2*time.Second, func(*state.State) {})
+		r.State = core.RunInterrupted
+		b.put(r)
+		b.do(func() {
+			b.layers[r.ID] = []core.Layer{{Tasks: []core.Task{{ID: "t", Tool: "s:t", State: core.TaskWaiting}}}}
+		})
+		v.after(15*time.Second, func(s *state.State) {
+			if got, _ := s.Run(r.ID); got.State != core.RunInterrupted {
+				t.Errorf("the run is %s", got.State)
+			}
+			if w, _ := s.Workflow(r.ID); len(w.Layers) != 1 {
+				t.Error("the layers are old")
+			}
+		})
+	})
+}
+
 // TestFeed_Many: many runs that nobody looks at are read as a list; those that
 // are not in it one by one, never more than four at once.
 func TestFeed_Many(t *testing.T) {

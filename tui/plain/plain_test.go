@@ -206,7 +206,9 @@ func TestPlain_InDoubt(t *testing.T) {
 	t.Parallel()
 	dialogue(t, nil, func(p *talk) {
 		a := p.of(core.ApproveInDoubt)
-		p.types("show " + a.ID.Short())
+		if said := p.types("show " + a.ID.Short()); strings.Contains(said, "--approve") || !strings.Contains(said, "--answer run-again") || !strings.Contains(said, "--answer skip") {
+			p.t.Errorf("a plain yes would be refused: %s", said)
+		}
 		p.wants(p.types("approve"), "not possible: first say how")
 		p.wants(p.types("skip-result {"), "must be JSON")
 		said := p.types(`skip-result {"charged": false}`)
