@@ -43,7 +43,7 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 			Backend: src.backend, Links: src.links, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, User: userName(),
 			Because: because(o, settings), Echo: echoSwitch(os.Stdin), Warnings: src.warnings, Runner: src.runner,
 			Bell:    cmp.Or(o.Notify, settings.Notify) != string(tui.NotifyOff) && term.IsTerminal(int(os.Stdout.Fd())),
-			OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+			OpenURL: browserOpener(environ, runtime.GOOS, startDetached), ReadFile: readPlan,
 		})
 	} else {
 		left, err = tui.Run(ctx, tui.Options{
@@ -190,6 +190,26 @@ func (l *links) watch(ctx context.Context, f func(feed.Link)) {
 	l.mu.Lock()
 	l.to = nil
 	l.mu.Unlock()
+}
+
+// maxPlan bounds a file of tasks, in bytes.
+const maxPlan = 8 << 20
+
+// readPlan reads a file that a person names.
+func readPlan(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, core.Errorf(core.CodeInvalidArguments, "cannot read the file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPlan+1))
+	switch {
+	case err != nil:
+		return nil, core.Errorf(core.CodeInvalidArguments, "cannot read the file: %w", err)
+	case len(data) > maxPlan:
+		return nil, core.Errorf(core.CodeTooLarge, "the file has more than %d MiB", maxPlan>>20)
+	}
+	return data, nil
 }
 
 // command runs a command line of pml in this process, with a backend of its own

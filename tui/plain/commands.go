@@ -21,6 +21,7 @@ const help = `commands about the current approval (or name another one: show 7f3
   5 or skip       the next one
   again ID        ask again for an approval that expired
   open            open the address to sign in
+  all approve T   approve all of a type, after reading them out; or all deny T and a reason
 commands about workflows:
   list            what waits
   runs            the newest workflows
@@ -28,6 +29,7 @@ commands about workflows:
   retry ID        run what failed again
   continue ID     go on with a workflow that was interrupted
   abort-run ID    end a workflow
+  replan ID FILE  add the tasks of a JSON file to a graph
   events on|off   tell every step, or only what ends and fails
   quit            leave; what waits goes on waiting`
 
@@ -57,6 +59,10 @@ func (d *dialogue) command(ctx context.Context, line string) (leave bool) {
 		d.move(ctx, verb, rest)
 	case "again":
 		d.again(ctx, rest)
+	case "all":
+		d.together(ctx, rest)
+	case "replan":
+		d.replan(ctx, rest)
 	default:
 		d.about(ctx, verb, rest)
 	}

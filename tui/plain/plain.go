@@ -32,6 +32,8 @@ type Options struct {
 	Echo func(on bool) error
 	// OpenURL opens an address in the browser; nil: it cannot.
 	OpenURL func(ctx context.Context, url string) error
+	// ReadFile reads a file that the person names; nil: it cannot.
+	ReadFile func(name string) ([]byte, error)
 	// Warnings are texts that the backend wants a person to know. Nil: none. It is
 	// not closed.
 	Warnings <-chan string
