@@ -116,6 +116,7 @@ type bounded struct {
 	gone int
 }
 
+// Write implements io.Writer; what is too much is left out.
 func (b *bounded) Write(p []byte) (int, error) {
 	room := max(maxOutput-len(b.kept), 0)
 	n := min(room, len(p))

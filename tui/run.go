@@ -35,6 +35,7 @@ func newCrash(r any) crash {
 	return crash{core.Visible(fmt.Sprint(r), 400, false), string(debug.Stack())}
 }
 
+// Error says what the panic was.
 func (c crash) Error() string { return c.value }
 
 // session is one run of the program.

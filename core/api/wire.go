@@ -8,7 +8,8 @@ import (
 )
 
 // The headers by which a caller on the server's own socket says who it is and
-// where it stands. Over TCP they are refused.
+// where it stands. Over TCP they are refused, but for "Pml-Via: mcp": that a
+// caller is no person is believed everywhere.
 const (
 	HeaderWorkspace = "Pml-Workspace" // absolute path of a folder, percent-encoded
 	HeaderVia       = "Pml-Via"       // cli, tui or mcp; http without it

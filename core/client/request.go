@@ -173,6 +173,9 @@ func (c *Client) identify(h http.Header) {
 		if c.o.APIKey != "" {
 			h.Set("Authorization", "Bearer "+c.o.APIKey)
 		}
+		if c.o.Via == core.ViaMCP { // an agent decides nowhere as a person
+			h.Set(api.HeaderVia, string(c.o.Via))
+		}
 		return
 	}
 	if c.o.Workspace != "" {

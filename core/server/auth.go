@@ -90,7 +90,12 @@ func (s *Server) local(r *http.Request) (api.Scope, *problem) {
 
 // keyed is the scope of a request with an API key.
 func (s *Server) keyed(r *http.Request) (api.Scope, *problem) {
-	for name := range r.Header {
+	via := core.ViaHTTP
+	for name, values := range r.Header {
+		if strings.EqualFold(name, api.HeaderVia) && len(values) == 1 && values[0] == string(core.ViaMCP) {
+			via = core.ViaMCP // who says that it is no person is believed
+			continue
+		}
 		if strings.HasPrefix(name, headerPrefix) {
 			return api.Scope{}, invalid([]core.Fault{{Message: "the header " + core.Visible(name, 60, false) + " is for the socket only; leave it out"}})
 		}
@@ -109,7 +114,7 @@ func (s *Server) keyed(r *http.Request) (api.Scope, *problem) {
 	if !ok {
 		return api.Scope{}, problemOf(core.Errorf(core.CodeAuth, "this server does not know the API key; it may have been removed"))
 	}
-	return api.Scope{Owner: owner, By: core.Actor{Who: owner, Via: core.ViaHTTP}}, nil
+	return api.Scope{Owner: owner, By: core.Actor{Who: owner, Via: via}}, nil
 }
 
 // tokenOf is the key of a request; two different ones are none.

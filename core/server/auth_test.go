@@ -71,6 +71,8 @@ func TestAuth_TCP(t *testing.T) {
 		{"wrong", "/api/v1/approvals", []string{"x-api-key", ana + "x"}, 401, core.CodeAuth},
 		{"the hash is no key", "/api/v1/approvals", []string{"x-api-key", hashIn(t, e, "ana")}, 401, core.CodeAuth},
 		{"workspace", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Workspace", "/"}, 400, core.CodeInvalidArguments},
+		{"a person on TCP", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Via", "tui"}, 400, core.CodeInvalidArguments},
+		{"an agent's host", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Via", "mcp"}, 200, ""},
 		{"any pml header", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Owner", "ben"}, 400, core.CodeInvalidArguments},
 		{"health", "/healthz", nil, 200, ""},
 		{"ready", "/readyz", nil, 401, core.CodeAuth},
@@ -266,5 +268,17 @@ func TestLimits_Rate(t *testing.T) {
 		if r := e.do(t, "GET", "/api/v1/approvals", ""); r.status != 200 {
 			t.Fatalf("%d %s", r.status, r.body)
 		}
+	}
+}
+
+// TestAuth_AgentOnTCP: who says with a key that it is an agent's host acts as
+// one: a server where only a person decides then refuses it.
+func TestAuth_AgentOnTCP(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t, nil)
+	r := send(t, http.DefaultClient, "GET", e.tcp+"/api/v1/approvals", "", "x-api-key", e.token["ana"], "Pml-Via", "mcp")
+	want := api.Scope{Owner: "ana", By: core.Actor{Who: "ana", Via: core.ViaMCP}}
+	if got := last[api.Scope](e.b); r.status != 200 || got != want {
+		t.Errorf("%d %+v, want %+v", r.status, got, want)
 	}
 }
