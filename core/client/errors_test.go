@@ -166,6 +166,15 @@ func TestIdentify(t *testing.T) {
 	if unix.Get("Authorization") != "" || unix.Get(api.HeaderWorkspace) != "/work/%C3%A4%20b" || unix.Get(api.HeaderVia) != "tui" || unix.Get("User-Agent") != "pml/1.2" {
 		t.Errorf("over the socket: %v", unix)
 	}
+	agent, err := open(t, client.Options{URL: ts.URL, Via: core.ViaMCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = agent.Approvals(t.Context(), false)
+	wantCode(t, err, core.CodeNotFound)
+	if got := s.log()[2].header.Get(api.HeaderVia); got != "mcp" {
+		t.Errorf("an agent over TCP comes as %q", got)
+	}
 }
 
 // TestCheck_OtherProtocol: a server of another protocol is refused before it is
