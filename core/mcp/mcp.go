@@ -42,8 +42,14 @@ type Options struct {
 	// Rank names the tools that fit an intent, best first, at most limit.
 	// Without it plain words are compared.
 	Rank  func(intent string, tools []core.Tool, limit int) []api.SuggestedTool
-	Clock core.Clock
-	Log   *slog.Logger // nil: none
+	// Gateway gives what upstream servers offer in a scope; nil, or a nil
+	// Gateway: nothing.
+	Gateway func(scope api.Scope) (Gateway, error)
+	// Secret keys the integrity of what clients keep for pml (requestState). It
+	// must be the same after a restart; nil: a random one, for this Edge only.
+	Secret []byte
+	Clock  core.Clock
+	Log    *slog.Logger // nil: none
 	// Random is where ids of sessions come from; nil: the system's.
 	Random  io.Reader
 	Version string

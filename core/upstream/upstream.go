@@ -42,6 +42,9 @@ type Launch struct {
 	// Verify, when set, is called before each start of a child process. With
 	// an error nothing runs, and the error is that of the call.
 	Verify func() error
+	// Peer, when set, is the client that the connection works for: the server
+	// may ask it. Peers with capabilities have connections of their own.
+	Peer *Peer
 	// Digest covers the configured entry and its environment values. Another
 	// digest is another process; the one with the old digest is stopped as
 	// soon as its calls are done.

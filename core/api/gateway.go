@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Peer is the client of an MCP edge as upstream servers see it through pml:
+// what they may ask of it, and where what they say goes.
+type Peer struct {
+	// ID names its session. Peers that have declared capabilities have
+	// connections to upstream servers of their own, so that what a server asks
+	// reaches the one that it works for.
+	ID string
+	// Capabilities are the ones that the client has declared and that servers
+	// ask by: sampling, elicitation and roots, as in initialize; empty or {} for
+	// none.
+	Capabilities json.RawMessage
+	// Ask passes a request of a server on (sampling/createMessage,
+	// elicitation/create, roots/list) and returns the result as the client sent
+	// it. A refusal of the client is a *PeerError. It ends with ctx.
+	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+	// Notify passes a notification of a server on (notifications/message,
+	// notifications/resources/updated, …). It returns at once. Progress of a
+	// call goes by its OfferedCall.
+	Notify func(method string, params json.RawMessage)
+}
+
+// PeerError is an error of JSON-RPC that passes through as it is.
+type PeerError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Error implements error. The message is foreign text.
+func (e *PeerError) Error() string {
+	return fmt.Sprintf("error %d: %s", e.Code, core.Visible(e.Message, 2000, true))
+}
+
+// Offer is what upstream servers have that a client gets under its own names.
+type Offer struct {
+	Tools []OfferedTool // in the order in which they are listed
+	// Resources and Prompts say whether a server of the offer has any; they are
+	// listed and read by requests that are forwarded.
+	Resources, Prompts, Completions, Logging bool
+	// Problems are what could not be offered and why: names that collide,
+	// servers that are not installed, not trusted or did not start.
+	Problems []core.Fault
+}
+
+// OfferedTool is a tool of an upstream server.
+type OfferedTool struct {
+	Name string // as its server calls it, which is how the client does
+	Tool string // server:tool
+	// Definition is the tool as its server lists it, whole.
+	Definition json.RawMessage
+}
+
+// OfferedCall is a call of an offered tool.
+type OfferedCall struct {
+	Name string
+	Args json.RawMessage
+	// Meta is the request's _meta without the token for progress; may be empty.
+	Meta json.RawMessage
+	By   core.Actor
+	Peer *Peer // may be nil: nobody can be asked
+	// Progress is told what the server says; nil: the client does not want it.
+	// It is never called after the call has returned.
+	Progress func(message string, done, total float64)
+}
+
+// OfferedResult is how a call of an offered tool ended, if it did not fail.
+type OfferedResult struct {
+	// Raw is the server's result as it sent it, isError included.
+	Raw json.RawMessage
+	// Paused is set instead when the call waits for a decision: its run is gone
+	// on with by continue, and its result is then that of the run.
+	Paused *Result
+}
