@@ -41,7 +41,7 @@ type Options struct {
 	Validate func(schema, args json.RawMessage) []core.Fault
 	// Rank names the tools that fit an intent, best first, at most limit.
 	// Without it plain words are compared.
-	Rank  func(intent string, tools []core.Tool, limit int) []api.SuggestedTool
+	Rank func(intent string, tools []core.Tool, limit int) []api.SuggestedTool
 	// Gateway gives what upstream servers offer in a scope; nil, or a nil
 	// Gateway: nothing.
 	Gateway func(scope api.Scope) (Gateway, error)
