@@ -3,10 +3,13 @@
 package pml_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +22,9 @@ import (
 // BenchmarkTerminal is pml tui at 160 x 45 beside a server that has kept 9,000
 // finished workflows and 1,000 that wait, each with its events: the time from
 // the start of the process to the first frame and to all of it, what it takes of
-// memory then, and of a processor while nothing but the clock moves.
+// memory then, and of a processor while nothing but the clock moves; and the time
+// from a key, when its byte is written into the terminal, to the last byte of the
+// frame that shows what it did.
 //
 //	go test -run '^$' -bench Terminal -benchtime 3x .
 func BenchmarkTerminal(b *testing.B) {
@@ -27,6 +32,7 @@ func BenchmarkTerminal(b *testing.B) {
 	s.fill(9_000, 1000)
 	s.start()
 	var first, all, mib, idle float64
+	var keys []float64
 	for b.Loop() {
 		begin := time.Now()
 		t := s.terminal()
@@ -38,6 +44,9 @@ func BenchmarkTerminal(b *testing.B) {
 		time.Sleep(5 * time.Second) // what is measured
 		idle += (t.cpu() - used) / 5 * 100
 		mib += t.resident()
+		for i := range 200 {
+			keys = append(keys, t.key("jjjjjjjjkkkkkkkk"[i%16]))
+		}
 		t.stop()
 	}
 	b.ReportMetric(0, "ns/op")
@@ -45,6 +54,9 @@ func BenchmarkTerminal(b *testing.B) {
 	b.ReportMetric(all/float64(b.N), "all-ms")
 	b.ReportMetric(mib/float64(b.N), "MiB")
 	b.ReportMetric(idle/float64(b.N), "idle-%")
+	slices.Sort(keys)
+	b.ReportMetric(keys[len(keys)/2], "key-p50-ms")
+	b.ReportMetric(keys[len(keys)*99/100], "key-p99-ms")
 }
 
 // shown is a pml tui and what its terminal shows.
@@ -54,11 +66,13 @@ type shown struct {
 	tty  *os.File
 	term vt10x.Terminal
 	text chan string // what is shown, after each write
+
+	frames chan time.Time // when the last byte of a frame came; nobody has to look
 }
 
 func (s *served) terminal() *shown {
 	s.b.Helper()
-	t := &shown{b: s.b, term: vt10x.New(vt10x.WithSize(160, 45), vt10x.WithWriter(io.Discard)), text: make(chan string, 1)}
+	t := &shown{b: s.b, term: vt10x.New(vt10x.WithSize(160, 45), vt10x.WithWriter(io.Discard)), text: make(chan string, 1), frames: make(chan time.Time, 1)}
 	t.cmd = exec.Command(s.pml, "tui")
 	t.cmd.Dir, t.cmd.Env = s.ws, append(s.env, "TERM=xterm-256color", "LANG=C.UTF-8")
 	var err error
@@ -70,6 +84,12 @@ func (s *served) terminal() *shown {
 		chunk := make([]byte, 64<<10)
 		for {
 			n, err := t.tty.Read(chunk)
+			if now := time.Now(); bytes.HasSuffix(chunk[:n], []byte("\x1b[?2026l")) {
+				select {
+				case t.frames <- now:
+				default:
+				}
+			}
 			if _, werr := t.term.Write(chunk[:n]); err != nil || werr != nil {
 				return
 			}
@@ -81,6 +101,28 @@ func (s *served) terminal() *shown {
 		}
 	}()
 	return t
+}
+
+// key presses a key at any time of a second, and returns how long its frame took,
+// in milliseconds.
+func (t *shown) key(k byte) float64 {
+	t.b.Helper()
+	time.Sleep(20*time.Millisecond + rand.N(20*time.Millisecond))
+	select {
+	case <-t.frames: // of the clock
+	default:
+	}
+	begin := time.Now()
+	if _, err := t.tty.Write([]byte{k}); err != nil {
+		t.b.Fatal(err)
+	}
+	select {
+	case at := <-t.frames:
+		return at.Sub(begin).Seconds() * 1000
+	case <-time.After(time.Minute):
+		t.b.Fatalf("the key %q changed nothing", k)
+		return 0
+	}
 }
 
 // until waits until the terminal shows texts.

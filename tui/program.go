@@ -37,7 +37,7 @@ type model struct {
 	term   osc.Terminal
 	send   func(sequence string) // to the terminal, between frames
 	dir    string                // files are saved in, empty: the current folder
-	// after is tickAfter, exec the library's way to lend the terminal to another
+	// after has a tickMsg come, exec the library's way to lend the terminal to another
 	// program.
 	after func(d time.Duration) tea.Cmd
 	exec  func(c *exec.Cmd, done tea.ExecCallback) tea.Cmd
@@ -106,7 +106,7 @@ func newModel(o Options, s *state.State, r reader) *model {
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
 		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner),
 	}
-	m.after = func(d time.Duration) tea.Cmd { return tickAfter(m.reading, d) }
+	m.after = func(d time.Duration) tea.Cmd { return after(m.reading, d, tickMsg{}) }
 	return m
 }
 

@@ -18,9 +18,6 @@ import (
 	"github.com/casys-ai/pml/tui/state"
 )
 
-// fps bounds how often a frame is written.
-const fps = 30
-
 // grace is how long a decision that is under way may take after the end of the
 // program.
 const grace = 3 * time.Second
@@ -86,9 +83,9 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 
 // show has the library show the model, and the feed read beside it.
 func (s *session) show(ctx context.Context) error {
-	p := tea.NewProgram(s.model,
+	p := tea.NewProgram(newPainter(s.model, s.out),
 		tea.WithInput(input{s.o.In, s.o.In.Fd()}), tea.WithOutput(s.out),
-		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithReportFocus(), tea.WithFPS(fps),
+		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithReportFocus(), tea.WithFPS(libraryFPS),
 		// Signals end the context, by who made it.
 		tea.WithoutSignalHandler())
 	reading, stop := context.WithCancel(ctx)

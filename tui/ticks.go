@@ -56,8 +56,8 @@ func (a activity) every(now, said time.Time) time.Duration {
 	return 0
 }
 
-// tickAfter is a message after a time, or when the program ends.
-func tickAfter(ctx context.Context, d time.Duration) tea.Cmd {
+// after is a message after a time, or when the program ends.
+func after(ctx context.Context, d time.Duration, msg tea.Msg) tea.Cmd {
 	return func() tea.Msg {
 		t := time.NewTimer(d)
 		defer t.Stop()
@@ -65,6 +65,6 @@ func tickAfter(ctx context.Context, d time.Duration) tea.Cmd {
 		case <-t.C:
 		case <-ctx.Done():
 		}
-		return tickMsg{}
+		return msg
 	}
 }
