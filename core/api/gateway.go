@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -80,4 +81,39 @@ type OfferedResult struct {
 	// Paused is set instead when the call waits for a decision: its run is gone
 	// on with by continue, and its result is then that of the run.
 	Paused *Result
+}
+
+// OfferedTask begins the id of a task whose result is that of the server as it
+// sent it, not what a script would get: of the run that makes an offered call.
+const OfferedTask = "offered_call"
+
+// OfferedRaw takes the server's result out of the result of a run that made an
+// offered call; ok is false for that of any other run.
+func OfferedRaw(result json.RawMessage) (raw json.RawMessage, ok bool) {
+	var tasks map[string]json.RawMessage
+	if json.Unmarshal(result, &tasks) != nil || len(tasks) != 1 {
+		return nil, false
+	}
+	for id, value := range tasks {
+		raw, ok = value, strings.HasPrefix(id, OfferedTask)
+	}
+	return raw, ok
+}
+
+// Exposed is a server of which the configuration offers something, as it is
+// known at the moment.
+type Exposed struct {
+	Name string
+	// Known says that Tools and Capabilities are known: because the server runs
+	// (Live), or from an earlier time.
+	Known, Live bool
+	// Tools are those that the configuration offers and does not deny, in the
+	// order in which the server lists them.
+	Tools []OfferedTool
+	// Whole says that the server's resources and prompts are offered, too.
+	Whole bool
+	// Capabilities are those that the server declares.
+	Capabilities json.RawMessage
+	// Problems say what stands in the way of it, if anything does.
+	Problems []core.Fault
 }
