@@ -44,3 +44,27 @@ func (m *Manager) Forward(context.Context, Launch, string, json.RawMessage) (jso
 
 // Gone stops the connections that a peer had of its own.
 func (m *Manager) Gone(string) {}
+
+// Capabilities are what a server said of itself in the handshake.
+type Capabilities struct {
+	// Raw is its capabilities as it sent them; {} for a server inside this binary.
+	Raw          json.RawMessage
+	Instructions string // foreign text
+	Protocol     string // the revision that was agreed on
+}
+
+// Capabilities tells what a server said of itself, starting it when it must.
+func (m *Manager) Capabilities(context.Context, Launch) (Capabilities, error) {
+	return Capabilities{}, core.Errorf(core.CodeInternal, "core/upstream: Capabilities is not there yet")
+}
+
+// Definition is a tool with its definition as its server lists it, whole.
+type Definition struct {
+	Tool core.Tool
+	Raw  json.RawMessage
+}
+
+// Definitions is List with the whole definitions.
+func (m *Manager) Definitions(context.Context, Launch) ([]Definition, Edition, error) {
+	return nil, 0, core.Errorf(core.CodeInternal, "core/upstream: Definitions is not there yet")
+}

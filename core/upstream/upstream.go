@@ -154,6 +154,9 @@ type Request struct {
 	Edition Edition
 	// Args is a JSON object; empty means {}.
 	Args json.RawMessage
+	// Meta is the _meta of the request, a JSON object without a token for
+	// progress; may be empty.
+	Meta json.RawMessage
 	// Timeout bounds the call itself, not the start of the server nor the wait
 	// for a free place; zero means Limits.Call.
 	Timeout time.Duration
@@ -163,7 +166,8 @@ type Request struct {
 	Progress func(message string, done, total float64)
 }
 
-// Response is the outcome of a call that succeeded.
+// Response is the outcome of a call. When the tool itself said that it failed,
+// Raw is set beside the error.
 type Response struct {
 	// Value is what a script gets: see NormalizeResult.
 	Value json.RawMessage
