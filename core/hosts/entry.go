@@ -162,11 +162,25 @@ func (r *reader) server(name string, v value) {
 	}
 }
 
-// isPML reports whether an entry starts pml itself.
+// isPML reports whether an entry starts pml itself: a program of that name, the
+// source that go runs, or anything that is called pml and is told "stdio".
 func isPML(e Entry) bool {
-	program := strings.ToLower(path.Base(strings.ReplaceAll(e.Command, `\`, "/")))
-	program = strings.TrimSuffix(strings.TrimSuffix(program, ".exe"), ".cmd")
-	return program == "pml" && slices.Contains(e.Args, "stdio")
+	if !slices.Contains(e.Args, "stdio") {
+		return false
+	}
+	switch program := programName(e.Command); program {
+	case "pml":
+		return true
+	case "go":
+		return slices.ContainsFunc(e.Args, func(a string) bool { return programName(a) == "pml" })
+	}
+	return e.Name == ownName && len(e.Args) == 1
+}
+
+// programName is the name of a program without its folder and suffix.
+func programName(command string) string {
+	program := strings.ToLower(path.Base(strings.ReplaceAll(command, `\`, "/")))
+	return strings.TrimSuffix(strings.TrimSuffix(program, ".exe"), ".cmd")
 }
 
 func (r *reader) entry(name string, v value) (Entry, problem) {

@@ -1,7 +1,8 @@
 // Package hosts reads the configuration files of the programs that run agents
-// (Claude Code, Claude Desktop, VS Code, Cursor), to take their MCP servers
-// over. All text of an entry is that of a foreign file: whoever shows it makes
-// it visible first. Codex keeps its servers in TOML and is not read.
+// (Claude Code, Claude Desktop, VS Code, Cursor, Codex), to take their MCP
+// servers over, and changes their text so that they know pml itself. All text
+// of an entry is that of a foreign file: whoever shows it makes it visible
+// first. Nothing here writes a file.
 package hosts
 
 import (
@@ -23,7 +24,7 @@ type Place struct {
 	Home      string // the person's home folder
 	Workspace string
 	GOOS      string
-	Environ   func(string) (string, bool) // APPDATA, XDG_CONFIG_HOME, CLAUDE_CONFIG_DIR
+	Environ   func(string) (string, bool) // APPDATA, XDG_CONFIG_HOME, CLAUDE_CONFIG_DIR, CODEX_HOME
 }
 
 // Entry is one server of a host's configuration, in the words of .pml.json:
@@ -47,7 +48,7 @@ type Entry struct {
 
 // Found is one file with what it names.
 type Found struct {
-	Host    string // claude-code, claude-desktop, vscode, cursor, mcp.json
+	Host    string // claude-code, claude-desktop, vscode, cursor, codex, mcp.json
 	File    string
 	Entries []Entry // by name
 	// Skipped are entries that cannot be taken over, each with why.
@@ -62,6 +63,7 @@ const (
 	claudeDesktop = "claude-desktop"
 	vscode        = "vscode"
 	cursor        = "cursor"
+	codex         = "codex"
 	mcpJSON       = "mcp.json"
 )
 
@@ -130,6 +132,9 @@ func (p Place) known() []known {
 	if p.Home != "" {
 		out = append(out, known{cursor, filepath.Join(p.Home, ".cursor", "mcp.json")})
 	}
+	if dir := p.codexDir(); dir != "" {
+		out = append(out, known{codex, filepath.Join(dir, codexFile)})
+	}
 	return out
 }
 
@@ -167,6 +172,9 @@ func (p Place) read(host, file string, names *names) (found Found, listed bool, 
 	data, err := load(file)
 	if err != nil {
 		return Found{}, false, err
+	}
+	if host == codex || host == "" && strings.EqualFold(filepath.Ext(file), ".toml") {
+		return p.readCodex(file, data, names)
 	}
 	root, src, fault := parse(data)
 	if fault == nil && root.kind != '{' {

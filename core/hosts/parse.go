@@ -12,19 +12,31 @@ import (
 	"github.com/casys-ai/pml/core/jsonc"
 )
 
-// value is a JSON value with the offset at which it begins. The zero value is
-// one that is not there.
+// value is a JSON value with the offsets at which it begins and ends. The zero
+// value is one that is not there.
 type value struct {
 	kind    byte // '{', '[', '"', '0', 't' (both booleans), 'n' (null); 0: none
-	at      int
+	at, end int
 	text    string // of a string, number or boolean
 	members []member
 	items   []value
 }
 
 type member struct {
-	name string
+	name   string
+	nameAt int
 	value
+}
+
+// count says how often an object has a name.
+func (v value) count(name string) int {
+	n := 0
+	for _, m := range v.members {
+		if m.name == name {
+			n++
+		}
+	}
+	return n
 }
 
 // get returns a member of an object. Of a name that stands twice the last one
@@ -127,26 +139,28 @@ func (t *tokens) value() (value, error) {
 	default:
 		v.kind = 'n'
 	}
+	v.end = int(t.dec.InputOffset())
 	return v, err
 }
 
 // inside reads what an object or a list holds, and its end.
 func (t *tokens) inside(v *value) error {
 	for t.dec.More() {
-		name := ""
+		name, nameAt := "", 0
 		if v.kind == '{' {
-			tok, _, err := t.next()
+			tok, at, err := t.next()
 			if err != nil {
 				return err
 			}
 			name, _ = tok.(string)
+			nameAt = at
 		}
 		item, err := t.value()
 		if err != nil {
 			return err
 		}
 		if v.kind == '{' {
-			v.members = append(v.members, member{name, item})
+			v.members = append(v.members, member{name, nameAt, item})
 		} else {
 			v.items = append(v.items, item)
 		}

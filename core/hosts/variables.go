@@ -61,6 +61,9 @@ func (w *rewriter) word(body string) (string, problem) {
 	if hasDefault && strings.Contains(otherwise, "${") {
 		return "", unknown
 	}
+	if w.host == codex {
+		return "$" + plain, "" // it has no variables: this is text
+	}
 	if w.host != vscode && w.host != cursor {
 		if variable.MatchString(name) {
 			return plain, ""

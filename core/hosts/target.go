@@ -1,0 +1,136 @@
+package hosts
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// ownName is the name under which hosts know pml.
+const ownName = "pml"
+
+// workspaceVariable tells pml its workspace, whatever folder it is started in.
+const workspaceVariable = "PML_WORKSPACE"
+
+// Target is a file in which a host can be told of pml.
+type Target struct {
+	Host  string // as a person names it
+	Title string
+	File  string
+	// Shared is set for a file of the workspace, which others may get with it.
+	Shared bool
+	// Found says that the host seems to be used here.
+	Found bool
+	// Pinned is set where the host starts pml in no certain folder, so that the
+	// entry is for one workspace only.
+	Pinned bool
+	// NoPath is set where the host does not look programs up as a shell does.
+	NoPath bool
+	// Hint is what a person does for the host to see the entry.
+	Hint string
+
+	key       string // of the table of servers
+	kind      string // the type that each entry has to name, if any
+	workspace string // what PML_WORKSPACE is; empty: it is not set
+}
+
+// Targets lists the files in which pml can be registered, those of the
+// workspace first. They need not exist.
+func (p Place) Targets() []Target {
+	var out []Target
+	if p.Workspace != "" {
+		out = append(out, p.projectTargets()...)
+	}
+	if dir := p.codexDir(); dir != "" {
+		out = append(out, Target{
+			Host: codex, Title: "Codex", File: filepath.Join(dir, codexFile), Found: isThere(dir), Pinned: true,
+			key: codexKey, workspace: p.Workspace, Hint: "start Codex again",
+		})
+	}
+	if dir := p.applications(); dir != "" {
+		dir = filepath.Join(dir, "Claude")
+		out = append(out, Target{
+			Host: claudeDesktop, Title: "Claude Desktop", File: filepath.Join(dir, "claude_desktop_config.json"), Found: isThere(dir),
+			Pinned: true, NoPath: true, key: "mcpServers", workspace: p.Workspace, Hint: "quit Claude Desktop and start it again",
+		})
+	}
+	if file := p.claudeFile(); file != "" {
+		out = append(out, Target{
+			Host: claudeCode + "-user", Title: "Claude Code, in every folder", File: file, Found: isThere(file),
+			key: "mcpServers", kind: "stdio", Hint: "/mcp in a new session shows it",
+		})
+	}
+	return out
+}
+
+func (p Place) projectTargets() []Target {
+	in := func(names ...string) string { return filepath.Join(append([]string{p.Workspace}, names...)...) }
+	const folder = "${workspaceFolder}"
+	code := p.applications()
+	return []Target{
+		{
+			Host: claudeCode, Title: "Claude Code, in this workspace", File: in(".mcp.json"), Shared: true, key: "mcpServers",
+			Found: isThere(in(".mcp.json"), in(".claude"), p.claudeFile()), Hint: "Claude Code asks once whether it may use the file",
+		},
+		{
+			Host: vscode, Title: "VS Code", File: in(".vscode", "mcp.json"), Shared: true, key: "servers", kind: "stdio", workspace: folder,
+			Found: isThere(in(".vscode")) || code != "" && isThere(filepath.Join(code, "Code"), filepath.Join(code, "Code - Insiders")),
+			Hint:  "the command MCP: List Servers starts it",
+		},
+		{
+			Host: cursor, Title: "Cursor", File: in(".cursor", "mcp.json"), Shared: true, key: "mcpServers", workspace: folder,
+			Found: isThere(in(".cursor")) || p.Home != "" && isThere(filepath.Join(p.Home, ".cursor")), Hint: "turn it on in the settings, under MCP",
+		},
+	}
+}
+
+// claudeFile is the settings of Claude Code for all folders, empty when it is
+// not known where they are.
+func (p Place) claudeFile() string {
+	dir := cmp.Or(p.env("CLAUDE_CONFIG_DIR"), p.Home)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, ".claude.json")
+}
+
+// isThere reports whether one of some files or folders exists.
+func isThere(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		if name == "" {
+			return false
+		}
+		_, err := os.Stat(name)
+		return err == nil
+	})
+}
+
+// Own is the entry with which this host starts pml, as a program of this name
+// or path.
+func (t Target) Own(program string) Entry {
+	e := Entry{Name: ownName, Command: program, Args: []string{"stdio"}}
+	if t.workspace != "" {
+		e.Env = map[string]string{workspaceVariable: t.workspace}
+	}
+	return e
+}
+
+// starts reports whether an entry starts pml as another one does: what else it
+// sets, and where the program is, is the person's own affair.
+func (t Target) starts(have, want Entry) bool {
+	same := have.Command == want.Command || programName(have.Command) == "pml" && !missingFile(have.Command)
+	return same && slices.Equal(have.Args, want.Args) && have.Env[workspaceVariable] == want.Env[workspaceVariable]
+}
+
+// missingFile reports whether a command is a path to nothing.
+func missingFile(command string) bool { return filepath.IsAbs(command) && !isThere(command) }
+
+// entryOf reads an entry as the host wrote it. ok is false for one that starts
+// nothing: malformed, disabled or remote.
+func entryOf(name string, v value) (e Entry, ok bool) {
+	f := &fields{v: v}
+	e = Entry{Name: name, Command: f.text("command"), Args: f.texts("args"), Env: maps.Clone(f.table("env"))}
+	return e, v.kind == '{' && f.why == "" && unusable(v) == "" && e.Command != "" && f.address() == ""
+}
