@@ -17,7 +17,7 @@ import (
 // Call makes a call that has passed the gates. Values of keys are taken out of
 // what comes back.
 func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)) (json.RawMessage, error) {
-	name, tool, _ := core.SplitTool(call.Tool)
+	name, _, _ := core.SplitTool(call.Tool)
 	s, err := h.settings()
 	if err != nil {
 		return nil, err
@@ -25,44 +25,87 @@ func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)
 	if h.goesRemote(s, call.Tool, name) {
 		return h.callRemote(ctx, s, call)
 	}
-	if deny := h.refused(s, call.Tool, name); deny != nil {
-		return nil, deny
+	resp, s, err := h.make(ctx, call, progress)
+	if err != nil {
+		return nil, err
 	}
-	srv := h.server(name)
+	if offeredCall(call) {
+		return s.redact.JSON(resp.Raw), nil
+	}
+	return s.redact.JSON(resp.Value), nil
+}
+
+// make makes a call of a server of this machine. Only an error is fit to be
+// shown already; a tool that has failed comes with its raw result.
+func (h *Host) make(ctx context.Context, call engine.Call, progress func(string)) (upstream.Response, *settings, error) {
+	none := upstream.Response{}
+	name, tool, _ := core.SplitTool(call.Tool)
+	s, err := h.settings()
+	if err != nil {
+		return none, nil, err
+	}
+	if deny := h.refused(s, call.Tool, name); deny != nil {
+		return none, s, deny
+	}
+	srv := h.serverFor(name, call)
 	ready, err := srv.prepare(ctx, s)
 	if err != nil {
-		return nil, s.clean(err)
+		return none, s, s.clean(err)
 	}
 	if ask := ready.stopped(tool); ask != nil {
-		return nil, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
+		return none, s, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
 	}
 	if _, ok := ready.tools[tool]; !ok { // it went away meanwhile
-		return nil, again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))
+		return none, s, again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))
 	}
-	resp, err := h.o.Upstream.Call(ctx, upstream.Request{
+	resp, err := h.o.Upstream.Call(ctx, h.request(s, ready, tool, call, progress))
+	if err != nil {
+		return resp, s, h.notCalled(s, srv, ready, err)
+	}
+	return resp, s, nil
+}
+
+// request is a call as it is sent to its server.
+func (h *Host) request(s *settings, ready readiness, tool string, call engine.Call, progress func(string)) upstream.Request {
+	req := upstream.Request{
 		Launch: ready.launch, Edition: ready.edition, Tool: tool, Args: call.Args, Timeout: s.granted.Limits.CallTimeout,
 		Progress: func(message string, done, total float64) {
 			progress(s.redact.String(progressText(message, done, total)))
 		},
-	})
-	if err != nil {
-		cleaned := s.clean(err)
-		// Nothing was called: what stands in the way is asked for.
-		auth := authRequired(err)
-		if auth != nil && ready.launch.Auth != nil {
-			if err := h.unrefreshed(ready.launch, auth); err != nil {
-				return nil, s.clean(err)
-			}
-			srv.refused.Store(auth)
-			srv.forget()
-			return nil, again(cleaned)
-		}
-		if errors.Is(err, upstream.ErrOtherEdition) { // what runs next is compared first
-			return nil, again(cleaned)
-		}
-		return nil, cleaned
 	}
-	return s.redact.JSON(resp.Value), nil
+	g := h.guest(call.RunID)
+	if g == nil {
+		return req
+	}
+	req.Meta = g.Meta
+	told := req.Progress
+	req.Progress = nil // as the client wants it
+	if g.Progress != nil {
+		req.Progress = func(message string, done, total float64) {
+			told(message, done, total)
+			g.Progress(s.redact.String(message), done, total)
+		}
+	}
+	return req
+}
+
+// notCalled says why a call has failed; what stands in its way is asked for.
+func (h *Host) notCalled(s *settings, srv *keeper, ready readiness, err error) error {
+	cleaned := s.clean(err)
+	// Nothing was called: what stands in the way is asked for.
+	auth := authRequired(err)
+	if auth != nil && ready.launch.Auth != nil {
+		if err := h.unrefreshed(ready.launch, auth); err != nil {
+			return s.clean(err)
+		}
+		srv.refused.Store(auth)
+		srv.forget()
+		return again(cleaned)
+	}
+	if errors.Is(err, upstream.ErrOtherEdition) { // what runs next is compared first
+		return again(cleaned)
+	}
+	return cleaned
 }
 
 // progressText is what a person is told of a call that goes on: the server's own

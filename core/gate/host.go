@@ -62,6 +62,9 @@ type Host struct {
 	failures map[string]*core.Error // of the last installation, by server
 	remote   remoteTools
 
+	guestMu sync.RWMutex
+	guests  map[core.ID]*Guest // by run: for whom its calls are made
+
 	newsMu sync.Mutex     // held for a moment only
 	newsOf map[string]int // see ToolsChanged
 
@@ -86,6 +89,7 @@ type settings struct {
 	trust   env.TrustState
 	policy  *policy.Policy
 	routing routing
+	expose  exposing
 	redact  *redaction
 	// lock pins the workspace's own servers, homeLock those of the home.
 	lock, homeLock install.Lock
@@ -96,7 +100,7 @@ type settings struct {
 func Open(o Options) (*Host, error) {
 	h := &Host{
 		o: o, servers: map[string]*keeper{}, session: map[permit]time.Time{}, failures: map[string]*core.Error{},
-		newsOf: map[string]int{}, connections: map[string]*connection{}, challenged: map[string]oauth.Server{},
+		newsOf: map[string]int{}, guests: map[core.ID]*Guest{}, connections: map[string]*connection{}, challenged: map[string]oauth.Server{},
 	}
 	h.life, h.end = context.WithCancel(context.Background())
 	s, err := h.read()
@@ -171,7 +175,7 @@ func (h *Host) Try(call engine.Call) (engine.Verdict, bool) {
 	if deny := h.refused(s, call.Tool, name); deny != nil {
 		return engine.Verdict{Deny: deny}, true
 	}
-	srv := h.server(name)
+	srv := h.serverFor(name, call)
 	ready, ok := srv.peek(s)
 	if !ok {
 		return engine.Verdict{}, false
@@ -195,7 +199,7 @@ func (h *Host) Check(ctx context.Context, call engine.Call) engine.Verdict {
 	if deny := h.refused(s, call.Tool, name); deny != nil {
 		return engine.Verdict{Deny: deny}
 	}
-	srv := h.server(name)
+	srv := h.serverFor(name, call)
 	ready, err := srv.prepare(ctx, s)
 	if err != nil {
 		return engine.Verdict{Deny: s.clean(err)}

@@ -25,6 +25,7 @@ type server struct {
 	entry env.ServerEntry
 	// refused is that of its keeper.
 	refused *upstream.AuthRequired
+	peer    *upstream.Peer
 }
 
 func (h *Host) serverOf(s *settings, name string) *server {
@@ -36,6 +37,9 @@ func (h *Host) serverOf(s *settings, name string) *server {
 type keeper struct {
 	host *Host
 	name string
+	// peer is the client that sees the server so; nil: all that have declared
+	// nothing.
+	peer *upstream.Peer
 
 	// refused is what a call was answered that its credentials do not suffice
 	// for: they are asked for before the next one. It ends with a connection.
@@ -149,7 +153,7 @@ func (k *keeper) prepare(ctx context.Context, s *settings) (readiness, error) {
 	}
 	k.known, k.failed = nil, nil
 	srv := k.host.serverOf(s, k.name)
-	srv.refused = k.refused.Load()
+	srv.refused, srv.peer = k.refused.Load(), k.peer
 	r, err := srv.find(ctx)
 	if errors.Is(err, errChanged) { // between the check and the start: the question follows
 		r, err = srv.find(ctx)
@@ -181,6 +185,15 @@ func (k *keeper) stillReady(now time.Time, news int) bool {
 
 // forget makes the next prepare look again.
 func (k *keeper) forget() {
+	k.forgetOne()
+	for _, other := range k.host.keepersOf(k.name) {
+		if other != k {
+			other.forgetOne()
+		}
+	}
+}
+
+func (k *keeper) forgetOne() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known, k.failed = nil, nil
@@ -200,7 +213,7 @@ func (s *server) find(ctx context.Context) (readiness, error) {
 	}
 	launch := upstream.Launch{
 		Name: s.name, Workspace: s.host.o.Workspace.Dir, Dir: resolved.Dir,
-		URL: resolved.URL, Headers: resolved.Headers, Digest: resolved.Digest,
+		URL: resolved.URL, Headers: resolved.Headers, Digest: resolved.Digest, Peer: s.peer,
 		Env: env.ChildEnv(resolved.Env, s.host.o.Environ),
 	}
 	if resolved.Type == env.TypeStdio {

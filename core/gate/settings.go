@@ -82,6 +82,9 @@ func (h *Host) readOnce() (*settings, error) {
 	if s.routing, err = newRouting(s.granted); err != nil {
 		return s, s.all.Locate(err)
 	}
+	if s.expose, err = newExposing(s.granted); err != nil {
+		return s, s.all.Locate(err)
+	}
 	s.redact = newRedaction(s.all.Secrets(), h.o.OAuth, h.o.Home.Credentials())
 	if s.lock, err = install.ReadLock(h.o.Workspace.Lock()); err != nil {
 		return s, err
