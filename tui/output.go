@@ -144,6 +144,19 @@ func (o *output) Read(p []byte) (int, error) { return o.file.Read(p) }
 // Close closes nothing: the file is the caller's.
 func (o *output) Close() error { return nil }
 
+// Leave gives the screen of a terminal back, whatever was switched on, for who
+// does it in the place of a program that could not; but for bracketed paste,
+// which a shell may have switched on itself by then.
+func Leave(environ func(name string) (string, bool)) string {
+	s := ansi.ResetSynchronizedOutputMode + ansi.ResetStyle +
+		ansi.ResetButtonEventMouseMode + ansi.ResetAnyEventMouseMode + ansi.ResetSgrExtMouseMode + ansi.ResetFocusEventMode +
+		ansi.ResetAltScreenSaveCursorMode + ansi.ShowCursor
+	if term := osc.Detect(environ); !term.Silent {
+		s += term.Working(false) + osc.RestoreTitle
+	}
+	return s
+}
+
 // input is the terminal to read from. The library takes the end of the input
 // for a reason to read no more and to go on without keys; here it is the end of
 // the program: the terminal is gone.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/casys-ai/pml/cmd/pml/about"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -32,7 +33,7 @@ const patience = 3 * time.Minute
 func TestMain(m *testing.M) {
 	// A sandbox child has an empty environment: it is known by its argument.
 	if os.Getenv(asPML) != "" || len(os.Args) == 2 && os.Args[1] == sandboxCommand {
-		version = os.Getenv("PML_TEST_VERSION") // two versions in one test
+		about.Version = os.Getenv("PML_TEST_VERSION") // two versions in one test
 		main()
 		return
 	}

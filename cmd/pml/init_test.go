@@ -19,7 +19,7 @@ func TestInit_Budget(t *testing.T) {
 	t.Parallel()
 	m := bareMachine(t)
 	m.setenv("GODEBUG", "inittrace=1")
-	trace := m.ok("version").Stderr
+	trace := m.ok("version", "--json").Stderr // plainly asked for, it is answered before the packages
 	line := regexp.MustCompile(`^init (\S+) @.* (\d+) bytes, \d+ allocs`)
 	packages := 0
 	for l := range strings.Lines(trace) {

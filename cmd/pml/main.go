@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cmd/pml/about"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/env"
@@ -30,9 +31,6 @@ import (
 // sandboxCommand is the hidden subcommand under which pml starts itself as a
 // sandbox child.
 const sandboxCommand = "__sandbox"
-
-// Set by the linker in releases.
-var version, commit, date string
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == sandboxCommand {
@@ -153,26 +151,8 @@ func width() int {
 	return w
 }
 
-// build tells which build this is: the linker's word, else the module's.
-func build() cli.Version {
-	v := cli.Version{Version: version, Commit: commit, Date: date, Go: runtime.Version()}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if v.Version == "" {
-		v.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && v.Commit == "":
-			v.Commit = s.Value
-		case s.Key == "vcs.time" && v.Date == "":
-			v.Date = s.Value
-		}
-	}
-	return v
-}
+// build tells which build this is.
+func build() cli.Version { return cli.Version(about.This()) }
 
 // userName is who decides, for the audit log.
 func userName() string {

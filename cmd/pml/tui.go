@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cmd/pml/keeper"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/local"
@@ -46,13 +47,16 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 			OpenURL: browserOpener(environ, runtime.GOOS, startDetached), ReadFile: readPlan,
 		})
 	} else {
+		k := keeper.New(os.Stdin, os.Stdout, tui.Leave(environ))
 		left, err = tui.Run(ctx, tui.Options{
 			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr,
 			Environ: environ, User: userName(), Runner: src.runner, Version: build().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
 			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+			Screen: k.Taken, Shown: func() { go k.Start() },
 		})
+		k.Close()
 	}
 	if len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "pml: stopping; calls that are under way have some seconds to end")
