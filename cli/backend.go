@@ -21,6 +21,7 @@ type Backend interface {
 	Tools
 	Servers
 	Changes
+	Hosts
 	Journal
 	Close() error
 }

@@ -21,6 +21,9 @@ type world struct {
 	pin      string // is needed when it is not empty
 	gone     bool   // no server has the name
 	writeErr error
+	hosts    []api.HostChange
+	hostErr  error // of writing
+	kept     bool  // there is a .pml.json already
 	startErr error // of a server that was updated
 
 	checked  []string
@@ -32,6 +35,8 @@ type world struct {
 	purged   []string
 	pins     [][2]string
 	written  []writing
+	hostReqs []api.HostRequest
+	told     []string // the hosts that were written
 	rules    []core.ID
 }
 

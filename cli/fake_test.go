@@ -302,7 +302,12 @@ func (f *fake) SetTrust(_ context.Context, digest, pin string) error {
 	return nil
 }
 
-func (f *fake) Init(context.Context) (string, error) { return "/w/.pml.json", f.failWith }
+func (f *fake) Init(context.Context) (string, error) {
+	if f.world.kept {
+		return "/w/.pml.json", core.Errorf(core.CodeInvalidArguments, "/w/.pml.json is there already; it was left as it is")
+	}
+	return "/w/.pml.json", f.failWith
+}
 
 func (f *fake) Doctor(context.Context) ([]api.Check, error) { return f.checks, nil }
 

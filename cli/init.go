@@ -2,6 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,30 +13,279 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
+// Hosts tells the programs that run agents of pml.
+type Hosts interface {
+	// HostChanges prepares changes of their files and writes nothing.
+	HostChanges(ctx context.Context, req api.HostRequest) ([]api.HostChange, error)
+	// WriteHost writes one that was shown (else core.CodeDigestMismatch).
+	WriteHost(ctx context.Context, change api.HostChange) error
+}
+
+// initOptions are the flags of pml init.
+type initOptions struct {
+	hosts    []string
+	allHosts bool
+	undo     bool
+	yes      bool
+}
+
 func (a *app) initCmd() *cobra.Command {
-	return &cobra.Command{
+	var o initOptions
+	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a first .pml.json in this workspace",
+		Short: "Write a first .pml.json, and register pml with agent hosts",
 		Long: `Writes a first .pml.json that grants nothing yet, with remarks on what can be
-set. An existing one is left alone. Where agent hosts know MCP servers already,
-it offers on a terminal to take them over, as "pml servers import" does.`,
-		Example: "  pml init && $EDITOR .pml.json && pml trust",
-		Args:    maxArgs(0),
+set. An existing one is left alone.
+
+On a terminal it then offers to register pml with the agent hosts that it finds:
+claude-code (.mcp.json), vscode (.vscode/mcp.json), cursor (.cursor/mcp.json),
+codex (~/.codex/config.toml), claude-desktop, and claude-code-user (Claude Code
+in every folder). Each change is shown first; the rest of a file stays as it is,
+byte for byte, and no key is written. Elsewhere hosts are named with --host or
+--all-hosts, and --yes writes. --undo takes out again what was added.
+
+Where hosts know MCP servers already, it offers to take them over, as
+"pml servers import" does.`,
+		Example: `  pml init && $EDITOR .pml.json && pml trust
+  pml init --host claude-code --host vscode --yes
+  pml init --all-hosts
+  pml init --undo`,
+		Args: maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			b, err := a.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			path, err := b.Init(cmd.Context())
-			if err != nil {
-				return err
+			if o.undo {
+				return a.unregister(cmd.Context(), b, o)
 			}
-			if err := a.print(map[string]string{"path": path}, line("wrote %s", core.Visible(path, 0, false))); err != nil {
-				return err
-			}
-			return a.offerImport(cmd.Context(), b)
+			return a.initialize(cmd.Context(), b, o)
 		},
 	}
+	cmd.Flags().StringArrayVar(&o.hosts, "host", nil, "register pml with this agent host (may be repeated)")
+	cmd.Flags().BoolVar(&o.allHosts, "all-hosts", false, "register pml with every agent host that is found")
+	cmd.Flags().BoolVar(&o.undo, "undo", false, "take pml out of the agent hosts again; .pml.json stays")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "write without asking")
+	return cmd
+}
+
+// named reports whether it was said which hosts are meant.
+func (o initOptions) named() bool { return o.allHosts || len(o.hosts) > 0 }
+
+func (o initOptions) check() error {
+	switch {
+	case o.allHosts && len(o.hosts) > 0:
+		return usagef("--host and --all-hosts exclude each other").WithNext("pml", "init", "--help")
+	case o.yes && !o.undo && !o.named():
+		return usagef("--yes is for hosts that are named: add --host NAME or --all-hosts").WithNext("pml", "init", "--help")
+	}
+	return nil
+}
+
+// initiated is what pml init has done, for a program to read.
+type initiated struct {
+	Path string `json:"path,omitempty"`
+	// Kept says that there was a .pml.json already.
+	Kept  bool             `json:"kept,omitempty"`
+	Hosts []api.HostChange `json:"hosts,omitempty"`
+}
+
+func (a *app) initialize(ctx context.Context, b Backend, o initOptions) error {
+	var out initiated
+	var err error
+	out.Path, err = b.Init(ctx)
+	switch {
+	// It is there already: that only matters to who wants nothing else.
+	case core.CodeOf(err) == core.CodeInvalidArguments && (o.named() || a.asks()):
+		out.Kept = true
+		a.note("note: %s", core.Visible(core.AsError(err).Message, 0, false))
+	case err != nil:
+		return err
+	case a.human():
+		if err := a.write("wrote " + core.Visible(out.Path, 0, false) + "\n"); err != nil {
+			return err
+		}
+	}
+	out.Hosts, err = a.offerHosts(ctx, b, o)
+	if err == nil {
+		err = a.offerImport(ctx, b)
+	}
+	if !a.human() {
+		if perr := a.encode(out, a.format()); perr != nil {
+			return perr
+		}
+	}
+	return err
+}
+
+// offerHosts registers pml with the hosts that were named, or on a terminal
+// with those that a person agrees to. Without both it only says that it can.
+func (a *app) offerHosts(ctx context.Context, b Backend, o initOptions) ([]api.HostChange, error) {
+	list, err := b.HostChanges(ctx, api.HostRequest{Hosts: o.hosts})
+	if err != nil && !o.named() {
+		a.note("note: agent hosts cannot be looked at: %s", core.Visible(err.Error(), 2000, false))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !o.named() && !a.asks() {
+		if names := offered(list); len(names) > 0 {
+			a.note("agent hosts that do not know pml yet: %s", strings.Join(names, ", "))
+			a.note("next: pml init --all-hosts")
+		}
+		return nil, nil
+	}
+	if len(list) == 0 && o.named() {
+		a.note("no agent host was found; name one: --host claude-code")
+	}
+	return list, a.settleHosts(ctx, b, o, list)
+}
+
+func offered(list []api.HostChange) []string {
+	var out []string
+	for _, h := range list {
+		if h.Change != nil && h.Covered == "" {
+			out = append(out, h.Host)
+		}
+	}
+	return out
+}
+
+// unregister takes out of hosts what pml has added.
+func (a *app) unregister(ctx context.Context, b Backend, o initOptions) error {
+	list, err := b.HostChanges(ctx, api.HostRequest{Hosts: o.hosts, Undo: true})
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		a.note("pml has added nothing to agent hosts from this workspace")
+	}
+	err = a.settleHosts(ctx, b, o, list)
+	if !a.human() {
+		if list == nil {
+			list = []api.HostChange{}
+		}
+		if perr := a.encode(map[string]any{"hosts": list}, a.format()); perr != nil {
+			return perr
+		}
+	}
+	return err
+}
+
+// settleHosts goes through changes one by one. What is in the way of one does
+// not keep the others; the first fault is the error.
+func (a *app) settleHosts(ctx context.Context, b Hosts, o initOptions, list []api.HostChange) error {
+	var first error
+	undecided := false
+	for i := range list {
+		h := &list[i]
+		err := a.settleHost(ctx, b, o, h, list)
+		switch {
+		case err == nil:
+		case core.CodeOf(err) == core.CodeAwaitingHuman:
+			undecided = true
+		case core.CodeOf(err) == core.CodeCancelled:
+			return err
+		default:
+			h.Reason = core.Visible(err.Error(), 500, false)
+			a.note("note: %s: %s", core.Visible(h.Title, 60, false), h.Reason)
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if first == nil && undecided && (o.named() || o.undo) {
+		first = core.Errorf(core.CodeAwaitingHuman, "not everything was written: there is nobody to ask; look at the changes, then write them with --yes").
+			WithNext(a.withFlags("--yes")...)
+	}
+	return first
+}
+
+// settleHost shows one change, asks, and writes it.
+func (a *app) settleHost(ctx context.Context, b Hosts, o initOptions, h *api.HostChange, all []api.HostChange) error {
+	byName := slices.Contains(o.hosts, h.Host)
+	title, file := core.Visible(h.Title, 60, false), core.Visible(h.File, 0, false)
+	covered := h.Covered != "" && slices.ContainsFunc(all, func(c api.HostChange) bool { return c.Host == h.Covered && c.Written })
+	switch {
+	case h.State == api.HostRegistered:
+		a.note("%s knows pml already", title)
+		return nil
+	case h.State == api.HostGone:
+		a.note("%s has no entry of pml any more: %s", title, file)
+		return b.WriteHost(ctx, *h)
+	case h.State == api.HostUnusable && byName:
+		return core.Errorf(core.CodeInvalidConfig, "%s is left as it is: %s", file, h.Reason)
+	case h.State == api.HostUnusable:
+		a.note("note: %s: %s is left as it is: %s", title, file, core.Visible(h.Reason, 500, false))
+		return nil
+	case h.Change == nil, covered && !byName:
+		return nil
+	}
+	a.showHost(h)
+	foreign := h.State == api.HostDiffers || h.State == api.HostChanged
+	if o.yes && foreign && !byName {
+		a.note("note: that entry is not pml's own and stays; to agree to this, name it: --host %s", h.Host)
+		return nil
+	}
+	if !o.yes {
+		ok, err := a.askHost(ctx, h, foreign)
+		if err != nil || !ok {
+			return err
+		}
+	}
+	if err := b.WriteHost(ctx, *h); err != nil {
+		return err
+	}
+	h.Written = true
+	return a.saidOfHost(h)
+}
+
+// showHost shows what would change in the file of a host.
+func (a *app) showHost(h *api.HostChange) {
+	if !a.human() {
+		return
+	}
+	var w strings.Builder
+	fmt.Fprintf(&w, "%s, ", core.Visible(h.Title, 60, false))
+	writeChange(&w, *h.Change)
+	io.WriteString(a.Stderr, w.String())
+}
+
+func (a *app) askHost(ctx context.Context, h *api.HostChange, foreign bool) (bool, error) {
+	if !a.asks() {
+		return false, core.Errorf(core.CodeAwaitingHuman, "there is no terminal to ask on")
+	}
+	question := "register pml here?"
+	switch {
+	case h.State == api.HostAdded:
+		question = "take pml out here?"
+	case h.State == api.HostChanged:
+		question = "somebody has changed this entry: take it out all the same?"
+	case foreign:
+		question = "this host knows something else by the name pml: replace it?"
+	}
+	return a.askYes(ctx, question)
+}
+
+func (a *app) saidOfHost(h *api.HostChange) error {
+	if !a.human() {
+		return nil
+	}
+	title, file := core.Visible(h.Title, 60, false), core.Visible(h.File, 0, false)
+	if h.State == api.HostAdded || h.State == api.HostChanged {
+		return a.write("took pml out of " + title + ": " + file + "\n")
+	}
+	if err := a.write("registered pml with " + title + ": " + file + "\n"); err != nil {
+		return err
+	}
+	if h.Hint != "" {
+		a.note("next: %s", core.Visible(h.Hint, 200, false))
+	}
+	return nil
 }
 
 // offerImport offers to take over what agent hosts know. The file is written by

@@ -54,6 +54,7 @@ func readWorld(name string) world {
 		Lock    api.LockReport   `json:"lock"`
 		Update  api.Update       `json:"update"`
 		URL     string           `json:"url"`
+		Hosts   []api.HostChange `json:"hosts"`
 	}
 	raw, err := os.ReadFile(name)
 	if err == nil {
@@ -62,7 +63,7 @@ func readWorld(name string) world {
 	if err != nil {
 		panic(err)
 	}
-	return world{list: w.Servers, set: api.ChangeSet{Changes: w.Changes}, lock: w.Lock, update: w.Update, url: w.URL}
+	return world{list: w.Servers, set: api.ChangeSet{Changes: w.Changes}, lock: w.Lock, update: w.Update, url: w.URL, hosts: w.Hosts}
 }
 
 func TestScripts(t *testing.T) {

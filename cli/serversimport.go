@@ -14,7 +14,7 @@ import (
 )
 
 // importHosts are the agent hosts whose files can be named by a word.
-var importHosts = []string{"claude-code", "claude-desktop", "vscode", "cursor", "mcp.json"}
+var importHosts = []string{"claude-code", "claude-desktop", "vscode", "cursor", "codex", "mcp.json"}
 
 func (a *app) serversImportCmd() *cobra.Command {
 	var req api.ImportRequest
@@ -23,8 +23,8 @@ func (a *app) serversImportCmd() *cobra.Command {
 		Use:   "import [HOST|FILE] [NAME…]",
 		Short: "Take over the servers of an agent host",
 		Long: `Takes over the MCP servers that an agent host knows: claude-code,
-claude-desktop, vscode, cursor, mcp.json (the workspace's own file), or any file
-of theirs; without one, those of every host that is found. Names choose among
+claude-desktop, vscode, cursor, codex, mcp.json (the workspace's own file), or any
+file of theirs; without one, those of every host that is found. Names choose among
 its servers. What is configured already stays as it is, unless --replace is
 given. The change is shown first; keys go to .env and are not shown.`,
 		Example: `  pml servers import

@@ -15,7 +15,7 @@ import (
 )
 
 // knownHosts are the hosts of agents whose files are read.
-var knownHosts = []string{"claude-code", "claude-desktop", "vscode", "cursor", "mcp.json"}
+var knownHosts = []string{"claude-code", "claude-desktop", "vscode", "cursor", "codex", "mcp.json"}
 
 // ImportServers prepares to take over servers from the files of agent hosts.
 // Entries that are configured already stay unless the request says otherwise;
@@ -84,13 +84,19 @@ func (a *addition) importOne(e hosts.Entry, from hosts.Found, taken map[string]s
 	return "", a.add(e)
 }
 
-// findHosts reads the files of a host, of all of them, or one file.
-func (c *Client) findHosts(from string) ([]hosts.Found, []core.Fault, error) {
+// place is where hosts keep their files for this person and this workspace.
+func (c *Client) place() hosts.Place {
 	place := hosts.Place{Workspace: c.o.Workspace.Dir, GOOS: runtime.GOOS, Environ: c.o.Environ}
 	place.Home, _ = c.o.Environ("HOME")
 	if runtime.GOOS == "windows" {
 		place.Home, _ = c.o.Environ("USERPROFILE")
 	}
+	return place
+}
+
+// findHosts reads the files of a host, of all of them, or one file.
+func (c *Client) findHosts(from string) ([]hosts.Found, []core.Fault, error) {
+	place := c.place()
 	if from != "" && !slices.Contains(knownHosts, from) {
 		file, err := filepath.Abs(from)
 		if err != nil {

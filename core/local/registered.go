@@ -1,0 +1,93 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/atomicfile"
+	"github.com/casys-ai/pml/core/hosts"
+)
+
+// registration is what pml has put into the file of a host.
+type registration struct {
+	Host      string    `json:"host"`
+	File      string    `json:"file"`
+	Workspace string    `json:"workspace"`
+	At        time.Time `json:"at"`
+	// Created says that pml made the file, Dir is the folder if it made that too.
+	Created bool   `json:"created,omitempty"`
+	Dir     string `json:"dir,omitempty"`
+	// Edit is what was changed, and Digest that of the entry that came.
+	Edit   hosts.Edit `json:"edit"`
+	Digest string     `json:"digest"`
+}
+
+// registrations is what was put into files of hosts from this machine, one for
+// each file.
+type registrations struct {
+	Version int            `json:"version"`
+	List    []registration `json:"registrations"`
+}
+
+// registrationsVersion is the format that is written.
+const registrationsVersion = 1
+
+func (r registrations) of(t hosts.Target) *registration {
+	for i := range r.List {
+		if r.List[i].File == t.File {
+			return &r.List[i]
+		}
+	}
+	return nil
+}
+
+func (r registrations) without(t hosts.Target) registrations {
+	r.List = slices.DeleteFunc(slices.Clone(r.List), func(one registration) bool { return one.File == t.File })
+	return r
+}
+
+func (r registrations) with(one registration) registrations {
+	r = r.without(hosts.Target{File: one.File})
+	r.List = append(r.List, one)
+	return r
+}
+
+// registered is the file with the registrations.
+func (c *Client) registered() string { return filepath.Join(c.o.Home.Dir, "hosts.json") }
+
+func (c *Client) registrations() (registrations, error) {
+	out := registrations{Version: registrationsVersion}
+	raw, err := os.ReadFile(c.registered())
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	switch {
+	case err != nil:
+		return out, core.Errorf(core.CodeStoreFailed, "cannot read what pml has added to hosts: %s: %w; correct or remove the file", c.registered(), err)
+	case out.Version > registrationsVersion:
+		return out, core.Errorf(core.CodeStoreNewer, "%s was written by a newer pml; use that one", c.registered())
+	}
+	return out, nil
+}
+
+// saveRegistrations keeps them for their owner alone: an entry that was replaced
+// stands there whole.
+func (c *Client) saveRegistrations(r registrations) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = atomicfile.Write(c.registered(), append(raw, '\n'), 0o600)
+	}
+	if err != nil {
+		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w; free some space or make it writable", c.registered(), err)
+	}
+	return nil
+}

@@ -1,0 +1,447 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/atomicfile"
+	"github.com/casys-ai/pml/core/diff"
+	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/hosts"
+)
+
+// maxHostFile bounds a host's file; ~/.claude.json holds histories.
+const maxHostFile = 16 << 20
+
+// HostChanges prepares to tell hosts of pml, or to take out what was added. It
+// writes nothing; WriteHost writes one of them. A host whose file cannot be
+// changed is in the answer with the reason. Without names those are left out
+// that are not in use here, and those of other workspaces. Errors:
+// core.CodeInvalidArguments for a name that is no host's.
+func (c *Client) HostChanges(_ context.Context, req api.HostRequest) ([]api.HostChange, error) {
+	targets, err := c.hostTargets(req)
+	if err != nil {
+		return nil, err
+	}
+	done, err := c.registrations()
+	if err != nil {
+		return nil, err
+	}
+	out := []api.HostChange{}
+	for _, t := range targets {
+		job := c.hostJob(t, done.of(t), req.Undo)
+		if !req.Undo || job.was != nil {
+			out = append(out, job.HostChange)
+		}
+	}
+	if len(req.Hosts) == 0 && !req.Undo {
+		out = c.covered(out)
+	}
+	return out, nil
+}
+
+// hostTargets are the files that a request is about.
+func (c *Client) hostTargets(req api.HostRequest) ([]hosts.Target, error) {
+	all := c.place().Targets()
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.Host
+	}
+	for _, name := range req.Hosts {
+		if !slices.Contains(names, name) {
+			return nil, core.Errorf(core.CodeInvalidArguments, "pml cannot be registered with %q; it knows %s%s",
+				core.Visible(name, 60, false), strings.Join(names, ", "), core.Suggest(name, names)).WithNext("pml", "init", "--help")
+		}
+	}
+	done, err := c.registrations()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(t hosts.Target) bool {
+		was := done.of(t)
+		switch {
+		case len(req.Hosts) > 0:
+			return !slices.Contains(req.Hosts, t.Host)
+		case req.Undo:
+			return was == nil || was.Workspace != c.o.Workspace.Dir
+		}
+		return !t.Found
+	}), nil
+}
+
+// covered settles that Claude Code is told once, in the workspace or for every
+// folder.
+func (c *Client) covered(list []api.HostChange) []api.HostChange {
+	find := func(host string) *api.HostChange {
+		i := slices.IndexFunc(list, func(h api.HostChange) bool { return h.Host == host })
+		if i < 0 {
+			return &api.HostChange{}
+		}
+		return &list[i]
+	}
+	here, everywhere := find("claude-code"), find("claude-code-user")
+	switch {
+	case here.State == api.HostNew && (everywhere.State == api.HostRegistered || c.knownToClaude()):
+		here.State, here.Change, here.Covered = api.HostRegistered, nil, "claude-code-user"
+		everywhere.Covered = ""
+		if everywhere.State == api.HostNew {
+			everywhere.State, everywhere.Change = api.HostRegistered, nil
+		}
+	case everywhere.State == api.HostNew && (here.State == api.HostRegistered || here.State == api.HostDiffers):
+		everywhere.State, everywhere.Change, everywhere.Covered = api.HostRegistered, nil, here.Host
+	case everywhere.State == api.HostNew && here.State == api.HostNew:
+		everywhere.Covered = here.Host
+	}
+	return list
+}
+
+// knownToClaude reports whether Claude Code has pml in its settings for this
+// folder alone.
+func (c *Client) knownToClaude() bool {
+	for _, t := range c.place().Targets() {
+		if t.Host == "claude-code-user" {
+			f, err := c.hostFile(t)
+			return err == nil && c.place().Knows(f.text)
+		}
+	}
+	return false
+}
+
+// hostFile is a host's file as it is.
+type hostFile struct {
+	path   string // where to write: symbolic links followed
+	text   []byte
+	exists bool
+	mode   fs.FileMode
+}
+
+// hostFile reads a file that may be changed. Errors say why it may not.
+func (c *Client) hostFile(t hosts.Target) (hostFile, error) {
+	f := hostFile{path: t.File, mode: 0o600}
+	within := ""
+	if t.Shared {
+		within, f.mode = c.o.Workspace.Dir, 0o644
+		if err := insideOf(filepath.Dir(t.File), within); err != nil {
+			return f, err
+		}
+	}
+	path, err := atomicfile.Target(t.File, within)
+	switch {
+	case errors.Is(err, atomicfile.ErrOutside):
+		return f, errors.New("it is a symbolic link out of the workspace, which pml does not follow")
+	case err != nil:
+		return f, fmt.Errorf("it cannot be found: %w", plainError(err))
+	}
+	f.path = path
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err != nil:
+		return f, plainError(err)
+	case !info.Mode().IsRegular():
+		return f, errors.New("it is no plain file")
+	case info.Size() > maxHostFile:
+		return f, errors.New("it is larger than 16 MiB")
+	case info.Mode().Perm()&0o200 == 0:
+		return f, errors.New("it is read-only")
+	}
+	f.exists, f.mode = true, info.Mode().Perm()
+	if f.text, err = os.ReadFile(path); err != nil {
+		return f, fmt.Errorf("it cannot be read: %w", plainError(err))
+	}
+	return f, nil
+}
+
+// insideOf refuses a folder that symbolic links lead out of the workspace.
+func insideOf(dir, workspace string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, lerr := os.Lstat(dir); lerr == nil {
+			return errors.New("its folder is a symbolic link to nothing")
+		}
+		return nil
+	}
+	if err != nil {
+		return plainError(err)
+	}
+	if workspace, err = filepath.EvalSymlinks(workspace); err != nil {
+		return plainError(err)
+	}
+	if rel, err := filepath.Rel(workspace, real); err != nil || rel != "." && !filepath.IsLocal(rel) {
+		return errors.New("its folder is a symbolic link out of the workspace, which pml does not follow")
+	}
+	return nil
+}
+
+// plainError is an error of the file system without its path.
+func plainError(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// hostJob is a change of one host's file, with what it takes to write it.
+type hostJob struct {
+	api.HostChange
+	target hosts.Target
+	file   hostFile
+	was    *registration
+	next   registration // what is to be remembered, for one that is added
+}
+
+// hostJob prepares the change of one host. Whatever is in its way is the reason
+// of a host that is unusable.
+func (c *Client) hostJob(t hosts.Target, was *registration, undo bool) *hostJob {
+	j := &hostJob{target: t, was: was, HostChange: api.HostChange{Host: t.Host, Title: t.Title, File: t.File, Hint: t.Hint}}
+	var err error
+	if j.file, err = c.hostFile(t); err == nil {
+		if undo {
+			err = c.prepareUndo(j)
+		} else {
+			err = c.prepareRegistering(j)
+		}
+	}
+	if err != nil {
+		e := core.AsError(err)
+		j.State, j.Change, j.Reason = api.HostUnusable, nil, err.Error()
+		if len(e.Faults) > 0 {
+			j.Reason = e.Faults[0].Message
+			if at := e.Faults[0].At; at != nil {
+				j.Reason += fmt.Sprintf(" (line %d)", at.Line)
+			}
+		}
+		j.Reason = core.Visible(j.Reason, 500, false)
+	}
+	return j
+}
+
+// hostProgram is what a host starts, and what a person must know of it.
+func (c *Client) hostProgram(t hosts.Target) (name string, notes []string, err error) {
+	path, lerr := c.o.LookPath("pml")
+	onPath := lerr == nil && filepath.IsAbs(path)
+	switch {
+	case t.Shared && !onPath:
+		return "pml", []string{"there is no pml in PATH yet: put it there, or the host cannot start it"}, nil
+	case t.Shared, onPath && !t.NoPath:
+		return "pml", nil, nil
+	case onPath:
+		return path, nil, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, errors.New("pml cannot find its own program")
+	}
+	if dir := filepath.ToSlash(filepath.Dir(self)); strings.Contains(dir, "/go-build") && strings.HasSuffix(dir, "/exe") {
+		return "", nil, errors.New("this pml was built by go run and goes away again: install it first")
+	}
+	return self, nil, nil
+}
+
+func (c *Client) prepareRegistering(j *hostJob) error {
+	program, notes, err := c.hostProgram(j.target)
+	if err != nil {
+		return err
+	}
+	want := j.target.Own(program)
+	have, err := j.target.Look(j.file.text, want)
+	if err != nil {
+		return err
+	}
+	if have.Same {
+		j.State = api.HostRegistered
+		if have.Name != want.Name {
+			j.Reason = "as " + core.Visible(have.Name, 60, false)
+		}
+		return nil
+	}
+	base := j.file.text
+	j.next = registration{Host: j.Host, File: j.File, Workspace: c.o.Workspace.Dir, Created: !j.file.exists}
+	if own := j.was; own != nil && have.There && own.Digest == have.Digest { // undo goes back to what was before pml
+		if back, err := j.target.Unset(base, own.Edit); err == nil {
+			base, _ = back.Apply(base)
+			j.next.Created, j.next.Dir = own.Created, own.Dir
+		}
+	}
+	if j.next.Edit, err = j.target.Set(base, want); err != nil {
+		return err
+	}
+	after, _ := j.next.Edit.Apply(base)
+	now, err := j.target.Look(after, want)
+	if err != nil {
+		return err
+	}
+	j.next.Digest = now.Digest
+	j.State = api.HostNew
+	minus, plus := []string(nil), strings.Split(strings.Trim(j.next.Edit.New, "\r\n"), "\n")
+	if have.There {
+		j.State, minus, plus = api.HostDiffers, have.Shown, now.Shown
+	}
+	if j.target.Pinned {
+		notes = append(notes, "the host starts pml in no certain folder: this entry works in "+c.o.Workspace.Dir+", whatever the host has open")
+	}
+	if j.target.Shared {
+		notes = append(notes, "the file is part of the workspace: whoever gets it needs pml in PATH")
+	}
+	return c.proposeHost(j, after, j.next.Edit.At, minus, plus, notes...)
+}
+
+func (c *Client) prepareUndo(j *hostJob) error {
+	if j.was == nil {
+		j.State = api.HostGone
+		return nil
+	}
+	have, err := j.target.Look(j.file.text, j.target.Own(""))
+	if err != nil {
+		return err
+	}
+	if !have.There || have.Name != j.target.Own("").Name {
+		j.State = api.HostGone
+		return nil
+	}
+	edit, err := j.target.Unset(j.file.text, j.was.Edit)
+	if err != nil {
+		return err
+	}
+	after, _ := edit.Apply(j.file.text)
+	left, err := j.target.Look(after, j.target.Own(""))
+	if err != nil {
+		return err
+	}
+	var notes []string
+	if after == nil {
+		after = []byte{} // a file that was empty stays
+	}
+	if j.was.Created && j.target.Blank(after) {
+		after = nil
+		notes = append(notes, "nothing else is in the file, which pml made: it is removed")
+	}
+	j.State = api.HostAdded
+	minus := strings.Split(strings.Trim(edit.Old, "\r\n"), "\n")
+	if have.Digest != j.was.Digest {
+		j.State = api.HostChanged
+		notes = append(notes, "somebody has changed the entry since pml wrote it")
+	}
+	if left.There || j.State == api.HostChanged {
+		minus = have.Shown
+	}
+	return c.proposeHost(j, after, edit.At, minus, left.Shown, notes...)
+}
+
+// proposeHost makes the change that a person is shown: nothing of the file but
+// pml's own entry is in it, since the rest may hold keys.
+func (c *Client) proposeHost(j *hostJob, after []byte, at int, minus, plus []string, notes ...string) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "@@ line %d @@\n", bytes.Count(j.file.text[:min(at, len(j.file.text))], []byte("\n"))+1)
+	for _, p := range diff.Compare(minus, plus) {
+		text.WriteString(string(p.Sign) + strings.TrimSuffix(p.Text, "\r") + "\n")
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err // what the keys are is not known
+	}
+	ch := api.Change{
+		File: j.File, Diff: core.Visible(env.NewRedactor(cfg.Secrets()).String(text.String()), 0, true), Notes: notes, After: after,
+	}
+	if j.file.exists {
+		ch.Before = j.file.text
+		if ch.Before == nil {
+			ch.Before = []byte{}
+		}
+	}
+	ch.Digest = changeDigest(ch)
+	j.Change = &ch
+	return nil
+}
+
+// WriteHost writes a change that HostChanges has made and a person has agreed
+// to, or forgets an entry that is gone. Where it would not be the same any more, nothing is written:
+// core.CodeDigestMismatch.
+func (c *Client) WriteHost(_ context.Context, want api.HostChange) error {
+	unlock, err := c.exclusive()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	targets, err := c.hostTargets(api.HostRequest{Hosts: []string{want.Host}})
+	if err != nil {
+		return err
+	}
+	done, err := c.registrations()
+	if err != nil {
+		return err
+	}
+	undo := want.State == api.HostAdded || want.State == api.HostChanged || want.State == api.HostGone
+	j := c.hostJob(targets[0], done.of(targets[0]), undo)
+	if want.State == api.HostGone && j.State == api.HostGone {
+		return c.saveRegistrations(done.without(j.target)) // it is only forgotten
+	}
+	if want.Change == nil || j.Change == nil || j.Change.Digest != want.Change.Digest {
+		return core.Errorf(core.CodeDigestMismatch, "%s has changed since the change was shown; nothing was written, look at it again", want.File)
+	}
+	if undo {
+		if err := j.write(); err != nil {
+			return err
+		}
+		return c.saveRegistrations(done.without(j.target))
+	}
+	// First the note, then the file: what a kill leaves is a note of nothing.
+	if dir := filepath.Dir(j.file.path); j.target.Shared && !exists(dir) {
+		j.next.Dir = dir
+	}
+	j.next.At = c.now()
+	if err := c.saveRegistrations(done.with(j.next)); err != nil {
+		return err
+	}
+	return j.write()
+}
+
+// write puts the change into the place of the file.
+func (j *hostJob) write() error {
+	failed := func(err error) error {
+		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w; free some space or make it writable", j.File, err)
+	}
+	if j.Change.After == nil {
+		if err := os.Remove(j.file.path); err != nil {
+			return failed(err)
+		}
+		if j.was.Dir != "" {
+			_ = os.Remove(j.was.Dir) // only an empty one goes
+		}
+		return nil
+	}
+	if j.next.Dir != "" {
+		if err := os.MkdirAll(j.next.Dir, 0o755); err != nil {
+			return failed(err)
+		}
+	}
+	draft, err := atomicfile.Create(j.file.path)
+	if err != nil {
+		return failed(err)
+	}
+	defer draft.Discard()
+	now, err := os.ReadFile(j.file.path)
+	if err != nil && (j.file.exists || !errors.Is(err, fs.ErrNotExist)) || !bytes.Equal(now, j.file.text) || err == nil && !j.file.exists {
+		return core.Errorf(core.CodeDigestMismatch, "%s has changed meanwhile; nothing was written, look at it again", j.File)
+	}
+	if err := draft.Commit(j.Change.After, j.file.mode); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
