@@ -134,3 +134,23 @@ func entryOf(name string, v value) (e Entry, ok bool) {
 	e = Entry{Name: name, Command: f.text("command"), Args: f.texts("args"), Env: maps.Clone(f.table("env"))}
 	return e, v.kind == '{' && f.why == "" && unusable(v) == "" && e.Command != "" && f.address() == ""
 }
+
+// Knows reports whether a text of Claude Code's own settings has pml among what
+// it keeps for the workspace alone, as "claude mcp add" does by default.
+func (p Place) Knows(text []byte) bool {
+	root, _, fault := parse(text)
+	if fault != nil {
+		return false
+	}
+	for _, project := range root.get("projects").members {
+		if p.Workspace == "" || !samePath(project.name, p.Workspace) {
+			continue
+		}
+		for _, m := range project.get("mcpServers").members {
+			if e, runs := entryOf(m.name, m.value); runs && isPML(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
