@@ -96,6 +96,8 @@ type shared struct {
 	life context.Context
 	end  context.CancelFunc
 
+	through *through // what is offered to clients under its own name
+
 	traces sync.Mutex // held while a run that was given away is ended
 	events newest     // the newest event that was seen
 }
@@ -105,7 +107,7 @@ func Open(o Options) *Client {
 	if o.Side == "" {
 		o.Side = core.SideClient
 	}
-	s := &shared{hosts: map[string]*gate.Host{}, removing: map[string]string{}, checkTime: checkTime, parkAfter: serverPark}
+	s := &shared{hosts: map[string]*gate.Host{}, removing: map[string]string{}, checkTime: checkTime, parkAfter: serverPark, through: newThrough()}
 	s.life, s.end = context.WithCancel(context.Background())
 	o.Logger = slog.New(redacting{o.Logger.Handler(), s.redact})
 	s.base = o
@@ -133,6 +135,7 @@ func (c *Client) Close() error {
 	if eng != nil { // without the lock: what is under way may need a host yet
 		keep(eng.Close())
 	}
+	keep(c.closeThrough(late))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.hosts {
@@ -213,10 +216,12 @@ func (c *Client) prepare() {
 // other tools.
 func (s *shared) toolsChanged(name, workspace string) {
 	s.hostsMu.RLock()
-	defer s.hostsMu.RUnlock()
-	if h := s.hosts[workspace]; h != nil {
+	h := s.hosts[workspace]
+	s.hostsMu.RUnlock()
+	if h != nil {
 		h.ToolsChanged(name)
 	}
+	s.through.told(name, workspace)
 }
 
 // own is the host of the client's own workspace.

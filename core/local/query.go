@@ -24,14 +24,14 @@ const minPrefix = 4
 func (c *Client) Resolve(ctx context.Context, text string) (id, approvalID core.ID, err error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == latest {
-		runs, err := c.o.Store.Runs(ctx, store.RunFilter{Limit: 1})
+		page, err := c.Workflows(ctx, nil, 1, "")
 		if err != nil {
 			return "", "", err
 		}
-		if len(runs) == 0 {
+		if len(page.Items) == 0 {
 			return "", "", core.Errorf(core.CodeNotFound, "there is no run yet").WithNext("pml", "execute", "FILE")
 		}
-		return runs[0].ID, "", nil
+		return page.Items[0].ID, "", nil
 	}
 	if len(text) < minPrefix {
 		return "", "", core.Errorf(core.CodeNotFound, "%q is too short: give at least %d characters of the id", core.Visible(text, 40, false), minPrefix).
@@ -62,7 +62,8 @@ func (c *Client) Resolve(ctx context.Context, text string) (id, approvalID core.
 	return "", "", e
 }
 
-// Workflows lists runs, newest first.
+// Workflows lists runs, newest first. Lists of calls that only read are left out
+// unless complete runs are asked for: they would bury all others.
 func (c *Client) Workflows(ctx context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error) {
 	filter := store.RunFilter{Before: core.ID(cursor), States: storedAs(states)}
 	if limit > 0 {
@@ -76,7 +77,7 @@ func (c *Client) Workflows(ctx context.Context, states []core.RunState, limit in
 		}
 		for _, run := range runs {
 			run = c.shownOf(run.Workspace).run(c.present(ctx, run))
-			if len(states) == 0 || slices.Contains(states, run.State) {
+			if len(states) == 0 && run.Kind != KindReads || slices.Contains(states, run.State) {
 				page.Items = append(page.Items, run)
 			}
 		}

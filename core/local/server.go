@@ -77,7 +77,7 @@ func (c *Client) Snapshot(ctx context.Context) (api.Snapshot, error) {
 		}
 	}
 	for _, f := range []store.RunFilter{{States: live}, {States: ended, Limit: endedShown}} {
-		runs, err := c.o.Store.Runs(ctx, f)
+		runs, err := c.runsShown(ctx, f)
 		if err != nil {
 			return api.Snapshot{}, err
 		}
@@ -95,6 +95,26 @@ func (c *Client) Snapshot(ctx context.Context) (api.Snapshot, error) {
 	slices.SortStableFunc(s.Workflows, func(a, b core.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	s.Approvals, err = c.Approvals(ctx, false)
 	return s, err
+}
+
+// runsShown are runs less the lists of calls that only read, up to a limit.
+func (c *Client) runsShown(ctx context.Context, f store.RunFilter) ([]core.Run, error) {
+	var out []core.Run
+	for {
+		runs, err := c.o.Store.Runs(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range runs {
+			if run.Kind != KindReads && (f.Limit == 0 || len(out) < f.Limit) {
+				out = append(out, run)
+			}
+		}
+		if f.Limit == 0 || len(runs) < f.Limit || len(out) >= f.Limit {
+			return out, nil
+		}
+		f.Before = runs[len(runs)-1].ID
+	}
 }
 
 // newest remembers the newest event's number, so that it is found with a few

@@ -1,0 +1,222 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/gate"
+	"github.com/casys-ai/pml/core/upstream"
+	"github.com/casys-ai/pml/store"
+)
+
+// through is what all views of a client share of what is offered through.
+type through struct {
+	mu       sync.Mutex
+	peers    map[string]*guestPeer // by session
+	watchers map[int]func(server, workspace string)
+	watching int                   // numbers the watchers
+	known    map[string]remembered // by file: what was read or found out
+	runner   store.Runner          // of journaled calls; nil before the first one
+	reads    map[readsOf]*readsRun
+	pending  int         // calls that read and are not kept yet
+	flushing *time.Timer // nil while nothing is pending
+
+	calls sync.WaitGroup // that Close waits for
+	write sync.Mutex     // held while reads are kept
+}
+
+func newThrough() *through {
+	return &through{
+		peers: map[string]*guestPeer{}, watchers: map[int]func(string, string){}, known: map[string]remembered{}, reads: map[readsOf]*readsRun{},
+	}
+}
+
+// guestPeer is a client as upstream servers know it, for as long as its session
+// lasts; whom it stands for may be told anew with each request.
+type guestPeer struct {
+	up  *upstream.Peer
+	now atomic.Pointer[api.Peer]
+}
+
+// guest is a peer as this client's servers see it.
+func (c *Client) guest(p *api.Peer) *upstream.Peer {
+	if p == nil {
+		return nil
+	}
+	t := c.through
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.peers[p.ID]
+	if g == nil || string(g.up.Capabilities) != string(p.Capabilities) {
+		g = &guestPeer{}
+		show := c.shownOf(c.o.Workspace.Dir)
+		g.up = &upstream.Peer{ID: p.ID, Capabilities: p.Capabilities, Ask: g.ask(show), Notify: g.notify(show)}
+		t.peers[p.ID] = g
+	}
+	g.now.Store(p)
+	return g.up
+}
+
+func (g *guestPeer) ask(show shown) func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		p := g.now.Load()
+		if p.Ask == nil {
+			return nil, &upstream.RPCError{Code: methodNotFound, Message: "the client cannot be asked"}
+		}
+		result, err := p.Ask(ctx, method, show.json(params))
+		var refused *api.PeerError
+		if errors.As(err, &refused) {
+			return nil, &upstream.RPCError{Code: refused.Code, Message: refused.Message, Data: refused.Data}
+		}
+		return result, err
+	}
+}
+
+// methodNotFound is JSON-RPC's code for it.
+const methodNotFound = -32601
+
+func (g *guestPeer) notify(show shown) func(string, json.RawMessage) {
+	return func(method string, params json.RawMessage) {
+		if p := g.now.Load(); p.Notify != nil {
+			p.Notify(method, show.json(params))
+		}
+	}
+}
+
+// PeerGone says that a client has left: what was started for it alone is
+// stopped, and its reads are kept.
+func (c *Client) PeerGone(peer string) {
+	t := c.through
+	t.mu.Lock()
+	delete(t.peers, peer)
+	t.mu.Unlock()
+	c.hostsMu.RLock()
+	for _, h := range c.hosts {
+		h.PeerGone(peer)
+	}
+	c.hostsMu.RUnlock()
+	c.mu.Lock()
+	up := c.upstream
+	c.mu.Unlock()
+	if up != nil {
+		up.Gone(peer)
+	}
+}
+
+// Exposed lists the servers of which the workspace offers something, with what
+// is known of each. Nothing is started.
+func (c *Client) Exposed(_ context.Context, peer *api.Peer) ([]api.Exposed, error) {
+	h, err := c.own()
+	if err != nil {
+		return nil, err
+	}
+	e, err := h.Exposure()
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Exposed
+	for _, name := range e.Names() {
+		out = append(out, c.exposed(e, name, peer))
+	}
+	return out, nil
+}
+
+func (c *Client) exposed(e *gate.Exposure, name string, peer *api.Peer) api.Exposed {
+	file, err := c.memoryOf(e, name, peer)
+	if err != nil {
+		return api.Exposed{Name: name, Problems: []core.Fault{{Path: name, Message: core.AsError(err).Message}}}
+	}
+	known, ok := c.recall(file)
+	if !ok {
+		return api.Exposed{Name: name}
+	}
+	return known.exposed(e, name)
+}
+
+// Explore starts a server, if it may be, and says what it has now. What keeps it
+// from being started is among the Problems; then it is told as it is remembered.
+func (c *Client) Explore(ctx context.Context, peer *api.Peer, name string) (api.Exposed, error) {
+	h, err := c.own()
+	if err != nil {
+		return api.Exposed{}, err
+	}
+	e, err := h.Exposure()
+	if err != nil {
+		return api.Exposed{}, err
+	}
+	if !e.Lists(name) {
+		return api.Exposed{Name: name}, nil
+	}
+	file, err := c.memoryOf(e, name, peer)
+	if err != nil {
+		return c.exposed(e, name, peer), nil
+	}
+	r, err := h.Reach(ctx, name, c.guest(peer))
+	if err != nil && ctx.Err() != nil {
+		return api.Exposed{}, err
+	}
+	if err != nil || len(r.Asks) > 0 {
+		out := c.exposed(e, name, peer)
+		if err != nil {
+			out.Problems = append(out.Problems, core.Fault{Path: name, Message: core.AsError(err).Message})
+		}
+		for _, ask := range r.Asks {
+			out.Problems = append(out.Problems, core.Fault{Path: name, Message: ask.Description})
+		}
+		return out, nil
+	}
+	known := remembered{Version: memoryVersion, Tools: r.Tools, Capabilities: r.Capabilities}
+	c.remember(file, known)
+	out := known.exposed(e, name)
+	out.Live = true
+	return out, nil
+}
+
+// ForwardExposed sends a request of a client about resources, prompts,
+// completions or logs to a server of which they are offered.
+func (c *Client) ForwardExposed(ctx context.Context, peer *api.Peer, server, method string, params json.RawMessage) (json.RawMessage, error) {
+	h, err := c.own()
+	if err != nil {
+		return nil, err
+	}
+	return h.Forward(ctx, server, c.guest(peer), method, params)
+}
+
+// WatchExposed calls f with the name of each server of the workspace that says
+// that its tools have changed, until the context ends. f must return at once.
+func (c *Client) WatchExposed(ctx context.Context, f func(server string)) {
+	t, dir := c.through, c.o.Workspace.Dir
+	t.mu.Lock()
+	t.watching++
+	n := t.watching
+	t.watchers[n] = func(server, workspace string) {
+		if workspace == dir {
+			f(server)
+		}
+	}
+	t.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.watchers, n)
+	})
+}
+
+// told tells who watches that a server has other tools.
+func (t *through) told(server, workspace string) {
+	t.mu.Lock()
+	list := make([]func(string, string), 0, len(t.watchers))
+	for _, f := range t.watchers {
+		list = append(list, f)
+	}
+	t.mu.Unlock()
+	for _, f := range list {
+		f(server, workspace)
+	}
+}

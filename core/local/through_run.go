@@ -1,0 +1,134 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
+)
+
+// throughRunner is under what name journaled calls are run. It is not the
+// engine's: whoever looks for runs that this process has lost must not find
+// those that it is in the middle of.
+func (c *Client) throughRunner(ctx context.Context) (string, error) {
+	t := c.through
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runner != nil {
+		select {
+		case <-t.runner.Lost():
+			if err := t.runner.Close(); err != nil {
+				c.o.Logger.Debug("cannot close a runner that was lost", "error", core.AsError(err))
+			}
+			t.runner = nil
+			t.reads = map[readsOf]*readsRun{} // they are of that runner
+		default:
+			return t.runner.ID(), nil
+		}
+	}
+	r, err := c.base.Store.Register(ctx)
+	if err != nil {
+		return "", err
+	}
+	t.runner = r
+	return r.ID(), nil
+}
+
+// closeThrough waits for the calls that are under way, keeps what was read, and
+// gives up the standing as a runner.
+func (c *Client) closeThrough(ctx context.Context) error {
+	t := c.through
+	t.calls.Wait()
+	c.flushReads(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.runner == nil {
+		return nil
+	}
+	err := t.runner.Close()
+	t.runner = nil
+	return err
+}
+
+// journaled makes the call as a run of its own: it is there before the call is
+// made, and its outcome before the result is given to anybody.
+func (t *throughCall) journaled(ctx context.Context, repeatable bool) (api.OfferedResult, error) {
+	var out api.OfferedResult
+	c := t.c
+	run, err := t.newRun(ctx)
+	if err != nil {
+		return out, err
+	}
+	began := run.CreatedAt
+	step := store.Step{Run: run, Create: true, Program: &core.Program{Kind: core.KindDAG, Version: 1, Tasks: t.tasks()}}
+	if !repeatable {
+		r := t.recordOf(core.RecordStarted)
+		r.Seq, r.StartedAt, r.At = 1, began, began
+		step.Records = []core.Record{r}
+	}
+	layer := 0
+	step.Events = []core.Event{
+		{Type: core.EventWorkflowStart, At: began, RunID: run.ID},
+		{Type: core.EventTaskStart, At: began, RunID: run.ID, TaskID: t.call.ID, Tool: t.call.Tool, Layer: &layer},
+	}
+	if err := c.base.Store.Commit(ctx, step); err != nil {
+		return out, err
+	}
+	c.published(step.Events)
+	raw, err := t.h.Through(ctx, t.call)
+	if errors.Is(context.Cause(ctx), errClosing) {
+		// Nobody knows how it ended: whoever goes on with the run asks.
+		return out, core.Errorf(core.CodeCancelled, "pml stopped before %s had answered; it may have had its effect", t.call.Tool).WithRun(run.ID)
+	}
+	r := t.settled(began, raw, err)
+	r.Seq = int64(len(step.Records)) + 1
+	if fault := t.end(context.WithoutCancel(ctx), run, r); fault != nil {
+		return out, fault
+	}
+	return api.OfferedResult{Raw: raw.Result}, err
+}
+
+// newRun is the header of the run of a call that is about to be made.
+func (t *throughCall) newRun(ctx context.Context) (core.Run, error) {
+	run, err := t.c.newRun(api.ExecuteRequest{ID: t.call.RunID, Intent: intentOf(t.call.Tool), By: t.by}, core.KindDAG)
+	if err != nil {
+		return run, err
+	}
+	if run.Runner, err = t.c.throughRunner(ctx); err != nil {
+		return run, err
+	}
+	run.State, run.Epoch, run.DAGVersion, run.TotalLayers = core.RunRunning, 1, 1, 1
+	return run, nil
+}
+
+// end keeps the outcome of the call, with which its run ends.
+func (t *throughCall) end(ctx context.Context, run core.Run, r core.Record) error {
+	run.UpdatedAt, run.EndedAt, run.CurrentLayer = r.At, &r.At, 1
+	run.ActiveMS = r.DurationMS()
+	layer := 0
+	done := core.Event{Type: core.EventTaskComplete, At: r.At, RunID: run.ID, TaskID: r.CallID, Tool: r.Tool, Layer: &layer, DurationMS: r.DurationMS()}
+	ended := core.Event{Type: core.EventWorkflowComplete, At: r.At, RunID: run.ID}
+	if r.Outcome == core.OutcomeSuccess {
+		run.State = core.RunComplete
+		result, err := json.Marshal(map[string]json.RawMessage{r.CallID: r.Result})
+		if err != nil { // it is kept with the call all the same
+			result = nil
+		}
+		run.Result = result
+	} else {
+		run.State, run.Error = core.RunFailed, r.Error
+		done.Type, done.Message, done.Error = core.EventTaskError, string(r.Outcome), r.Error
+		ended.Type, ended.Error = core.EventWorkflowFailed, r.Error
+	}
+	step := store.Step{Run: run, Records: []core.Record{r}, Events: []core.Event{done, ended}}
+	if err := t.c.base.Store.Commit(ctx, step); err != nil {
+		e := *core.AsError(err)
+		e.Message = "the outcome of the call could not be kept, and so is not given: " + e.Message
+		return e.WithRun(run.ID)
+	}
+	t.c.published(step.Events)
+	return nil
+}
