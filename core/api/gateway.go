@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -104,16 +105,59 @@ func OfferedRaw(result json.RawMessage) (raw json.RawMessage, ok bool) {
 // known at the moment.
 type Exposed struct {
 	Name string
-	// Known says that Tools and Capabilities are known: because the server runs
-	// (Live), or from an earlier time.
+	// Known says that the rest is known: because the server runs (Live), or from
+	// an earlier time.
 	Known, Live bool
 	// Tools are those that the configuration offers and does not deny, in the
 	// order in which the server lists them.
 	Tools []OfferedTool
-	// Whole says that the server's resources and prompts are offered, too.
-	Whole bool
-	// Capabilities are those that the server declares.
-	Capabilities json.RawMessage
+	// Resources, Prompts, Completions and Logging are what it has of that, and
+	// what is offered of it.
+	Resources, Prompts, Completions, Logging bool
 	// Problems say what stands in the way of it, if anything does.
 	Problems []core.Fault
+}
+
+// OwnTools are the names of pml's own tools for agents, which no other tool can
+// have beside them.
+var OwnTools = []string{"execute", "continue", "abort", "replan", "approval_response", "workflow_status", "discover"}
+
+// Merge puts what servers offer together. Of tools with one name, or the name of
+// one of pml's own, none is offered: the problems name them and say what to do.
+func Merge(servers []Exposed) Offer {
+	var o Offer
+	by := map[string][]string{}
+	for _, s := range servers {
+		o.Problems = append(o.Problems, s.Problems...)
+		o.Resources, o.Prompts = o.Resources || s.Resources, o.Prompts || s.Prompts
+		o.Completions, o.Logging = o.Completions || s.Completions, o.Logging || s.Logging
+		for _, t := range s.Tools {
+			by[t.Name] = append(by[t.Name], t.Tool)
+		}
+	}
+	for _, s := range servers {
+		for _, t := range s.Tools {
+			own, all := slices.Contains(OwnTools, t.Name), by[t.Name]
+			if !own && len(all) == 1 {
+				o.Tools = append(o.Tools, t)
+				continue
+			}
+			if all[0] == t.Tool { // once
+				o.Problems = append(o.Problems, collision(t.Name, all, own))
+			}
+		}
+	}
+	return o
+}
+
+func collision(name string, all []string, own bool) core.Fault {
+	shown := make([]string, len(all))
+	for i, tool := range all {
+		shown[i] = core.Visible(tool, 120, false)
+	}
+	message := strings.Join(shown, " and ") + " have the same name: none of them is offered"
+	if own {
+		message = strings.Join(shown, " and ") + " would hide pml's own " + name + ": not offered"
+	}
+	return core.Fault{Path: "expose", Message: message + "; name fewer tools in expose"}
 }

@@ -77,7 +77,7 @@ func (h *Host) request(s *settings, ready readiness, tool string, call engine.Ca
 	if g == nil {
 		return req
 	}
-	req.Meta = g.Meta
+	req.Meta, req.Launch = g.Meta, launchFor(ready, g.Peer)
 	told := req.Progress
 	req.Progress = nil // as the client wants it
 	if g.Progress != nil {

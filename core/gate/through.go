@@ -88,6 +88,16 @@ func (h *Host) serverOfPeer(name string, peer *upstream.Peer) *keeper {
 	return k
 }
 
+// launchFor is how a server is reached for a client. One that has declared
+// nothing shares the connection, and still hears what the server tells.
+func launchFor(r readiness, peer *upstream.Peer) upstream.Launch {
+	l := r.launch
+	if peer != nil {
+		l.Peer = peer
+	}
+	return l
+}
+
 // declares reports whether a client has declared anything that servers ask by.
 func declares(peer *upstream.Peer) bool {
 	if peer == nil {
@@ -188,7 +198,8 @@ func (h *Host) Reach(ctx context.Context, name string, peer *upstream.Peer) (Rea
 	if len(ready.asks) > 0 {
 		return Reached{Asks: ready.asks}, nil
 	}
-	listed, _, err := h.o.Upstream.Definitions(ctx, ready.launch)
+	launch := launchFor(ready, peer)
+	listed, _, err := h.o.Upstream.Definitions(ctx, launch)
 	if err != nil {
 		return Reached{}, s.clean(err)
 	}
@@ -204,7 +215,7 @@ func (h *Host) Reach(ctx context.Context, name string, peer *upstream.Peer) (Rea
 		}
 		out.Tools = append(out.Tools, ReachedTool{Name: d.Tool.Name, Definition: def})
 	}
-	caps, err := h.o.Upstream.Capabilities(ctx, ready.launch)
+	caps, err := h.o.Upstream.Capabilities(ctx, launch)
 	if err != nil {
 		return Reached{}, s.clean(err)
 	}
@@ -244,7 +255,7 @@ func (h *Host) Forward(ctx context.Context, name string, peer *upstream.Peer, me
 	if len(ready.asks) > 0 {
 		return nil, core.Errorf(core.CodePermissionDenied, "the server %s cannot be used now: %s", name, ready.asks[0].Description).WithNext("pml", "servers", "check", name)
 	}
-	raw, err := h.o.Upstream.Forward(ctx, ready.launch, method, params)
+	raw, err := h.o.Upstream.Forward(ctx, launchFor(ready, peer), method, params)
 	if err == nil {
 		return s.redact.JSON(raw), nil
 	}

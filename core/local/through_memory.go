@@ -37,8 +37,14 @@ type remembered struct {
 
 // exposed is what is offered of it.
 func (r remembered) exposed(e *gate.Exposure, name string) api.Exposed {
-	out := api.Exposed{Name: name, Known: true, Capabilities: r.Capabilities}
-	out.Whole = e.Reads(name, gate.ReadsResources) || e.Reads(name, gate.GetsPrompts)
+	out := api.Exposed{Name: name, Known: true}
+	var has struct{ Resources, Prompts, Completions, Logging *struct{} }
+	if err := json.Unmarshal(r.Capabilities, &has); err == nil {
+		out.Resources = has.Resources != nil && e.Reads(name, gate.ReadsResources)
+		out.Prompts = has.Prompts != nil && e.Reads(name, gate.GetsPrompts)
+		out.Completions = has.Completions != nil && (out.Resources || out.Prompts)
+		out.Logging = has.Logging != nil
+	}
 	for _, t := range r.Tools {
 		if id := name + ":" + t.Name; e.Offers(id) {
 			out.Tools = append(out.Tools, api.OfferedTool{Name: t.Name, Tool: id, Definition: t.Definition})
