@@ -211,6 +211,8 @@ func (a *app) settleHost(ctx context.Context, b Hosts, o initOptions, h *api.Hos
 	title, file := core.Visible(h.Title, 60, false), core.Visible(h.File, 0, false)
 	covered := h.Covered != "" && slices.ContainsFunc(all, func(c api.HostChange) bool { return c.Host == h.Covered && c.Written })
 	switch {
+	case h.State == api.HostRegistered && h.Covered != "":
+		return nil
 	case h.State == api.HostRegistered:
 		a.note("%s knows pml already", title)
 		return nil
@@ -283,7 +285,7 @@ func (a *app) saidOfHost(h *api.HostChange) error {
 		return err
 	}
 	if h.Hint != "" {
-		a.note("next: %s", core.Visible(h.Hint, 200, false))
+		a.note("note: %s", core.Visible(h.Hint, 200, false))
 	}
 	return nil
 }

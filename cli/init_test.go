@@ -95,7 +95,7 @@ func TestInit_HostsAsked(t *testing.T) {
 		}
 	}
 	s := (&shell{tty: true, stdin: "y\nn\n", fake: three()}).run("init").has(t, "out", "registered pml with The claude-code: /w/claude-code.json\n")
-	s.has(t, "err", "register pml here? [y]es / [n]o: ", `next: start it\x1b[2J again`)
+	s.has(t, "err", "register pml here? [y]es / [n]o: ", `note: start it\x1b[2J again`)
 	// The end of the input is no answer; who named hosts is told so.
 	(&shell{tty: true, fake: three()}).run("init", "--all-hosts").want(t, 8)
 }

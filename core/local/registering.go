@@ -284,7 +284,7 @@ func (c *Client) prepareRegistering(j *hostJob) error {
 	}
 	j.next.Digest = now.Digest
 	j.State = api.HostNew
-	minus, plus := []string(nil), strings.Split(strings.Trim(j.next.Edit.New, "\r\n"), "\n")
+	minus, plus := []string(nil), linesOf(j.next.Edit.New)
 	if have.There {
 		j.State, minus, plus = api.HostDiffers, have.Shown, now.Shown
 	}
@@ -294,7 +294,7 @@ func (c *Client) prepareRegistering(j *hostJob) error {
 	if j.target.Shared {
 		notes = append(notes, "the file is part of the workspace: whoever gets it needs pml in PATH")
 	}
-	return c.proposeHost(j, after, j.next.Edit.At, minus, plus, notes...)
+	return c.proposeHost(j, after, lineAt(after, j.next.Edit.At, j.next.Edit.New), minus, plus, notes...)
 }
 
 func (c *Client) prepareUndo(j *hostJob) error {
@@ -325,10 +325,10 @@ func (c *Client) prepareUndo(j *hostJob) error {
 	}
 	if j.was.Created && j.target.Blank(after) {
 		after = nil
-		notes = append(notes, "nothing else is in the file, which pml made: it is removed")
+		notes = append(notes, "nothing else is in the file, which pml made: it goes as well")
 	}
 	j.State = api.HostAdded
-	minus := strings.Split(strings.Trim(edit.Old, "\r\n"), "\n")
+	minus := linesOf(edit.Old)
 	if have.Digest != j.was.Digest {
 		j.State = api.HostChanged
 		notes = append(notes, "somebody has changed the entry since pml wrote it")
@@ -336,16 +336,29 @@ func (c *Client) prepareUndo(j *hostJob) error {
 	if left.There || j.State == api.HostChanged {
 		minus = have.Shown
 	}
-	return c.proposeHost(j, after, edit.At, minus, left.Shown, notes...)
+	return c.proposeHost(j, after, lineAt(j.file.text, edit.At, edit.Old), minus, left.Shown, notes...)
+}
+
+// linesOf are the lines of a part of a text, without the space around it.
+func linesOf(part string) []string {
+	part = strings.TrimLeft(strings.TrimRight(part, " \t\r\n"), "\r\n")
+	return strings.Split(strings.ReplaceAll(part, "\r\n", "\n"), "\n")
+}
+
+// lineAt is the line on which a part of a text begins, line ends before it left
+// out.
+func lineAt(text []byte, at int, part string) int {
+	at += len(part) - len(strings.TrimLeft(part, "\r\n"))
+	return bytes.Count(text[:min(at, len(text))], []byte("\n")) + 1
 }
 
 // proposeHost makes the change that a person is shown: nothing of the file but
 // pml's own entry is in it, since the rest may hold keys.
-func (c *Client) proposeHost(j *hostJob, after []byte, at int, minus, plus []string, notes ...string) error {
+func (c *Client) proposeHost(j *hostJob, after []byte, line int, minus, plus []string, notes ...string) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "@@ line %d @@\n", bytes.Count(j.file.text[:min(at, len(j.file.text))], []byte("\n"))+1)
+	fmt.Fprintf(&text, "@@ line %d @@\n", line)
 	for _, p := range diff.Compare(minus, plus) {
-		text.WriteString(string(p.Sign) + strings.TrimSuffix(p.Text, "\r") + "\n")
+		text.WriteString(string(p.Sign) + strings.ReplaceAll(p.Text, "\t", "  ") + "\n")
 	}
 	cfg, err := c.load()
 	if err != nil {
