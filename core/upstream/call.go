@@ -28,6 +28,10 @@ func (m *Manager) Call(ctx context.Context, req Request) (Response, error) {
 		return Response{}, err
 	}
 	req.Args = args
+	meta, err := cleanMeta(req.Meta)
+	if err != nil {
+		return Response{}, err
+	}
 	if req.Timeout <= 0 {
 		req.Timeout = m.limits.Call
 	}
@@ -35,7 +39,7 @@ func (m *Manager) Call(ctx context.Context, req Request) (Response, error) {
 		return m.callLocal(ctx, local, req)
 	}
 	for try := 0; ; try++ {
-		resp, sent, err := m.callOnce(ctx, req)
+		resp, sent, err := m.callOnce(ctx, req, meta)
 		if err == nil || sent || try == 1 {
 			return resp, err
 		}
@@ -56,7 +60,7 @@ func objectArgs(args json.RawMessage) (json.RawMessage, error) {
 
 // callOnce makes the call on the connection that lives now. sent is false when
 // the connection turned out to be gone before anything was sent.
-func (m *Manager) callOnce(ctx context.Context, req Request) (resp Response, sent bool, err error) {
+func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]json.RawMessage) (resp Response, sent bool, err error) {
 	s, c, err := m.acquire(ctx, req.Launch, req.Edition)
 	if err != nil {
 		return Response{}, true, err
@@ -71,8 +75,9 @@ func (m *Manager) callOnce(ctx context.Context, req Request) (resp Response, sen
 	}
 	callCtx, cancel := context.WithTimeout(ctx, req.Timeout)
 	defer cancel()
+	defer c.fly(callCtx)()
 	callCtx, a := withAnswer(callCtx)
-	err = c.send(callCtx, req)
+	err = c.send(callCtx, req, meta)
 	if a.raw != nil {
 		m.answered(s)
 		if len(a.raw) > m.limits.ResultBytes {
@@ -89,7 +94,7 @@ func (m *Manager) callOnce(ctx context.Context, req Request) (resp Response, sen
 	}
 	if a.rpc != nil {
 		m.answered(s)
-		return Response{}, true, m.refused(callCtx, c, req, a.rpc)
+		return Response{}, true, as(m.refused(callCtx, c, req, a.rpc), rpcError(a.rpc))
 	}
 	if a.unsent && ctx.Err() == nil {
 		err = c.broken(a, err, "calling "+req.Tool)
@@ -105,7 +110,7 @@ func (m *Manager) callOnce(ctx context.Context, req Request) (resp Response, sen
 
 // send makes the request and waits for its end; the outcome is in the
 // context's answer.
-func (c *conn) send(ctx context.Context, req Request) error {
+func (c *conn) send(ctx context.Context, req Request, meta map[string]json.RawMessage) error {
 	var r mcp.CallToolRequest
 	r.Params.Name = req.Tool
 	r.Params.Arguments = req.Args
@@ -118,6 +123,15 @@ func (c *conn) send(ctx context.Context, req Request) error {
 			out.end()
 		}()
 		r.Params.Meta = &mcp.Meta{ProgressToken: token}
+	}
+	if len(meta) > 0 {
+		if r.Params.Meta == nil {
+			r.Params.Meta = &mcp.Meta{}
+		}
+		r.Params.Meta.AdditionalFields = map[string]any{}
+		for name, value := range meta {
+			r.Params.Meta.AdditionalFields[name] = value
+		}
 	}
 	_, err := c.client.CallTool(ctx, r)
 	return err
@@ -151,7 +165,7 @@ func (m *Manager) unknownTool(ctx context.Context, c *conn, req Request) error {
 	if err != nil {
 		return nil // the server's own words are better than this failure
 	}
-	return noSuchTool(req.Launch.Name, req.Tool, tools)
+	return noSuchTool(req.Launch.Name, req.Tool, tools.tools)
 }
 
 // noSuchTool returns an error unless the tool is in the list. An empty list
@@ -183,6 +197,8 @@ func (m *Manager) unanswered(ctx, callCtx context.Context, c *conn, req Request,
 		return tooLarge(name, m.limits.ResultBytes)
 	case callCtx.Err() != nil:
 		return timedOut(name, req.Timeout)
+	case inputFailed(err) != nil:
+		return core.Errorf(core.CodeToolFailed, "%s asks for input: %w", name, inputFailed(err))
 	case wantedInput(err):
 		return core.Errorf(core.CodeToolFailed, "%s asks for input, which a tool called by a run cannot get: %w", name, err)
 	}

@@ -33,10 +33,9 @@ type conn struct {
 	name    string
 	edition Edition // set before anybody gets it
 	client  *client.Client
-	// announces is set by the handshake: the server says when its tools change.
-	// protocol and server are what it said of itself.
-	announces        bool
+	// protocol and server are set by the handshake: what it said of itself.
 	protocol, server string
+	modern           bool     // it speaks the revision without a handshake
 	proc             *process // nil for HTTP
 	clock            core.Clock
 	log              *slog.Logger
@@ -44,7 +43,22 @@ type conn struct {
 	lost     chan struct{}
 	lostOnce sync.Once
 	end      ending             // set before lost is closed
-	cancel   context.CancelFunc // ends the requests of the server to us
+	life     context.Context    // ends with what the server may ask
+	cancel   context.CancelFunc // ends life
+	root     string             // of the workspace
+	// own is the client that the connection was made for alone, nil for one that
+	// is shared; declared are its capabilities.
+	own      *Peer
+	declared map[string]json.RawMessage
+	patience time.Duration // how long a question waits that belongs to no call
+	// tell passes a notification on, nil for nowhere. It returns at once.
+	tell    func(method string, params json.RawMessage)
+	serving serving
+	// greeting is the result of the handshake as it was sent.
+	greeting     json.RawMessage
+	capabilities Capabilities
+	info         mcp.Implementation
+	ids          atomic.Int64 // of requests that the library does not count
 	// changed is signalled when the server announces other tools.
 	changed chan struct{}
 
@@ -52,11 +66,16 @@ type conn struct {
 	sinks   sync.Map // progress token → *sink
 	listing singleflight.Group
 
-	mu      sync.Mutex
-	tools   []core.Tool
-	known   bool
-	expires time.Time // zero: until the server says so
-	version int       // counts list_changed
+	mu sync.Mutex
+	// listens is what the server is asked to tell of, relisten ends the stream
+	// that asks for less; both are for the newest revision.
+	listens   mcp.SubscriptionFilter
+	listening bool
+	relisten  context.CancelFunc
+	level     string    // of the logs, for the newest revision
+	tools     *listed   // nil: not known
+	expires   time.Time // zero: until the server says so
+	version   int       // counts list_changed
 }
 
 // ending is why a connection was lost.
@@ -129,47 +148,15 @@ func (s *sink) end() {
 	s.mu.Unlock()
 }
 
-// notify handles what the server says unasked. It runs on the reader.
-func (c *conn) notify(n mcp.JSONRPCNotification) {
-	fields := n.Params.AdditionalFields
-	switch n.Method {
-	case string(mcp.MethodNotificationToolsListChanged):
-		c.mu.Lock()
-		c.known, c.tools = false, nil
-		c.version++
-		c.mu.Unlock()
-		select {
-		case c.changed <- struct{}{}:
-		default: // somebody is about to be told
-		}
-	case "notifications/progress":
-		token, _ := fields["progressToken"].(string)
-		v, ok := c.sinks.Load(token)
-		if !ok {
-			return
-		}
-		message, _ := fields["message"].(string)
-		done, _ := fields["progress"].(float64)
-		total, _ := fields["total"].(float64)
-		s := v.(*sink)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.over {
-			s.f(message, done, total)
-		}
-	case "notifications/message":
-		c.log.Debug("server log", "server", c.name, "data", fields["data"])
-	}
-}
-
 // answer is what came back for one request, before the library has made
 // its own types of it: numbers keep their digits.
 type answer struct {
 	raw     json.RawMessage
-	rpc     *mcp.JSONRPCErrorDetails
-	unsent  bool        // nothing was sent: the request may be made again
-	tooLong atomic.Bool // set by the HTTP reader
+	rpc     *mcp.JSONRPCErrorDetails // its data is a json.RawMessage
+	unsent  bool                     // nothing was sent: the request may be made again
+	tooLong atomic.Bool              // set by the HTTP reader
 	http    atomic.Pointer[httpFacts]
+	data    atomic.Pointer[json.RawMessage] // of an error that came as an event
 }
 
 type answerKey struct{}
@@ -197,6 +184,7 @@ func keep(ctx context.Context, req transport.JSONRPCRequest, resp *transport.JSO
 		a.rpc = resp.Error
 		return resp
 	}
+	a.rpc = nil
 	if req.Method != string(mcp.MethodToolsCall) {
 		a.raw = resp.Result
 		return resp
@@ -224,13 +212,16 @@ func wantsInput(result json.RawMessage) bool {
 func (c *conn) cachedTools() []core.Tool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tools
+	if c.tools == nil {
+		return nil
+	}
+	return c.tools.tools
 }
 
 // listTools returns the tools, from memory when they are known.
-func (c *conn) listTools(ctx context.Context, timeout time.Duration) ([]core.Tool, error) {
+func (c *conn) listTools(ctx context.Context, timeout time.Duration) (*listed, error) {
 	c.mu.Lock()
-	if c.known && (c.expires.IsZero() || c.clock.Now().Before(c.expires)) {
+	if c.tools != nil && (c.expires.IsZero() || c.clock.Now().Before(c.expires)) {
 		defer c.mu.Unlock()
 		return c.tools, nil
 	}
@@ -248,15 +239,15 @@ func (c *conn) listTools(ctx context.Context, timeout time.Duration) ([]core.Too
 		if res.Err != nil {
 			return nil, res.Err
 		}
-		return res.Val.([]core.Tool), nil
+		return res.Val.(*listed), nil
 	}
 }
 
-func (c *conn) fetchTools(ctx context.Context) ([]core.Tool, error) {
+func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 	c.mu.Lock()
 	version := c.version
 	c.mu.Unlock()
-	tools := []core.Tool{}
+	tools := &listed{tools: []core.Tool{}, definitions: []Definition{}}
 	seen, names, bytes := map[mcp.Cursor]bool{}, map[string]bool{}, 0
 	var req mcp.ListToolsRequest
 	for range maxPages {
@@ -267,18 +258,22 @@ func (c *conn) fetchTools(ctx context.Context) ([]core.Tool, error) {
 		if bytes += size; bytes > maxToolBytes {
 			return nil, core.Errorf(core.CodeResultTooLarge, "server %q lists tools of more than %d bytes", c.name, maxToolBytes)
 		}
-		for _, t := range page.Tools {
+		for _, raw := range page.Tools {
+			var t wireTool
+			if err := json.Unmarshal(raw, &t); err != nil {
+				return nil, c.notMCP(err)
+			}
 			if core.TooDeep(t.InputSchema) || core.TooDeep(t.OutputSchema) {
 				return nil, core.Errorf(core.CodeToolFailed, "server %q lists a tool %s whose schema is nested more than %d levels deep",
 					c.name, core.Visible(t.Name, 80, false), core.MaxDepth)
 			}
 			if !names[t.Name] { // of two of a name the first counts, here and for whoever looks
 				names[t.Name] = true
-				tools = append(tools, t.tool(c.name))
+				tools.add(t.tool(c.name), raw)
 			}
 		}
 		next := page.NextCursor
-		if next == "" || seen[next] || len(tools) >= maxTools {
+		if next == "" || seen[next] || len(tools.tools) >= maxTools {
 			break
 		}
 		seen[next] = true
@@ -287,7 +282,7 @@ func (c *conn) fetchTools(ctx context.Context) ([]core.Tool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if version == c.version && (c.proc != nil || c.clock != nil) {
-		c.tools, c.known = tools, true
+		c.tools = tools
 		if c.proc == nil {
 			c.expires = c.clock.Now().Add(remoteToolsTTL)
 		}
@@ -295,10 +290,21 @@ func (c *conn) fetchTools(ctx context.Context) ([]core.Tool, error) {
 	return tools, nil
 }
 
+// listed are the tools of a server.
+type listed struct {
+	tools       []core.Tool
+	definitions []Definition
+}
+
+func (l *listed) add(t core.Tool, raw json.RawMessage) {
+	l.tools = append(l.tools, t)
+	l.definitions = append(l.definitions, Definition{t, raw})
+}
+
 // wirePage and wireTool are tools/list as it is sent, schemas untouched.
 type wirePage struct {
-	Tools      []wireTool `json:"tools"`
-	NextCursor mcp.Cursor `json:"nextCursor"`
+	Tools      []json.RawMessage `json:"tools"`
+	NextCursor mcp.Cursor        `json:"nextCursor"`
 }
 
 type wireTool struct {
@@ -339,13 +345,17 @@ func orNone(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
+func (c *conn) notMCP(err error) error {
+	return core.Errorf(core.CodeServerUnreachable, "server %q listed its tools in a form that is not MCP: %w", c.name, err)
+}
+
 func (c *conn) toolsPage(ctx context.Context, req mcp.ListToolsRequest) (page wirePage, size int, err error) {
 	ctx, a := withAnswer(ctx)
 	_, err = c.client.ListToolsByPage(ctx, req)
 	switch {
 	case a.raw != nil:
 		if err := json.Unmarshal(a.raw, &page); err != nil {
-			return page, len(a.raw), core.Errorf(core.CodeServerUnreachable, "server %q listed its tools in a form that is not MCP: %w", c.name, err)
+			return page, len(a.raw), c.notMCP(err)
 		}
 		return page, len(a.raw), nil
 	case a.rpc != nil && a.rpc.Code == overlongCode:

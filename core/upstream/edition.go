@@ -20,6 +20,15 @@ func (m *Manager) List(ctx context.Context, l Launch) ([]core.Tool, Edition, err
 	if local, ok := m.local(l); ok {
 		return local.tools(l.Name), 0, nil
 	}
+	tools, edition, err := m.list(ctx, l)
+	if err != nil {
+		return nil, edition, err
+	}
+	return tools.tools, edition, nil
+}
+
+// list lists the tools of a server that is not inside this binary.
+func (m *Manager) list(ctx context.Context, l Launch) (*listed, Edition, error) {
 	s, c, err := m.acquire(ctx, l, 0)
 	if err != nil {
 		return nil, 0, err
@@ -34,7 +43,7 @@ func (m *Manager) List(ctx context.Context, l Launch) ([]core.Tool, Edition, err
 func (m *Manager) Lives(l Launch, e Edition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.servers[key{l.Name, l.Workspace, l.Digest}].is(e)
+	return m.servers[keyOf(l)].is(e)
 }
 
 // is reports whether a server, nil for none, lives as an edition. Manager.mu is

@@ -19,6 +19,10 @@ import (
 // headBytes is how much is kept of the body of a response that failed.
 const headBytes = 300
 
+// maxSmall is the length of a body that is kept: it may be an error, whose data
+// the library does not keep as it was sent.
+const maxSmall = 16 << 10
+
 // endpoint sends the requests to one HTTP server: with its configured headers
 // and its authorization, to its own origin only, and with bounded responses.
 type endpoint struct {
@@ -30,6 +34,8 @@ type endpoint struct {
 	max     int64
 	grace   time.Duration // for the goodbye of a session
 	stream  *streamGate
+	// heard gets what the server says in streams; set before the first request.
+	heard func(ctx context.Context, w wire)
 }
 
 // newEndpoint returns the endpoint of a launch.
@@ -91,6 +97,9 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body = body
 	if body.answer = answerOf(req.Context()); body.answer != nil {
 		body.answer.note(resp, body)
+	}
+	if body.events && resp.StatusCode == http.StatusOK {
+		resp.Body = e.filtered(req.Context(), body)
 	}
 	return resp, nil
 }
@@ -191,6 +200,8 @@ type boundedBody struct {
 	blank     bool // of a stream: the line so far is empty
 	head      []byte
 	keepHead  bool
+	small     []byte // the whole body if it is no longer than maxSmall
+	read      int64
 	answer    *answer
 	received  func() // of a notification stream: something came
 }
@@ -213,6 +224,11 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	if b.keepHead && len(b.head) < headBytes {
 		b.head = append(b.head, p[:min(n, headBytes-len(b.head))]...)
+	}
+	if b.read += int64(n); b.read > maxSmall || b.events {
+		b.small = nil
+	} else {
+		b.small = append(b.small, p[:n]...)
 	}
 	if n > 0 && b.received != nil {
 		b.received()

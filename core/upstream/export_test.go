@@ -4,15 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 )
 
-// FilterLines passes src through the reader of a server's output.
+// FilterLines returns the messages that the reader of a server's output finds,
+// one a line.
 func FilterLines(src io.Reader, max int, noise func([]byte)) ([]byte, error) {
-	return io.ReadAll(newLineReader(src, max, noise, func() {}))
+	var out []byte
+	newLineReader(src, max, noise, func(w wire) { out = append(append(out, w.text...), '\n') }).run(nil)
+	return out, nil
 }
 
 // Challenge is what a 401 with these values of WWW-Authenticate asks for.
@@ -23,18 +27,18 @@ func Challenge(server string, values []string) AuthRequired {
 // Converse makes one call, whose id is 1, to a server that writes src as soon
 // as it has been asked, and then ends. It returns the raw result.
 func Converse(ctx context.Context, src io.Reader, max int) (json.RawMessage, error) {
-	c := &conn{name: "fuzz", lost: make(chan struct{}), cancel: func() {}, changed: make(chan struct{}, 1)}
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &conn{name: "fuzz", lost: make(chan struct{}), life: life, cancel: cancel, changed: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler)}
 	asked := make(chan struct{})
-	lines := newLineReader(&afterwards{asked, src}, max, func([]byte) {}, func() { c.lose(endedByUs) })
-	t := &stdioTransport{Stdio: transport.NewIO(lines, &notice{asked: asked}, nil), conn: c, root: "/"}
+	t := newPipe(c, &afterwards{asked, src}, &notice{asked: asked}, max, func([]byte) {})
 	c.client = client.NewClient(t, client.WithSession(), client.WithLegacyProtocolOnly()) //nolint:staticcheck // as dialStdio does
-	c.client.OnNotification(c.notify)
 	defer func() { _ = c.client.Close() }()
-	if err := c.client.Start(ctx); err != nil {
+	if err := c.client.Start(life); err != nil {
 		return nil, err
 	}
 	ctx, a := withAnswer(ctx)
-	if err := c.send(ctx, Request{Tool: "t", Args: json.RawMessage("{}"), Progress: func(string, float64, float64) {}}); err != nil {
+	if err := c.send(ctx, Request{Tool: "t", Args: json.RawMessage("{}"), Progress: func(string, float64, float64) {}}, nil); err != nil {
 		return nil, err
 	}
 	return a.raw, nil
@@ -54,14 +58,11 @@ func (a *afterwards) Read(p []byte) (int, error) {
 // notice tells of the first write.
 type notice struct {
 	asked chan struct{}
-	told  bool
+	once  sync.Once
 }
 
 func (n *notice) Write(p []byte) (int, error) {
-	if !n.told {
-		n.told = true
-		close(n.asked)
-	}
+	n.once.Do(func() { close(n.asked) })
 	return len(p), nil
 }
 

@@ -7,7 +7,10 @@ import (
 )
 
 // id is what a server is known by, whatever its digest.
-type id struct{ name, workspace string }
+type id struct {
+	name, workspace string
+	audience
+}
 
 // record is what is remembered of a server beyond its processes. Manager.mu
 // guards it.
@@ -42,7 +45,8 @@ func (m *Manager) now() time.Time {
 // again: Failures says whether it does.
 func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
 	m.mu.Lock()
-	r, ok := m.records[id{name, workspace}]
+	of := m.known(name, workspace)
+	r, ok := m.records[of]
 	if !ok {
 		m.mu.Unlock()
 		return Health{}, false
@@ -52,7 +56,7 @@ func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
 		Protocol: r.protocol, Server: r.server, LastError: r.lastErr,
 	}
 	proc := r.proc
-	if s := m.newest(id{name, workspace}); s != nil {
+	if s := m.newest(of); s != nil {
 		m.lost(s)
 		h.Failures = s.failures
 		waits := m.now().Before(s.readyAt)
@@ -78,6 +82,21 @@ func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
 	return h, true
 }
 
+// known is the connection that is told of: the shared one, or else one that a
+// peer has of its own. m.mu is held.
+func (m *Manager) known(name, workspace string) id {
+	of := id{name: name, workspace: workspace}
+	if m.records[of] != nil {
+		return of
+	}
+	for other := range m.records {
+		if other.name == name && other.workspace == workspace && (!of.own || other.peer < of.peer) {
+			of = other
+		}
+	}
+	return of
+}
+
 // newest returns the server that is not about to be replaced. m.mu is held.
 func (m *Manager) newest(of id) *server {
 	var found *server
@@ -95,7 +114,7 @@ func (m *Manager) Stop(name, workspace string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, s := range m.servers {
-		if k.id() == (id{name, workspace}) {
+		if k.name == name && k.workspace == workspace {
 			m.remove(s)
 		}
 	}

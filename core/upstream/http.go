@@ -1,11 +1,13 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -26,7 +28,11 @@ var (
 // httpTransport is the library's streamable HTTP.
 type httpTransport struct {
 	*transport.StreamableHTTP
-	conn *conn
+	conn   *conn
+	url    string
+	client *http.Client // of the endpoint
+	// version is the revision that goes with our answers.
+	version atomic.Value
 	// modern is what SetProtocolVersion was told.
 	modern bool
 	// refused is set when the probe for the newest revision lacked
@@ -42,17 +48,18 @@ func (t *httpTransport) RequiresLegacyProtocol() bool { return false }
 // stream does not cancel it.
 func (t *httpTransport) SetProtocolVersion(version string) {
 	t.modern = mcp.IsModernProtocol(version)
+	t.version.Store(version)
 	t.StreamableHTTP.SetProtocolVersion(version)
 }
 
-// SetRequestHandler refuses what pml does not offer to servers.
-func (t *httpTransport) SetRequestHandler(next transport.RequestHandler) {
-	t.StreamableHTTP.SetRequestHandler(offered(next))
+// SendRequest implements transport.Interface.
+func (t *httpTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	return t.conn.exchange(ctx, req, t.roundTrip)
 }
 
-// SendRequest keeps the response as it was sent and tells the server of a
-// call that was given up.
-func (t *httpTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+// roundTrip keeps the data of an error as it was sent and tells the server of
+// a request that was given up.
+func (t *httpTransport) roundTrip(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	if t.refused != nil && req.Method == string(mcp.MethodInitialize) {
 		return nil, t.refused
 	}
@@ -65,7 +72,10 @@ func (t *httpTransport) SendRequest(ctx context.Context, req transport.JSONRPCRe
 		err = mismatch(req, resp)
 	}
 	if err == nil {
-		return keep(ctx, req, resp), nil
+		if resp.Error != nil {
+			a.keepData(resp.Error)
+		}
+		return resp, nil
 	}
 	var auth *AuthRequired
 	switch {
@@ -74,7 +84,8 @@ func (t *httpTransport) SendRequest(ctx context.Context, req transport.JSONRPCRe
 	case errors.Is(err, transport.ErrSessionTerminated):
 		a.unsent = true // the server has forgotten us and did nothing
 	}
-	if ctx.Err() != nil && req.Method == string(mcp.MethodToolsCall) && !t.modern {
+	starts := req.Method == string(mcp.MethodInitialize) || req.Method == string(mcp.MethodServerDiscover)
+	if ctx.Err() != nil && !starts && !t.modern {
 		go t.sendCancelled(context.WithoutCancel(ctx), req.ID)
 	}
 	return nil, a.explain(err)
@@ -89,6 +100,22 @@ func (t *httpTransport) sendCancelled(ctx context.Context, id mcp.RequestId) {
 	n.Params.AdditionalFields = map[string]any{"requestId": id, "reason": "the caller has given up"}
 	if err := t.SendNotification(ctx, n); err != nil {
 		t.conn.log.Debug("the cancellation was not delivered", "server", t.conn.name, "err", plain(err))
+	}
+}
+
+// keepData gives an error its data as it was sent.
+func (a *answer) keepData(e *mcp.JSONRPCErrorDetails) {
+	if e.Data == nil {
+		return
+	}
+	if data := a.data.Load(); data != nil {
+		e.Data = *data
+	} else if f := a.http.Load(); f != nil {
+		if w, ok := parseWire(bytes.TrimSpace(f.body.small)); ok {
+			if data := errorData(w.failure); data != nil {
+				e.Data = data
+			}
+		}
 	}
 }
 
@@ -119,15 +146,16 @@ func (m *Manager) dialHTTP(ctx, life context.Context, l Launch) (*conn, error) {
 	if err != nil {
 		return nil, core.Errorf(core.CodeInvalidConfig, "server %q: its url is not an address of HTTP", l.Name)
 	}
-	c := m.newConn(l)
-	life, cancel := context.WithCancel(life)
+	c := m.newConn(life, l)
+	cancel := c.cancel
 	c.cancel = func() { cancel(); own.CloseIdleConnections() }
-	t := &httpTransport{StreamableHTTP: inner, conn: c}
-	if err := m.handshake(ctx, life, c, client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))); err != nil {
+	t := &httpTransport{StreamableHTTP: inner, conn: c, url: l.URL, client: end.client()}
+	end.heard = func(ctx context.Context, w wire) { c.heard(ctx, w, t.reply) }
+	if err := m.handshake(ctx, c, client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))); err != nil {
 		err = m.startFailed(ctx, c, l, err)
 		m.discard(c)
 		return nil, err
 	}
-	end.stream.open(c.announces, c.protocol)
+	end.stream.open(c.own != nil || c.capabilities.announces(), c.protocol)
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -18,77 +19,77 @@ const maxPicks = 16
 // was too long to keep.
 const overlongCode = -32098
 
-// lineReader passes on the JSON-RPC lines of a server's output. Other lines
-// go to noise. A line longer than max is never held: when it is a response,
-// its caller gets an error instead, at once.
+// lineReader finds the JSON-RPC messages in a server's output. Other lines go
+// to noise. A line longer than max is never held: when it is a response, its
+// caller gets an error instead, at once.
 type lineReader struct {
-	src   *bufio.Reader
-	max   int
-	noise func(line []byte)
-	ended func() // called once, before io.EOF is returned
-
-	pending []byte // what Read still has to give
-	over    bool   // ended was called
+	src     *bufio.Reader
+	max     int
+	noise   func(line []byte)
+	message func(wire)
 }
 
-func newLineReader(src io.Reader, max int, noise func([]byte), ended func()) *lineReader {
-	return &lineReader{src: bufio.NewReaderSize(src, 32<<10), max: max, noise: noise, ended: ended}
+func newLineReader(src io.Reader, max int, noise func([]byte), message func(wire)) *lineReader {
+	return &lineReader{src: bufio.NewReaderSize(src, 32<<10), max: max, noise: noise, message: message}
 }
 
-// Read implements io.Reader. Every failure of the source is the end: what
-// follows is the same, and the process says why it ended.
-func (r *lineReader) Read(p []byte) (int, error) {
-	for len(r.pending) == 0 {
-		line, err := r.next()
-		r.pending = line
-		if err != nil && len(line) == 0 {
-			if !r.over {
-				r.over = true
-				r.ended()
-			}
-			return 0, io.EOF
+// run reads until the source ends or done is closed. Every failure of the
+// source is the end: what follows is the same, and the process says why it
+// ended.
+func (r *lineReader) run(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if r.next() != nil {
+			return
 		}
 	}
-	n := copy(p, r.pending)
-	r.pending = r.pending[n:]
-	return n, nil
 }
 
-// next reads one line and returns what is passed on for it, which may be nothing.
-func (r *lineReader) next() ([]byte, error) {
+// next reads one line and passes on what is in it.
+func (r *lineReader) next() error {
 	var line []byte
 	for {
 		part, err := r.src.ReadSlice('\n')
 		if len(line)+len(part) > r.max {
 			return r.overlong(line, part, err)
 		}
+		if line != nil && len(line)+len(part) > cap(line) {
+			line = slices.Grow(line, len(line)+len(part))
+		}
 		line = append(line, part...)
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		return r.filter(line), err
+		r.filter(line)
+		return err
 	}
 }
 
-// filter returns a line that is JSON-RPC, with its newline, or nothing.
-func (r *lineReader) filter(line []byte) []byte {
+// filter passes on a line that is JSON-RPC.
+func (r *lineReader) filter(line []byte) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
-		return nil
+		return
 	}
 	if !utf8.Valid(line) {
 		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	}
-	if isMessage(line) {
-		return append(line, '\n')
+	if w, ok := parseWire(line); ok && w.isMessage() {
+		r.message(w)
+		return
 	}
-	return r.pick(line)
+	r.pick(line)
 }
 
-// pick returns the messages, each on a line of its own, of a line that has
-// other text around them: a log without a newline, a batch.
-func (r *lineReader) pick(line []byte) []byte {
-	var found, other []byte
+// pick passes on the messages of a line that has other text around them: a log
+// without a newline, a batch.
+func (r *lineReader) pick(line []byte) {
+	var found []wire
+	var other []byte
 	rest := line
 	for range maxPicks {
 		start := bytes.IndexByte(rest, '{')
@@ -103,9 +104,9 @@ func (r *lineReader) pick(line []byte) []byte {
 			continue
 		}
 		end := start + len(value)
-		if isMessage(value) {
+		if w, ok := parseWire(value); ok && w.isMessage() {
 			other = append(other, rest[:start]...)
-			found = append(append(found, value...), '\n')
+			found = append(found, w)
 		} else { // nor is what is inside it
 			other = append(other, rest[:end]...)
 		}
@@ -114,24 +115,14 @@ func (r *lineReader) pick(line []byte) []byte {
 	if other = append(other, rest...); len(other) > 0 {
 		r.noise(other)
 	}
-	return found
-}
-
-// isMessage reports whether text is one JSON-RPC request, notification or
-// response. Other JSON that happens to look like one in part is not: with the
-// id of a call in it, it would be taken for the answer.
-func isMessage(text []byte) bool {
-	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
-		return false
+	for _, w := range found {
+		r.message(w)
 	}
-	var s envelope
-	s.write(text)
-	return s.versioned && (s.method || s.id != nil)
 }
 
-// overlong reads the rest of a line without keeping it and returns an error
+// overlong reads the rest of a line without keeping it and passes on an error
 // response for its id, if it has one of ours.
-func (r *lineReader) overlong(line, part []byte, err error) ([]byte, error) {
+func (r *lineReader) overlong(line, part []byte, err error) error {
 	var scan envelope
 	scan.write(line)
 	size := len(line)
@@ -146,18 +137,19 @@ func (r *lineReader) overlong(line, part []byte, err error) ([]byte, error) {
 	id, convErr := strconv.ParseInt(string(scan.id), 10, 64)
 	if convErr != nil || scan.method {
 		r.noise(fmt.Appendf(nil, "a line of %d bytes was dropped", size))
-		return nil, err
+		return err
 	}
-	msg := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":%d,"message":"the result is %d bytes long"}}`, id, overlongCode, size)
-	return append([]byte(msg), '\n'), err
+	msg := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"error":{"code":%d,"message":"the result is %d bytes long"}}`, id, overlongCode, size)
+	w, _ := parseWire(msg)
+	r.message(w)
+	return err
 }
 
-// envelope finds what makes a JSON object a message, without parsing what is in
-// it: its members at the top.
+// envelope finds what makes a JSON object a response while it passes by: its
+// members at the top.
 type envelope struct {
-	id        []byte // the text of "id", once seen
-	method    bool   // there is a "method": not a response
-	versioned bool   // "jsonrpc" is "2.0"
+	id     []byte // the text of "id", once seen
+	method bool   // there is a "method": not a response
 
 	depth       int
 	inStr, esc  bool
@@ -233,8 +225,6 @@ func (s *envelope) end() {
 		s.id = append([]byte{}, s.scalar...)
 	case "method":
 		s.method = true
-	case "jsonrpc":
-		s.versioned = string(s.scalar) == `"2.0"`
 	}
 	s.value = false
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,7 +112,7 @@ func (e *endpoint) listen(req *http.Request) (*http.Response, error) {
 	}
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK && isEvents(resp):
-		resp.Body = &boundedBody{ReadCloser: resp.Body, max: e.max, left: e.max, events: true, received: e.stream.received}
+		resp.Body = e.filtered(req.Context(), &boundedBody{ReadCloser: resp.Body, max: e.max, left: e.max, events: true, received: e.stream.received})
 	case code == http.StatusNotFound || code == http.StatusTooManyRequests || code >= 500:
 		// The library knows what a forgotten session means; the rest may pass.
 	default:
@@ -129,22 +130,81 @@ func notOffered(req *http.Request) *http.Response {
 	}
 }
 
+// listensTo is what is asked for of a server of the newest revision.
+func listensTo(has mcp.ServerCapabilities) (f mcp.SubscriptionFilter) {
+	f.ToolsListChanged = has.Tools != nil && has.Tools.ListChanged
+	f.PromptsListChanged = has.Prompts != nil && has.Prompts.ListChanged
+	f.ResourcesListChanged = has.Resources != nil && has.Resources.ListChanged
+	return f
+}
+
 // subscribe asks a server of the newest revision, where nothing is told
-// unasked, to tell when its tools change, for as long as life lasts.
-func (m *Manager) subscribe(life context.Context, c *conn) {
+// unasked, to tell what changes, for as long as the connection lives.
+func (m *Manager) subscribe(c *conn) {
 	defer m.wg.Done()
-	filter := mcp.SubscriptionFilter{ToolsListChanged: true}
+	defer func() {
+		c.mu.Lock()
+		c.listening, c.relisten = false, nil
+		c.mu.Unlock()
+	}()
 	for try := 0; ; try++ {
-		err := c.client.Listen(life, filter)
+		ctx, cancel := context.WithCancel(c.life)
+		c.mu.Lock()
+		filter := c.listens
+		filter.ResourceSubscriptions = slices.Clone(filter.ResourceSubscriptions)
+		c.relisten = cancel
+		c.mu.Unlock()
+		err := c.client.Listen(ctx, filter)
+		again := ctx.Err() != nil && c.life.Err() == nil
+		cancel()
+		if again {
+			try = 0
+			continue
+		}
 		var broken *transport.Error
 		var auth *AuthRequired
-		if life.Err() != nil || errors.As(err, &auth) || err != nil && !errors.As(err, &broken) {
+		if c.life.Err() != nil || errors.As(err, &auth) || err != nil && !errors.As(err, &broken) {
 			return // it is over, or the server has refused
 		}
 		m.log.Debug("the stream of notifications ended", "server", c.name, "err", plain(err))
-		if pause(life, try) != nil {
+		if pause(c.life, try) != nil {
 			return
 		}
+	}
+}
+
+// watchResource changes what a server of the newest revision tells of.
+func (m *Manager) watchResource(c *conn, uri string, on bool) {
+	c.mu.Lock()
+	has := slices.Contains(c.listens.ResourceSubscriptions, uri)
+	if has == on {
+		c.mu.Unlock()
+		return
+	}
+	if on {
+		c.listens.ResourceSubscriptions = append(c.listens.ResourceSubscriptions, uri)
+	} else {
+		c.listens.ResourceSubscriptions = slices.DeleteFunc(c.listens.ResourceSubscriptions, func(u string) bool { return u == uri })
+	}
+	relisten := c.relisten
+	c.mu.Unlock()
+	if relisten != nil {
+		relisten()
+	}
+	m.startListening(c)
+}
+
+// startListening subscribes unless that is under way.
+func (m *Manager) startListening(c *conn) {
+	c.mu.Lock()
+	idle := !c.listening && !c.listens.IsEmpty()
+	c.listening = c.listening || idle
+	c.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if idle && !m.closed {
+		m.wg.Add(1)
+		go m.subscribe(c)
 	}
 }
 

@@ -2,9 +2,12 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,15 +40,34 @@ type Manager struct {
 	mu      sync.Mutex
 	servers map[key]*server
 	records map[id]*record
+	// listeners are the peers that use a shared connection, by server and their ID.
+	listeners map[id]map[string]func(string, json.RawMessage)
 	// editions counts the connections of all servers.
 	editions Edition
 	closed   bool
 }
 
 // key is what makes two launches the same process.
-type key struct{ name, workspace, digest string }
+type key struct {
+	name, workspace, digest string
+	audience
+}
 
-func (k key) id() id { return id{k.name, k.workspace} }
+// audience is whom a connection is for: all, or one peer alone.
+type audience struct {
+	own  bool
+	peer string // its ID, for its own
+}
+
+func (k key) id() id { return id{k.name, k.workspace, k.audience} }
+
+func keyOf(l Launch) key {
+	k := key{name: l.Name, workspace: l.Workspace, digest: l.Digest}
+	if len(l.Peer.declared()) > 0 {
+		k.audience = audience{true, l.Peer.ID}
+	}
+	return k
+}
 
 // server is one configured server, running or not. Manager.mu guards it.
 type server struct {
@@ -61,6 +83,8 @@ type server struct {
 	ready            chan struct{} // closed when it may be started again
 	readyAt          time.Time     // when that is
 	places           chan struct{} // one for each call that runs
+	// watched are the resources that peers have subscribed to, by URI.
+	watched map[string]map[string]bool
 }
 
 // start is one attempt, shared by all who wait for it.
@@ -87,6 +111,7 @@ func New(opts Options) *Manager {
 	return &Manager{
 		opts: opts, limits: opts.Limits.withDefaults(), log: opts.Logger,
 		spawn: newSpawner(ctx), ctx: ctx, cancel: cancel, servers: map[key]*server{}, records: map[id]*record{},
+		listeners: map[id]map[string]func(string, json.RawMessage){},
 	}
 }
 
@@ -103,16 +128,18 @@ func (m *Manager) stopping() bool {
 // acquire returns a live connection, starting the server when it must, unless
 // only one edition will do. The caller holds the server until it calls release.
 func (m *Manager) acquire(ctx context.Context, l Launch, only Edition) (*server, *conn, error) {
+	k := keyOf(l)
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
 		return nil, nil, errStopping(l.Name)
 	}
-	if only != 0 && !m.servers[key{l.Name, l.Workspace, l.Digest}].is(only) {
+	if only != 0 && !m.servers[k].is(only) {
 		m.mu.Unlock()
 		return nil, nil, core.Errorf(core.CodeServerUnreachable, "server %q has ended since its tools were listed; %w", l.Name, ErrOtherEdition)
 	}
-	s := m.server(l)
+	s := m.server(k, l)
+	m.listen(k, l.Peer)
 	s.active++
 	if s.idle != nil {
 		s.idle.Stop()
@@ -147,14 +174,13 @@ func (m *Manager) acquire(ctx context.Context, l Launch, only Edition) (*server,
 
 // server returns the entry of a launch and retires those of the same server
 // with another digest. m.mu is held.
-func (m *Manager) server(l Launch) *server {
-	k := key{l.Name, l.Workspace, l.Digest}
+func (m *Manager) server(k key, l Launch) *server {
 	s, ok := m.servers[k]
 	if ok {
 		return s
 	}
 	for other, old := range m.servers {
-		if other.name == k.name && other.workspace == k.workspace {
+		if other.name == k.name && other.workspace == k.workspace && other.digest != k.digest {
 			old.retired = true
 			if old.active == 0 {
 				m.remove(old)
@@ -194,8 +220,17 @@ func (m *Manager) release(s *server) {
 		m.remove(s)
 		return
 	}
-	if m.limits.Idle < 0 {
+	m.rest(s)
+}
+
+// rest stops a server after a while unless somebody uses it, or waits for what
+// it tells. m.mu is held.
+func (m *Manager) rest(s *server) {
+	if m.limits.Idle < 0 || s.active > 0 || s.removed || m.closed || len(s.watched) > 0 {
 		return
+	}
+	if s.idle != nil {
+		s.idle.Stop()
 	}
 	var t *time.Timer
 	t = time.AfterFunc(m.limits.Idle, func() {
@@ -240,6 +275,7 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 		r.start, r.protocol, r.server = took, c.protocol, c.server
 		again = r.conns > 1
 	}
+	watched := slices.Collect(maps.Keys(s.watched))
 	m.mu.Unlock()
 	st.conn, st.err = c, err
 	if c != nil {
@@ -247,6 +283,8 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 		go m.watch(s, c)
 		if err != nil {
 			c.lose(endedByUs)
+		} else if len(watched) > 0 {
+			m.wg.Go(func() { m.resubscribe(c, watched) })
 		}
 	}
 	if again { // before anybody calls the new one
@@ -266,7 +304,7 @@ func (m *Manager) toolsChanged(k key) {
 func (m *Manager) note(l Launch, p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.record(id{l.Name, l.Workspace}).proc = p
+	m.record(keyOf(l).id()).proc = p
 }
 
 func (m *Manager) dial(ctx context.Context, l Launch) (*conn, error) {

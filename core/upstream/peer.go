@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -35,15 +38,111 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("error %d: %s", e.Code, core.Visible(e.Message, 2000, true))
 }
 
-// Forward sends a request of a client to a server, starting it when it must, and
-// returns the result as the server sent it. An error of the server itself is an
-// *RPCError; others are as for Call.
-func (m *Manager) Forward(context.Context, Launch, string, json.RawMessage) (json.RawMessage, error) {
-	return nil, core.Errorf(core.CodeInternal, "core/upstream: Forward is not there yet")
+// rpcError is an error of a server as it was sent.
+func rpcError(e *mcp.JSONRPCErrorDetails) *RPCError {
+	data, ok := e.Data.(json.RawMessage)
+	if !ok && e.Data != nil {
+		data, _ = json.Marshal(e.Data)
+	}
+	return &RPCError{Code: e.Code, Message: e.Message, Data: data}
 }
 
-// Gone stops the connections that a peer had of its own.
-func (m *Manager) Gone(string) {}
+// worded is an error of a server in words that say more than its own.
+type worded struct {
+	text string
+	*RPCError
+}
+
+// Error implements error.
+func (w *worded) Error() string { return w.text }
+
+// Unwrap returns the error as the server sent it.
+func (w *worded) Unwrap() error { return w.RPCError }
+
+// as is an error that wraps the server's.
+func as(err error, rpc *RPCError) error {
+	return core.Errorf(core.CodeOf(err), "%w", &worded{err.Error(), rpc})
+}
+
+// declared are the capabilities that servers ask by, as the peer declared them;
+// none for no peer.
+func (p *Peer) declared() map[string]json.RawMessage {
+	if p == nil || len(p.Capabilities) <= len("{}") {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(p.Capabilities, &all) != nil {
+		return nil
+	}
+	maps.DeleteFunc(all, func(name string, value json.RawMessage) bool {
+		return name != "sampling" && name != "elicitation" && name != "roots" || orNone(value) == nil
+	})
+	return all
+}
+
+// teller returns where the notifications of a connection go.
+func (m *Manager) teller(l Launch, own *Peer) func(string, json.RawMessage) {
+	if own != nil {
+		if own.Notify == nil {
+			return nil
+		}
+		return own.Notify
+	}
+	of := id{name: l.Name, workspace: l.Workspace}
+	return func(method string, params json.RawMessage) {
+		for _, tell := range m.listenersOf(of) {
+			tell(method, params)
+		}
+	}
+}
+
+func (m *Manager) listenersOf(of id) []func(string, json.RawMessage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]func(string, json.RawMessage), 0, len(m.listeners[of]))
+	for _, tell := range m.listeners[of] {
+		out = append(out, tell)
+	}
+	return out
+}
+
+// listen remembers a peer that uses a shared connection, until it is Gone.
+// m.mu is held.
+func (m *Manager) listen(k key, p *Peer) {
+	if p == nil || p.Notify == nil || k.own {
+		return
+	}
+	all := m.listeners[k.id()]
+	if all == nil {
+		all = map[string]func(string, json.RawMessage){}
+		m.listeners[k.id()] = all
+	}
+	all[p.ID] = p.Notify
+}
+
+// Gone stops the connections that a peer had of its own, and forgets it.
+func (m *Manager) Gone(peer string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, s := range m.servers {
+		switch {
+		case k.own && k.peer == peer:
+			m.remove(s)
+		case !k.own && m.unwatch(s, peer):
+			m.rest(s)
+		}
+	}
+	for of, all := range m.listeners {
+		if delete(all, peer); len(all) == 0 {
+			delete(m.listeners, of)
+		}
+	}
+	for of := range m.records {
+		if of.own && of.peer == peer {
+			delete(m.records, of)
+		}
+	}
+}
 
 // Capabilities are what a server said of itself in the handshake.
 type Capabilities struct {
@@ -51,11 +150,47 @@ type Capabilities struct {
 	Raw          json.RawMessage
 	Instructions string // foreign text
 	Protocol     string // the revision that was agreed on
+
+	has map[string]json.RawMessage
 }
 
 // Capabilities tells what a server said of itself, starting it when it must.
-func (m *Manager) Capabilities(context.Context, Launch) (Capabilities, error) {
-	return Capabilities{}, core.Errorf(core.CodeInternal, "core/upstream: Capabilities is not there yet")
+// Errors are those of Tools.
+func (m *Manager) Capabilities(ctx context.Context, l Launch) (Capabilities, error) {
+	if _, ok := m.local(l); ok {
+		return Capabilities{Raw: json.RawMessage("{}")}, nil
+	}
+	s, c, err := m.acquire(ctx, l, 0)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	defer m.release(s)
+	return c.capabilities, nil
+}
+
+func capabilitiesOf(greeting json.RawMessage, protocol string) Capabilities {
+	var said struct {
+		Capabilities json.RawMessage `json:"capabilities"`
+		Instructions string          `json:"instructions"`
+	}
+	_ = json.Unmarshal(greeting, &said) // the library has understood it
+	c := Capabilities{Raw: said.Capabilities, Instructions: said.Instructions, Protocol: protocol}
+	if json.Unmarshal(said.Capabilities, &c.has) != nil || c.has == nil {
+		c.Raw = json.RawMessage("{}")
+	}
+	return c
+}
+
+// flag reports whether a capability has a member that is true.
+func (c Capabilities) flag(capability, member string) bool {
+	var flags map[string]json.RawMessage
+	return json.Unmarshal(c.has[capability], &flags) == nil && string(flags[member]) == "true"
+}
+
+// announces reports whether the server tells of anything unasked.
+func (c Capabilities) announces() bool {
+	return c.flag("tools", "listChanged") || c.flag("prompts", "listChanged") ||
+		c.flag("resources", "listChanged") || c.flag("resources", "subscribe")
 }
 
 // Definition is a tool with its definition as its server lists it, whole.
@@ -65,6 +200,45 @@ type Definition struct {
 }
 
 // Definitions is List with the whole definitions.
-func (m *Manager) Definitions(context.Context, Launch) ([]Definition, Edition, error) {
-	return nil, 0, core.Errorf(core.CodeInternal, "core/upstream: Definitions is not there yet")
+func (m *Manager) Definitions(ctx context.Context, l Launch) ([]Definition, Edition, error) {
+	if local, ok := m.local(l); ok {
+		defs, err := local.definitions(l.Name)
+		return defs, 0, err
+	}
+	tools, edition, err := m.list(ctx, l)
+	if err != nil {
+		return nil, edition, err
+	}
+	return tools.definitions, edition, nil
+}
+
+// definitions are the tools of a server inside this binary, as it would list
+// them over MCP.
+func (l local) definitions(name string) ([]Definition, error) {
+	type annotations struct {
+		ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+		Destructive *bool `json:"destructiveHint,omitempty"`
+		Idempotent  *bool `json:"idempotentHint,omitempty"`
+		OpenWorld   *bool `json:"openWorldHint,omitempty"`
+	}
+	var out []Definition
+	for _, t := range l.tools(name) {
+		in := t.InputSchema
+		if in == nil {
+			in = json.RawMessage(`{"type":"object"}`)
+		}
+		raw, err := json.Marshal(struct {
+			Name        string          `json:"name"`
+			Title       string          `json:"title,omitempty"`
+			Description string          `json:"description,omitempty"`
+			In          json.RawMessage `json:"inputSchema"`
+			Out         json.RawMessage `json:"outputSchema,omitempty"`
+			Annotations annotations     `json:"annotations"`
+		}{t.Name, t.Title, t.Description, in, t.OutputSchema, annotations(t.Annotations)})
+		if err != nil {
+			return nil, core.Errorf(core.CodeInternal, "the definition of %s: %w", t.ID(), err)
+		}
+		out = append(out, Definition{t, raw})
+	}
+	return out, nil
 }

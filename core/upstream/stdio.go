@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"path/filepath"
@@ -26,56 +25,6 @@ const discoverTimeout = 3 * time.Second
 // is made here leaves no part of one.
 const maxServerName = 4000
 
-// stdioTransport is the library's line protocol over pipes that are ours.
-type stdioTransport struct {
-	*transport.Stdio
-	conn *conn
-	root string
-}
-
-// SendRequest keeps the response as it was sent.
-func (t *stdioTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	if t.conn.isLost() {
-		if a := answerOf(ctx); a != nil {
-			a.unsent = true
-		}
-		return nil, transport.ErrTransportClosed
-	}
-	resp, err := t.Stdio.SendRequest(ctx, req)
-	if err == nil {
-		err = mismatch(req, resp)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return keep(ctx, req, resp), nil
-}
-
-// SetRequestHandler answers roots/list itself. The capability is not declared:
-// servers that are told of roots drop the folders that their own arguments name.
-func (t *stdioTransport) SetRequestHandler(next transport.RequestHandler) {
-	next = offered(next)
-	t.Stdio.SetRequestHandler(func(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-		if req.Method != string(mcp.MethodListRoots) {
-			return next(ctx, req)
-		}
-		roots := fmt.Appendf(nil, `{"roots":[{"uri":%q}]}`, fileURI(t.root))
-		return transport.NewJSONRPCResultResponse(req.ID, roots), nil
-	})
-}
-
-// offered answers a ping, and says of everything else that a server asks for
-// that it is not there: no capability was declared.
-func offered(next transport.RequestHandler) transport.RequestHandler {
-	return func(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-		if req.Method == string(mcp.MethodPing) {
-			return next(ctx, req)
-		}
-		text := "pml does not offer " + core.Visible(req.Method, 100, false) + " to servers"
-		return transport.NewJSONRPCErrorResponse(req.ID, mcp.METHOD_NOT_FOUND, text, nil), nil
-	}
-}
-
 func fileURI(path string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
 	return u.String()
@@ -94,7 +43,7 @@ func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) 
 		return nil, err
 	}
 	m.note(l, proc)
-	c := m.newConn(l)
+	c := m.newConn(life, l)
 	c.proc = proc
 	noise := func(line []byte) {
 		if !m.log.Enabled(life, slog.LevelDebug) {
@@ -102,18 +51,16 @@ func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) 
 		}
 		m.log.Debug("not a message", "server", l.Name, "line", core.Visible(string(line), 300, false))
 	}
-	lines := newLineReader(proc.stdout, m.limits.ResultBytes+64<<10, noise, func() { c.lose(endedItself) })
 	go c.guard()
-	t := &stdioTransport{Stdio: transport.NewIO(lines, proc.stdin, nil), conn: c, root: l.Workspace}
-	life, c.cancel = context.WithCancel(life)
+	t := newPipe(c, proc.stdout, proc.stdin, m.limits.ResultBytes+64<<10, noise)
 	// The handshake first: a probe for the newest revision stalls or even ends
 	// many of the servers that are out there.
-	err = m.handshake(ctx, life, c, client.NewClient(t, client.WithLegacyProtocolOnly())) //nolint:staticcheck // deprecated with the old protocol, which is what most servers speak
+	err = m.handshake(ctx, c, client.NewClient(t, client.WithLegacyProtocolOnly())) //nolint:staticcheck // deprecated with the old protocol, which is what most servers speak
 	var rpc *transport.Error
 	if err != nil && !errors.As(err, &rpc) && ctx.Err() == nil && !c.isLost() {
 		second := client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))
-		skipRequestID(life, second)
-		err = m.handshake(ctx, life, c, second)
+		skipRequestID(c.life, second)
+		err = m.handshake(ctx, c, second)
 	}
 	if err != nil {
 		err = m.startFailed(ctx, c, l, err)
@@ -123,11 +70,18 @@ func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) 
 	return c, nil
 }
 
-func (m *Manager) newConn(l Launch) *conn {
-	return &conn{
-		name: l.Name, clock: m.opts.Clock, log: m.log, lost: make(chan struct{}), cancel: func() {},
-		changed: make(chan struct{}, 1),
+func (m *Manager) newConn(life context.Context, l Launch) *conn {
+	c := &conn{
+		name: l.Name, clock: m.opts.Clock, log: m.log, lost: make(chan struct{}),
+		changed: make(chan struct{}, 1), root: l.Workspace, patience: m.limits.Call,
+		info: mcp.Implementation{Name: m.opts.ClientName, Version: m.opts.ClientVersion},
 	}
+	c.life, c.cancel = context.WithCancel(life)
+	if c.declared = l.Peer.declared(); len(c.declared) > 0 {
+		c.own = l.Peer
+	}
+	c.tell = m.teller(l, c.own)
+	return c
 }
 
 // guard ends a child's connection when the child has ended, though its output
@@ -150,24 +104,24 @@ func (c *conn) guard() {
 }
 
 // handshake starts the connection's client and agrees on a protocol revision.
-func (m *Manager) handshake(ctx, life context.Context, c *conn, cl *client.Client) error {
+func (m *Manager) handshake(ctx context.Context, c *conn, cl *client.Client) error {
 	c.client = cl
-	c.client.OnNotification(c.notify)
-	if err := c.client.Start(life); err != nil {
+	if err := c.client.Start(c.life); err != nil {
 		return err
 	}
 	var req mcp.InitializeRequest
-	req.Params.ClientInfo = mcp.Implementation{Name: m.opts.ClientName, Version: m.opts.ClientVersion}
+	req.Params.ClientInfo = c.info
 	res, err := c.client.Initialize(ctx, req)
 	if err != nil {
 		return err
 	}
 	c.protocol = core.Visible(res.ProtocolVersion, 40, false)
 	c.server = core.Visible(strings.TrimSpace(res.ServerInfo.Name+" "+res.ServerInfo.Version), maxServerName, false)
-	c.announces = res.Capabilities.Tools != nil && res.Capabilities.Tools.ListChanged
-	if c.announces && mcp.IsModernProtocol(res.ProtocolVersion) {
-		m.wg.Add(1)
-		go m.subscribe(life, c)
+	c.capabilities = capabilitiesOf(c.greeting, c.protocol)
+	c.modern = mcp.IsModernProtocol(res.ProtocolVersion)
+	c.listens = listensTo(res.Capabilities)
+	if c.modern {
+		m.startListening(c)
 	}
 	return nil
 }

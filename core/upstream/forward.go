@@ -1,0 +1,229 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
+)
+
+const (
+	methodSubscribe   = string(mcp.MethodResourcesSubscribe)
+	methodUnsubscribe = string(mcp.MethodResourcesUnsubscribe)
+	methodSetLevel    = string(mcp.MethodSetLogLevel)
+	methodComplete    = string(mcp.MethodCompletionComplete)
+)
+
+// forwarded names for each method that is passed on the capability of the
+// server that it needs.
+var forwarded = map[string]string{
+	string(mcp.MethodResourcesList):          "resources",
+	string(mcp.MethodResourcesTemplatesList): "resources",
+	string(mcp.MethodResourcesRead):          "resources",
+	methodSubscribe:                          "resources",
+	methodUnsubscribe:                        "resources",
+	string(mcp.MethodPromptsList):            "prompts",
+	string(mcp.MethodPromptsGet):             "prompts",
+	methodComplete:                           "completions",
+	methodSetLevel:                           "logging",
+}
+
+// Forward sends a request of a client to a server, starting it when it must, and
+// returns the result as the server sent it: resources/*, prompts/*,
+// completion/complete and logging/setLevel. An error of the server itself is an
+// *RPCError, and so is that it lacks the capability, which it is not asked;
+// others are as for Call.
+func (m *Manager) Forward(ctx context.Context, l Launch, method string, params json.RawMessage) (json.RawMessage, error) {
+	if _, ok := forwarded[method]; !ok {
+		return nil, notOffers(method)
+	}
+	if _, ok := m.local(l); ok {
+		return nil, notOffers(method)
+	}
+	fields, err := paramsOf(params)
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		result, sent, err := m.forwardOnce(ctx, l, method, fields)
+		if err == nil || sent || try == 1 {
+			return result, err
+		}
+	}
+}
+
+func notOffers(method string) *RPCError {
+	return &RPCError{Code: mcp.METHOD_NOT_FOUND, Message: "Method not found: " + core.Visible(method, 100, false)}
+}
+
+// paramsOf are the members of params, without what tells of the connection that
+// they came over.
+func paramsOf(params json.RawMessage) (map[string]json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if len(orNone(params)) > 0 && json.Unmarshal(params, &fields) != nil {
+		return nil, &RPCError{Code: mcp.INVALID_PARAMS, Message: "the params must be an object"}
+	}
+	if fields["_meta"] == nil {
+		return fields, nil
+	}
+	meta, err := cleanMeta(fields["_meta"])
+	if err != nil {
+		return nil, &RPCError{Code: mcp.INVALID_PARAMS, Message: "_meta must be an object"}
+	}
+	if delete(fields, "_meta"); len(meta) > 0 {
+		fields["_meta"], err = json.Marshal(meta)
+	}
+	return fields, err
+}
+
+// forwardOnce makes the request on the connection that lives now. sent is false
+// when the connection turned out to be gone before anything was sent.
+func (m *Manager) forwardOnce(ctx context.Context, l Launch, method string, fields map[string]json.RawMessage) (result json.RawMessage, sent bool, err error) {
+	s, c, err := m.acquire(ctx, l, 0)
+	if err != nil {
+		return nil, true, err
+	}
+	defer m.release(s)
+	if !c.capabilities.serve(method) {
+		return nil, true, notOffers(method)
+	}
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	case <-ctx.Done():
+		return nil, true, cancelled(ctx, method+" of "+l.Name)
+	}
+	if m.answersHere(s, c, l, method, fields) {
+		return json.RawMessage("{}"), true, nil
+	}
+	callCtx, cancel := context.WithTimeout(ctx, m.limits.Call)
+	defer cancel()
+	defer c.fly(callCtx)()
+	callCtx, a := withAnswer(callCtx)
+	err = c.request(callCtx, method, fields)
+	name := l.Name + ":" + method
+	switch {
+	case a.rpc != nil && a.rpc.Code == overlongCode, len(a.raw) > m.limits.ResultBytes:
+		m.answered(s)
+		return nil, true, tooLarge(name, m.limits.ResultBytes)
+	case a.rpc != nil:
+		m.answered(s)
+		return nil, true, rpcError(a.rpc)
+	case a.raw != nil && wantsInput(a.raw):
+		return nil, true, core.Errorf(core.CodeToolFailed, "%s asks for input, and nobody can be asked", name)
+	case a.raw != nil:
+		m.answered(s)
+		m.subscribed(s, l, method, fields)
+		return a.raw, true, nil
+	case a.unsent && ctx.Err() == nil:
+		err = c.broken(a, err, "answering "+method)
+		c.lose(endedItself)
+		return nil, false, err
+	}
+	return nil, true, m.unanswered(ctx, callCtx, c, Request{Launch: l, Tool: method, Timeout: m.limits.Call}, a, err)
+}
+
+// serve reports whether the server has what a method is about. Before the
+// revision 2025-03-26 completions were not declared.
+func (c Capabilities) serve(method string) bool {
+	switch method {
+	case methodComplete:
+		return c.has["completions"] != nil || c.Protocol == mcp.ProtocolVersion20241105
+	case methodSubscribe, methodUnsubscribe:
+		return c.flag("resources", "subscribe")
+	}
+	return c.has[forwarded[method]] != nil
+}
+
+// request sends a request of a client. The outcome is in the context's answer.
+func (c *conn) request(ctx context.Context, method string, fields map[string]json.RawMessage) error {
+	req := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: c.nextID(), Method: method}
+	if c.modern {
+		var err error
+		if fields, err = c.withMeta(fields); err != nil {
+			return err
+		}
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		req.Header = http.Header{}
+		for name, value := range mcp.StandardHeaders(c.protocol, mcp.MCPMethod(method), text) {
+			req.Header.Set(name, value)
+		}
+	}
+	if len(fields) > 0 {
+		req.Params = fields
+	}
+	_, err := c.client.GetTransport().SendRequest(ctx, req)
+	if err != nil && ctx.Err() != nil && c.proc != nil {
+		var n mcp.JSONRPCNotification
+		n.JSONRPC, n.Method = mcp.JSONRPC_VERSION, string(mcp.MethodNotificationCancelled)
+		n.Params.AdditionalFields = map[string]any{"requestId": req.ID, "reason": "the caller has given up"}
+		_ = c.client.GetTransport().SendNotification(c.life, n) // never blocks; the caller has its error
+	}
+	if err != nil {
+		return transport.NewError(err)
+	}
+	return nil
+}
+
+// withMeta tells with a request what the newest revision wants to be told.
+func (c *conn) withMeta(fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	fields, err := fieldsOf(fields)
+	if err != nil {
+		return nil, err
+	}
+	meta := map[string]any{}
+	if raw := fields["_meta"]; raw != nil {
+		var given map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &given); err != nil {
+			return nil, err
+		}
+		for name, value := range given {
+			meta[name] = value
+		}
+	}
+	meta[mcp.MetaKeyProtocolVersion] = c.protocol
+	meta[mcp.MetaKeyClientCapabilities] = struct{}{} // declare tells those of a peer
+	meta[mcp.MetaKeyClientInfo] = c.info
+	c.mu.Lock()
+	if c.level != "" {
+		meta[mcp.MetaKeyLogLevel] = c.level
+	}
+	c.mu.Unlock()
+	fields["_meta"], err = json.Marshal(meta)
+	return fields, err
+}
+
+// cleanMeta is the _meta of a client's request without what tells of its own
+// connection to pml.
+func cleanMeta[M ~[]byte](meta M) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if len(orNone(json.RawMessage(meta))) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(meta, &fields); err != nil {
+		return nil, core.Errorf(core.CodeInvalidArguments, "the _meta of a call must be one JSON object: %w", err)
+	}
+	for _, name := range []string{
+		"progressToken", mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, mcp.MetaKeySubscriptionID,
+	} {
+		delete(fields, name)
+	}
+	return fields, nil
+}
+
+// inputFailed is why the input that a server asked for could not be had.
+func inputFailed(err error) error {
+	var failed *inputError
+	if errors.As(err, &failed) {
+		return failed.err
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
+)
+
+const (
+	methodElicit      = string(mcp.MethodElicitationCreate)
+	methodSample      = string(mcp.MethodSamplingCreateMessage)
+	methodRoots       = string(mcp.MethodListRoots)
+	methodMessage     = "notifications/message"
+	methodResourceNew = "notifications/resources/updated"
+)
+
+// maxAsked bounds the requests of one server that wait at once.
+const maxAsked = 64
+
+// serving is the state of what a server asks of its client.
+type serving struct {
+	mu    sync.Mutex
+	asked map[string]context.CancelCauseFunc // by id, as it was sent
+	calls map[*flight]struct{}
+}
+
+// flight is a call or request that runs; its context ends with it.
+type flight struct{ ctx context.Context }
+
+var (
+	errCallOver  = errors.New("the call that it belongs to is over")
+	errTakenBack = errors.New("the server has taken it back")
+)
+
+// fly notes that something runs, until done is called.
+func (c *conn) fly(ctx context.Context) (done func()) {
+	f := &flight{ctx: ctx}
+	c.serving.mu.Lock()
+	defer c.serving.mu.Unlock()
+	if c.serving.calls == nil {
+		c.serving.calls = map[*flight]struct{}{}
+	}
+	c.serving.calls[f] = struct{}{}
+	return func() {
+		c.serving.mu.Lock()
+		defer c.serving.mu.Unlock()
+		delete(c.serving.calls, f)
+	}
+}
+
+// heard handles a request or notification of the server; ctx ends when nobody
+// waits for what it is about. It runs on the reader and returns at once.
+func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
+	method := w.name()
+	if !w.isRequest() {
+		c.notify(method, w.params)
+		return
+	}
+	id := json.RawMessage(w.id)
+	switch {
+	case method == string(mcp.MethodPing):
+		go reply(responseTo(id, json.RawMessage("{}"), nil))
+	case c.asks(method):
+		ctx, done, err := c.begin(ctx, method, string(id))
+		if err != nil {
+			go reply(responseTo(id, nil, err))
+			return
+		}
+		go func() {
+			defer done()
+			result, err := c.ask(ctx, method, w.params)
+			if !errors.Is(context.Cause(ctx), errTakenBack) {
+				reply(responseTo(id, result, err))
+			}
+		}()
+	case method == methodRoots && c.own == nil && c.proc != nil:
+		// The capability is not declared: servers that are told of roots drop the
+		// folders that their own arguments name.
+		go reply(responseTo(id, fmt.Appendf(nil, `{"roots":[{"uri":%q}]}`, fileURI(c.root)), nil))
+	default:
+		text := "pml does not offer " + core.Visible(method, 100, false) + " to servers"
+		go reply(responseTo(id, nil, &RPCError{Code: mcp.METHOD_NOT_FOUND, Message: text}))
+	}
+}
+
+// asks reports whether the server may ask for this: its client has declared it.
+func (c *conn) asks(method string) bool {
+	capability := map[string]string{methodSample: "sampling", methodElicit: "elicitation", methodRoots: "roots"}[method]
+	return capability != "" && c.own != nil && c.own.Ask != nil && c.declared[capability] != nil
+}
+
+// begin returns the context of a question. It ends when the server takes the
+// question back, when all calls are over that run now and one of which it may
+// belong to, and, where none runs or it is about the client itself, when a
+// call's time is over.
+func (c *conn) begin(ctx context.Context, method, id string) (context.Context, func(), error) {
+	s := &c.serving
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == nil {
+		s.asked = map[string]context.CancelCauseFunc{}
+	}
+	if _, twice := s.asked[id]; twice || len(s.asked) >= maxAsked {
+		return nil, nil, &RPCError{Code: mcp.INTERNAL_ERROR, Message: "too many requests wait for the client"}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := context.AfterFunc(c.life, func() { cancel(errCallOver) })
+	s.asked[id] = cancel
+	var limit *time.Timer
+	if len(s.calls) == 0 || method == methodRoots {
+		limit = time.AfterFunc(c.patience, func() { cancel(errCallOver) })
+	} else {
+		calls := make([]*flight, 0, len(s.calls))
+		for f := range s.calls {
+			calls = append(calls, f)
+		}
+		go func() {
+			for _, f := range calls {
+				select {
+				case <-f.ctx.Done():
+				case <-ctx.Done():
+					return
+				}
+			}
+			cancel(errCallOver)
+		}()
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.asked, id)
+		s.mu.Unlock()
+		release()
+		if limit != nil {
+			limit.Stop()
+		}
+		cancel(nil)
+	}, nil
+}
+
+// takeBack ends a question that the server does not want to be answered.
+func (c *conn) takeBack(params []byte) {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	c.serving.mu.Lock()
+	cancel := c.serving.asked[string(p.ID)]
+	c.serving.mu.Unlock()
+	if cancel != nil {
+		cancel(errTakenBack)
+	}
+}
+
+// ask asks the client. It ends with ctx, whatever the client does.
+func (c *conn) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	type outcome struct {
+		result json.RawMessage
+		err    error
+	}
+	ch := make(chan outcome, 1)
+	go func() {
+		result, err := c.own.Ask(ctx, method, params)
+		ch <- outcome{result, err}
+	}()
+	var got outcome
+	select {
+	case got = <-ch:
+	case <-ctx.Done():
+		got.err = context.Cause(ctx)
+	}
+	var rpc *RPCError
+	switch {
+	case got.err == nil && json.Valid(got.result):
+		return got.result, nil
+	case got.err == nil:
+		return nil, &RPCError{Code: mcp.INTERNAL_ERROR, Message: "the client's answer is not JSON"}
+	case errors.As(got.err, &rpc):
+		return nil, rpc
+	case ctx.Err() != nil:
+		return nil, &RPCError{Code: mcp.REQUEST_INTERRUPTED, Message: "the client did not answer: " + plain(context.Cause(ctx)).Error()}
+	}
+	return nil, &RPCError{Code: mcp.INTERNAL_ERROR, Message: "the client cannot be asked: " + core.Visible(got.err.Error(), 500, false)}
+}
+
+// responseTo is the response to a request with this id.
+func responseTo(id, result json.RawMessage, err error) []byte {
+	type failure struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data,omitempty"`
+	}
+	out := struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  json.RawMessage `json:"result,omitempty"`
+		Error   *failure        `json:"error,omitempty"`
+	}{Version: mcp.JSONRPC_VERSION, ID: id, Result: result}
+	if err != nil {
+		out.Result, out.Error = nil, &failure{Code: mcp.INTERNAL_ERROR, Message: err.Error()}
+		var rpc *RPCError
+		if errors.As(err, &rpc) {
+			out.Error = &failure{rpc.Code, rpc.Message, rpc.Data}
+		}
+	}
+	text, err := json.Marshal(out)
+	if err != nil { // the data of an error was not JSON
+		out.Error = &failure{Code: mcp.INTERNAL_ERROR, Message: "the client's answer is not JSON"}
+		out.Result = nil
+		text, _ = json.Marshal(out)
+	}
+	return text
+}
+
+// notify handles what the server says unasked. It runs on the reader.
+func (c *conn) notify(method string, params []byte) {
+	switch method {
+	case string(mcp.MethodNotificationToolsListChanged):
+		c.toolsChanged()
+	case "notifications/progress":
+		c.progress(params)
+		return
+	case string(mcp.MethodNotificationCancelled):
+		c.takeBack(params)
+		return
+	case methodMessage:
+		if c.log.Enabled(context.Background(), slog.LevelDebug) {
+			c.log.Debug("server log", "server", c.name, "data", core.Visible(string(params), 2000, true))
+		}
+	case string(mcp.MethodNotificationResourcesListChanged), string(mcp.MethodNotificationPromptsListChanged),
+		methodResourceNew, "notifications/elicitation/complete":
+	default:
+		return
+	}
+	if c.tell != nil {
+		c.tell(method, params)
+	}
+}
+
+func (c *conn) toolsChanged() {
+	c.mu.Lock()
+	c.tools = nil
+	c.version++
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default: // somebody is about to be told
+	}
+}
+
+func (c *conn) progress(params []byte) {
+	var p struct {
+		Token   json.RawMessage `json:"progressToken"`
+		Done    float64         `json:"progress"`
+		Total   float64         `json:"total"`
+		Message string          `json:"message"`
+	}
+	_ = json.Unmarshal(params, &p) // what has another type than it should is left out
+	var token string
+	_ = json.Unmarshal(p.Token, &token)
+	v, ok := c.sinks.Load(token)
+	if !ok {
+		return
+	}
+	s := v.(*sink)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.f(p.Message, p.Done, p.Total)
+	}
+}

@@ -1,0 +1,143 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// A shared connection has one subscription for all peers that want the same
+// resource told of.
+
+func uriOf(fields map[string]json.RawMessage) string {
+	var uri string
+	_ = json.Unmarshal(fields["uri"], &uri)
+	return uri
+}
+
+func peerID(l Launch) string {
+	if l.Peer == nil {
+		return ""
+	}
+	return l.Peer.ID
+}
+
+// answersHere does what needs no request to the server: an unsubscription of
+// one of several, and what the newest revision has other means for.
+func (m *Manager) answersHere(s *server, c *conn, l Launch, method string, fields map[string]json.RawMessage) bool {
+	uri := uriOf(fields)
+	switch method {
+	case methodUnsubscribe:
+		m.mu.Lock()
+		last := s.drop(uri, peerID(l))
+		m.mu.Unlock()
+		if c.modern && last {
+			m.watchResource(c, uri, false)
+		}
+		return c.modern || !last
+	case methodSubscribe:
+		if !c.modern {
+			return false
+		}
+		m.subscribed(s, l, method, fields)
+		m.watchResource(c, uri, true)
+		return true
+	case methodSetLevel:
+		if !c.modern {
+			return false
+		}
+		var level string
+		_ = json.Unmarshal(fields["level"], &level)
+		c.mu.Lock()
+		c.level = level
+		c.mu.Unlock()
+		_ = c.client.SetLevel(c.life, mcp.SetLevelRequest{Params: mcp.SetLevelParams{Level: mcp.LoggingLevel(level)}}) // it only remembers it
+		return true
+	}
+	return false
+}
+
+// subscribed remembers a subscription that the server has accepted.
+func (m *Manager) subscribed(s *server, l Launch, method string, fields map[string]json.RawMessage) {
+	if method != methodSubscribe {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.removed {
+		return
+	}
+	uri := uriOf(fields)
+	if s.watched == nil {
+		s.watched = map[string]map[string]bool{}
+	}
+	if s.watched[uri] == nil {
+		s.watched[uri] = map[string]bool{}
+	}
+	s.watched[uri][peerID(l)] = true
+}
+
+// drop ends a peer's subscription and reports whether nobody else has it.
+// Manager.mu is held.
+func (s *server) drop(uri, peer string) (last bool) {
+	delete(s.watched[uri], peer)
+	if len(s.watched[uri]) > 0 {
+		return false
+	}
+	delete(s.watched, uri)
+	return true
+}
+
+// unwatch ends all subscriptions of a peer and reports whether it had any; those
+// that nobody else has are told to the server. Manager.mu is held.
+func (m *Manager) unwatch(s *server, peer string) (had bool) {
+	var over []string
+	for uri, peers := range s.watched {
+		if peers[peer] {
+			had = true
+			if s.drop(uri, peer) {
+				over = append(over, uri)
+			}
+		}
+	}
+	if c := s.conn; c != nil && len(over) > 0 && !m.closed {
+		m.wg.Go(func() { m.unsubscribe(c, over) })
+	}
+	return had
+}
+
+func (m *Manager) unsubscribe(c *conn, uris []string) {
+	for _, uri := range uris {
+		if c.modern {
+			m.watchResource(c, uri, false)
+			continue
+		}
+		m.tellURI(c, methodUnsubscribe, uri)
+	}
+}
+
+// resubscribe tells a new connection what the one before it was asked to tell.
+func (m *Manager) resubscribe(c *conn, uris []string) {
+	for _, uri := range uris {
+		if c.modern {
+			m.watchResource(c, uri, true)
+			continue
+		}
+		m.tellURI(c, methodSubscribe, uri)
+	}
+}
+
+// tellURI makes a request whose outcome nobody waits for.
+func (m *Manager) tellURI(c *conn, method, uri string) {
+	ctx, cancel := context.WithTimeout(c.life, m.limits.Call)
+	defer cancel()
+	ctx, a := withAnswer(ctx)
+	text, err := json.Marshal(uri)
+	if err == nil {
+		err = c.request(ctx, method, map[string]json.RawMessage{"uri": text})
+	}
+	if err != nil || a.rpc != nil {
+		m.log.Debug("a subscription was not changed", "server", c.name, "method", method)
+	}
+}
