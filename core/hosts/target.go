@@ -58,7 +58,7 @@ func (p Place) Targets() []Target {
 	}
 	if file := p.claudeFile(); file != "" {
 		out = append(out, Target{
-			Host: claudeCode + "-user", Title: "Claude Code, in every folder", File: file, Found: isThere(file),
+			Host: claudeCode + "-user", Title: "Claude Code (every folder)", File: file, Found: isThere(file),
 			key: "mcpServers", kind: "stdio", Hint: "/mcp in a new session shows it",
 		})
 	}
@@ -71,7 +71,7 @@ func (p Place) projectTargets() []Target {
 	code := p.applications()
 	return []Target{
 		{
-			Host: claudeCode, Title: "Claude Code, in this workspace", File: in(".mcp.json"), Shared: true, key: "mcpServers",
+			Host: claudeCode, Title: "Claude Code (this workspace)", File: in(".mcp.json"), Shared: true, key: "mcpServers",
 			Found: isThere(in(".mcp.json"), in(".claude"), p.claudeFile()), Hint: "Claude Code asks once whether it may use the file",
 		},
 		{
