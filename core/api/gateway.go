@@ -108,6 +108,9 @@ type Exposed struct {
 	// Known says that the rest is known: because the server runs (Live), or from
 	// an earlier time.
 	Known, Live bool
+	// Ready says of one that is not known that nothing which can be told without
+	// starting it speaks against that.
+	Ready bool
 	// Tools are those that the configuration offers and does not deny, in the
 	// order in which the server lists them.
 	Tools []OfferedTool

@@ -30,6 +30,9 @@ func (h *Host) Apply(ctx context.Context, a core.Approval, progress func(string)
 		return deny
 	}
 	srv := h.serverOf(s, name)
+	if h.o.Applied != nil {
+		defer h.o.Applied(name)
+	}
 	defer h.server(name).forget()
 	switch a.Type {
 	case core.ApproveDependency:

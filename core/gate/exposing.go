@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/policy"
 )
@@ -135,6 +136,11 @@ func (e *Exposure) Key(server string) (string, error) {
 		return "", e.set.clean(err)
 	}
 	return core.DigestOf([]string{e.host.o.Workspace.Dir, server, resolved.Digest})
+}
+
+// Ready reports whether nothing that is known speaks against starting a server.
+func (e *Exposure) Ready(server string) bool {
+	return e.host.info(e.set, server).State == api.ServerReady
 }
 
 // Findings names the patterns that offer nothing of the tools that are known

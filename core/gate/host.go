@@ -45,6 +45,9 @@ type Options struct {
 	// Remote makes the calls that routing gives to a server; nil where none is
 	// named.
 	Remote Remote
+	// Applied is told the name of a server after something was carried out that a
+	// person has approved for it; it must return at once. May be nil.
+	Applied func(server string)
 }
 
 // Host is one workspace as the engine sees it: its gates and its tools. It is

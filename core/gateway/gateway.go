@@ -4,18 +4,187 @@
 // log of the half that makes it.
 package gateway
 
-import "github.com/casys-ai/pml/core/api"
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
 
-// collisions are tools of one name: none of them is offered.
-func collisions(tools []api.OfferedTool) map[string][]string {
-	by := map[string][]string{}
-	for _, t := range tools {
-		by[t.Name] = append(by[t.Name], t.Tool)
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// Half is the half of pml that has the servers, in one scope.
+type Half interface {
+	Explorer
+	// CallExposed makes a call of a tool (server:tool).
+	CallExposed(ctx context.Context, tool string, call api.OfferedCall) (api.OfferedResult, error)
+	// ForwardExposed sends a request of a client to a server.
+	ForwardExposed(ctx context.Context, peer *api.Peer, server, method string, params json.RawMessage) (json.RawMessage, error)
+	// PeerGone says that a client has left.
+	PeerGone(peer string)
+}
+
+// Explorer finds out what servers have.
+type Explorer interface {
+	// Exposed says what is known of the servers, in the order in which they are
+	// configured. It starts nothing and is quick.
+	Exposed(ctx context.Context, peer *api.Peer) ([]api.Exposed, error)
+	// Explore starts a server, if it may be, and says what it has now; the next
+	// Exposed knows it.
+	Explore(ctx context.Context, peer *api.Peer, server string) (api.Exposed, error)
+	// WatchExposed calls f when a server says that its tools have changed, until
+	// the context ends.
+	WatchExposed(ctx context.Context, f func(server string))
+}
+
+// Options are what a Gateway is made of. Half is needed.
+type Options struct {
+	Half Half
+	Log  *slog.Logger // nil: none
+	// Wait bounds how long a client waits for the tools of a server of which
+	// nothing is remembered; they are offered later. Default 5 s.
+	Wait time.Duration
+	// Look is how often it is looked whether the configuration offers something
+	// else, while somebody wants to know. Default 2 s.
+	Look time.Duration
+}
+
+// Gateway implements what core/mcp wants of one. Its methods may be called
+// concurrently.
+type Gateway struct {
+	o    Options
+	life context.Context
+	end  context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex
+	views map[string]*view // by what a client has declared: see viewOf
+}
+
+// New makes a Gateway. Close it.
+func New(o Options) *Gateway {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	for name, all := range by {
-		if len(all) == 1 {
-			delete(by, name)
+	if o.Wait <= 0 {
+		o.Wait = 5 * time.Second
+	}
+	if o.Look <= 0 {
+		o.Look = 2 * time.Second
+	}
+	g := &Gateway{o: o, views: map[string]*view{}}
+	g.life, g.end = context.WithCancel(context.Background())
+	o.Half.WatchExposed(g.life, g.serverChanged)
+	return g
+}
+
+// Close stops finding out about servers. The half has to be closed after it.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	g.end()
+	g.mu.Unlock()
+	g.wg.Wait()
+}
+
+// viewOf is what a client sees. Those that have declared nothing see the same.
+func (g *Gateway) viewOf(peer *api.Peer) *view {
+	id := ""
+	if peer != nil && declares(peer) {
+		id = peer.ID
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v := g.views[id]
+	if v == nil {
+		v = &view{g: g, exploring: map[string]*exploration{}, watchers: map[int]func(string){}, routes: newRoutes()}
+		v.ctx, v.stop = context.WithCancel(g.life)
+		g.views[id] = v
+	}
+	if id != "" || v.peer == nil {
+		v.peer = g.seen(peer)
+	}
+	return v
+}
+
+func declares(peer *api.Peer) bool {
+	caps := bytes.TrimSpace(peer.Capabilities)
+	return len(caps) > 0 && !bytes.Equal(caps, []byte("{}")) && !bytes.Equal(caps, core.Null)
+}
+
+// seen is a client as servers may tell it something: that a list of tools has
+// changed is told once it is known that it is another one.
+func (g *Gateway) seen(peer *api.Peer) *api.Peer {
+	if peer == nil || peer.Notify == nil {
+		return peer
+	}
+	p := *peer
+	p.Notify = func(method string, params json.RawMessage) {
+		if method != toolsChanged {
+			peer.Notify(method, params)
 		}
 	}
-	return by
+	return &p
+}
+
+// Offer says what there is for a client.
+func (g *Gateway) Offer(ctx context.Context, peer *api.Peer) (api.Offer, error) {
+	return g.viewOf(peer).offer(ctx)
+}
+
+// Call calls an offered tool.
+func (g *Gateway) Call(ctx context.Context, call api.OfferedCall) (api.OfferedResult, error) {
+	tool, err := g.viewOf(call.Peer).tool(ctx, call.Name)
+	if err != nil {
+		return api.OfferedResult{}, err
+	}
+	call.Peer = g.seen(call.Peer)
+	return g.o.Half.CallExposed(ctx, tool, call)
+}
+
+// Changed calls f with the method of the notification for each list that has
+// changed for a client, until the context ends.
+func (g *Gateway) Changed(ctx context.Context, peer *api.Peer, f func(method string)) error {
+	v := g.viewOf(peer)
+	leave := v.watch(f)
+	defer leave()
+	if _, err := v.offer(ctx); err != nil && ctx.Err() == nil {
+		g.o.Log.Debug("cannot say what is offered", "error", core.AsError(err))
+	}
+	tick := time.NewTicker(g.o.Look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			v.refresh(ctx)
+		case <-ctx.Done():
+			return nil
+		case <-v.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Gone says that a client has left.
+func (g *Gateway) Gone(peer string) {
+	g.mu.Lock()
+	if v := g.views[peer]; v != nil && peer != "" {
+		v.stop()
+		delete(g.views, peer)
+	}
+	g.mu.Unlock()
+	g.o.Half.PeerGone(peer)
+}
+
+// serverChanged finds out anew what a server has, for all who see it.
+func (g *Gateway) serverChanged(server string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, v := range g.views {
+		if g.life.Err() == nil {
+			g.wg.Go(func() { v.again(server) })
+		}
+	}
 }

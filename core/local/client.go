@@ -176,6 +176,7 @@ func (c *Client) hostLocked(dir string) (*gate.Host, error) {
 	o := gate.Options{
 		Workspace: ws, Home: c.o.Home, Environ: c.o.Environ, Names: c.o.Names, Upstream: c.upstream,
 		Installer: c.installer, OAuth: c.oauth, Clock: c.o.Clock, Logger: c.o.Logger, Server: c.o.Server,
+		Applied: func(name string) { c.through.told(name, dir) },
 	}
 	if c.o.Remote != nil && c.o.Side == core.SideClient {
 		o.Remote = c.o.Remote

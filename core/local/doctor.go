@@ -141,7 +141,7 @@ func (c *Client) checkRules(ctx context.Context) []api.Check {
 	if len(out) == 0 {
 		out = append(out, api.Check{Name: "servers", Status: checkOK, Detail: fmt.Sprintf("%d tools can be listed", len(tools))})
 	}
-	return out
+	return append(out, c.checkExposed(short, known)...)
 }
 
 func (c *Client) checkProgram(name string) api.Check {

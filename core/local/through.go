@@ -134,7 +134,7 @@ func (c *Client) exposed(e *gate.Exposure, name string, peer *api.Peer) api.Expo
 	}
 	known, ok := c.recall(file)
 	if !ok {
-		return api.Exposed{Name: name}
+		return api.Exposed{Name: name, Ready: e.Ready(name)}
 	}
 	return known.exposed(e, name)
 }
