@@ -16,15 +16,62 @@ import (
 
 // call is one request on its way through the protocol.
 type call struct {
+	name    string          // of the tool
 	args    json.RawMessage // as the client sent them: numbers keep their digits
 	token   json.RawMessage // for progress; empty: none is wanted
 	out     *stream
+	session *session
 	backend Backend
 	by      core.Actor
+	modern  bool      // of a revision without requests from the server
+	can     abilities // of the client, as of this request
+	level   int       // of the log that is wanted, as in levels; 0: none
+
+	// state and responses are what a client of a modern revision sends when it
+	// was asked for input.
+	state     json.RawMessage
+	responses map[string]json.RawMessage
 
 	// refusal is set when the answer must be this error of the protocol: mcp-go
-	// has one code for whatever a handler returns.
+	// has one code for whatever a handler returns. input is set when the answer
+	// is what the client is asked for.
 	refusal *replyError
+	input   *inputRequired
+}
+
+// newCall is a call of a message of a session.
+func (e *Edge) newCall(s *session, m message, out *stream) *call {
+	c := &call{
+		name: string(m.Params.Name), args: m.Params.Arguments, token: plainID(m.Params.Meta.Token), out: out, session: s,
+		modern: m.modern(), state: m.Params.State, level: levels[m.Params.Meta.Level],
+	}
+	if len(m.Params.Responses) > 0 {
+		_ = json.Unmarshal(m.Params.Responses, &c.responses) // what is no object answers nothing
+	}
+	if c.modern {
+		c.can = abilitiesOf(m.Params.Meta.Capabilities)
+	} else {
+		c.can, c.level = s.abilities(), s.level()
+	}
+	return c
+}
+
+// digest stands for the tool and its arguments.
+func (c *call) digest() string {
+	if len(c.args) == 0 {
+		return callDigest(c.name, json.RawMessage("{}"))
+	}
+	return callDigest(c.name, c.args)
+}
+
+// unadmitted is the refusal of what a client sent back to be taken up.
+func (c *call) unadmitted(err error) error {
+	ce := core.AsError(err)
+	data := map[string]any{"error_code": ce.Code}
+	if ce.RunID != "" {
+		data["workflow_id"] = ce.RunID
+	}
+	return c.refuse(mcp.INVALID_PARAMS, err, data)
 }
 
 func (c *call) refuse(code int, err error, data any) error {
@@ -75,6 +122,17 @@ func (s *stream) notify(method string, params any) {
 	_ = s.pass(notification{JSONRPC: mcp.JSONRPC_VERSION, Method: method, Params: params})
 }
 
+// open reports whether messages still reach the client. There is none of a nil
+// stream.
+func (s *stream) open() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.ended && s.send != nil
+}
+
 // pass sends a message as it is.
 func (s *stream) pass(message any) error {
 	s.mu.Lock()
@@ -83,6 +141,13 @@ func (s *stream) pass(message any) error {
 		return nil
 	}
 	return s.send(message)
+}
+
+// do does something in turn with what is sent.
+func (s *stream) do(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
 }
 
 func (s *stream) end() {
@@ -115,15 +180,52 @@ func (e *Edge) serve(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToo
 	if c.backend, c.by, err = e.backend(ctx); err != nil {
 		return failed(err)
 	}
-	value, err := t.run(ctx, e, c)
+	value, err := e.run(ctx, c, t)
 	var bad *badArguments
+	input, asks := value.(inputRequired)
 	switch {
+	case c.refusal != nil:
+		return nil, err
 	case errors.As(err, &bad):
 		return nil, c.invalid(bad)
 	case err != nil:
 		return failed(err)
+	case asks:
+		c.input = &input
+		return &mcp.CallToolResult{}, nil
 	}
 	return shown(value)
+}
+
+// run does what a call of one of pml's own tools is for. One that brings what
+// pml has given out takes up what it left, and begins nothing.
+func (e *Edge) run(ctx context.Context, c *call, t tool) (any, error) {
+	switch {
+	case len(c.state) > 0 && c.modern:
+		return e.resume(ctx, c)
+	case len(c.responses) > 0 && c.modern:
+		return nil, c.unadmitted(core.Errorf(core.CodePermissionDenied, "inputResponses came without the requestState that they answer; nothing was done"))
+	}
+	return t.run(ctx, e, c)
+}
+
+// inputKey names the one thing that a client is asked for at a time.
+const inputKey = "question"
+
+// inputRequired is the result of a call that needs an answer first.
+type inputRequired struct {
+	Method string `json:"method"`
+	Params any    `json:"params,omitempty"`
+	state  string
+}
+
+// answer is the result as it is sent.
+func (i inputRequired) answer(id json.RawMessage, server any) (any, error) {
+	raw, err := encoded(map[string]any{
+		"resultType": mcp.ResultTypeInputRequired, "inputRequests": map[string]any{inputKey: i}, "requestState": i.state,
+		"_meta": map[string]any{mcp.MetaKeyServerInfo: server},
+	})
+	return &rawAnswer{id: id, result: raw}, err
 }
 
 // failed is the result of a call that failed.

@@ -17,26 +17,6 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// message is a message of JSON-RPC, as far as a transport looks at it.
-type message struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  struct {
-		Meta struct {
-			Version string          `json:"io.modelcontextprotocol/protocolVersion"`
-			Token   json.RawMessage `json:"progressToken"`
-		} `json:"_meta"`
-		Arguments json.RawMessage `json:"arguments"` // of tools/call
-		URI       string          `json:"uri"`       // of resources/read
-		RequestID json.RawMessage `json:"requestId"` // of notifications/cancelled
-	} `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
-
-	raw json.RawMessage
-}
-
 // reply is an error that this package answers itself.
 type reply struct {
 	JSONRPC string          `json:"jsonrpc"`
@@ -150,13 +130,20 @@ func (m message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
 
 // slow reports whether the answer may take its time, so that others must not
 // wait for it.
-func (m message) slow() bool {
-	return slices.Contains(slowMethods, mcp.MCPMethod(m.Method))
+func (e *Edge) slow(m message) bool {
+	method := mcp.MCPMethod(m.Method)
+	return slices.Contains(slowMethods, method) || e.o.Gateway != nil && slices.Contains(slowBehind, method)
 }
 
 // slowMethods ask a backend.
 var slowMethods = []mcp.MCPMethod{
 	mcp.MethodToolsCall, mcp.MethodSubscriptionsListen, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodCompletionComplete,
+	mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe,
+}
+
+// slowBehind ask servers where there is a gateway.
+var slowBehind = []mcp.MCPMethod{
+	mcp.MethodToolsList, mcp.MethodResourcesList, mcp.MethodResourcesTemplatesList, mcp.MethodPromptsList, mcp.MethodSetLogLevel,
 }
 
 // dispatch handles a message of a session and returns the answer, nil when
@@ -167,6 +154,7 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m message, out *stream)
 		if m.Method == string(mcp.MethodNotificationCancelled) {
 			s.cancel(string(m.Params.RequestID))
 		}
+		s.questions.answered(m)
 		return nil
 	}
 	ctx, done, err := s.begin(ctx, string(m.ID), e.o.MaxCalls)
@@ -177,7 +165,7 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m message, out *stream)
 		return refused(m.ID, mcp.INVALID_REQUEST, err.Error())
 	}
 	defer done()
-	if m.slow() {
+	if e.slow(m) {
 		if !e.enter(s.holder.owner) {
 			return refused(m.ID, tooBusy, "too many calls of this API key are waiting; wait for some to be answered")
 		}
@@ -190,17 +178,30 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m message, out *stream)
 			answer = refused(m.ID, mcp.INTERNAL_ERROR, "internal error; the log of pml has more")
 		}
 	}()
+	c := e.newCall(s, m, out)
 	if m.Method == string(mcp.MethodSubscriptionsListen) {
-		listener, stop := listen(ctx, s, string(m.ID), out)
+		listener, stop := e.listen(ctx, s, string(m.ID), out)
 		s = listener
 		defer stop()
 	}
-	c := &call{args: m.Params.Arguments, token: plainID(m.Params.Meta.Token), out: out}
 	ctx = context.WithValue(e.protocol.WithContext(ctx, s), callKey{}, c)
-	answer = withID(e.protocol.HandleMessage(ctx, m.raw), m.ID)
+	answer, ok := e.aside(ctx, s, m, c)
+	if !ok {
+		answer = withID(e.protocol.HandleMessage(ctx, m.raw), m.ID)
+	}
+	if m.Method == string(mcp.MethodInitialize) && !m.modern() && codeOf(answer) == 0 {
+		s.initialized(m.Params.Capabilities)
+	}
 	if errors.Is(context.Cause(ctx), errCancelled) {
 		// Who cancels does not want to hear any more.
 		return nil
+	}
+	if c.input != nil {
+		input, err := c.input.answer(m.ID, e.info)
+		if err != nil {
+			return refused(m.ID, mcp.INTERNAL_ERROR, "the answer cannot be encoded")
+		}
+		return input
 	}
 	if c.refusal != nil {
 		return &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID, Error: *c.refusal}
@@ -244,27 +245,41 @@ func codeOf(answer any) int {
 }
 
 // listen gives a request that listens a session of its own, so that what mcp-go
-// sends in it reaches the client through the request, before its answer. stop
-// returns once all of it was sent.
-func listen(ctx context.Context, s *session, id string, out *stream) (listener *session, stop func()) {
+// sends in it reaches the client through the request, before its answer. The
+// first is what says what is listened to. stop returns once all of it was sent.
+func (e *Edge) listen(ctx context.Context, s *session, id string, out *stream) (listener *session, stop func()) {
 	listener = newSession(s.id+"/"+id, s.holder, time.Time{})
 	listener.Initialize()
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	done, first := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for {
+		for begun := false; ; begun = true {
 			select {
 			case n := <-listener.out:
 				_ = out.pass(subscribed(n, id))
+				if !begun {
+					close(first)
+				}
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
+	end := e.attendListener(ctx, listener, func(method string, params any) {
+		select {
+		case <-first:
+			fields, _ := params.(map[string]any)
+			fields = maps.Clone(fields)
+			fields["_meta"] = map[string]any{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
+			out.notify(method, fields)
+		case <-ctx.Done():
+		}
+	})
 	return listener, func() {
 		cancel()
 		<-done
+		end()
 		for {
 			select {
 			case n := <-listener.out:

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -35,13 +36,61 @@ func (e *Edge) Handler() http.Handler {
 			e.post(w, r, scope)
 		case r.Method == http.MethodDelete && !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)):
 			e.leave(w, r, scope)
+		case r.Method == http.MethodGet && !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) && takesEvents(r):
+			e.listenTo(w, r, scope)
 		default:
-			// Nothing is sent that does not belong to a request, so there is no
-			// stream to open with GET.
-			w.Header().Set("Allow", "POST, DELETE")
-			http.Error(w, "use POST, or DELETE to end a session", http.StatusMethodNotAllowed)
+			w.Header().Set("Allow", "GET, POST, DELETE")
+			http.Error(w, "use POST, GET for the events of a session, or DELETE to end it", http.StatusMethodNotAllowed)
 		}
 	})
+}
+
+// takesEvents reports whether the answer may be a stream of events.
+func takesEvents(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}
+
+// listenTo serves the stream of a session for what belongs to none of its
+// requests. There is one at a time. Comments show that it lives.
+func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope) {
+	s, ok := e.find(r.Header.Get(server.HeaderKeySessionID), holderOf(scope))
+	if !ok {
+		http.Error(w, "there is no such session; initialize anew", http.StatusNotFound)
+		return
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Time{})
+	events := &events{w: w, rc: rc}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := &stream{send: func(message any) error {
+		err := events.send(message)
+		if err != nil {
+			cancel()
+		}
+		return err
+	}}
+	stop, ok := e.serveMain(ctx, s, out)
+	if !ok {
+		http.Error(w, "the session has such a stream already", http.StatusConflict)
+		return
+	}
+	defer func() {
+		stop()
+		s.touch(e.o.Clock.Now())
+	}()
+	beat := time.NewTicker(e.o.Beat)
+	defer beat.Stop()
+	for err := out.do(events.comment); err == nil; err = out.do(events.comment) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.over:
+			return
+		case <-beat.C:
+		}
+	}
 }
 
 // leave ends a session.
@@ -172,7 +221,7 @@ func (e *Edge) reply(w http.ResponseWriter, r *http.Request, s *session, m messa
 
 	events := &events{w: w, rc: rc}
 	out := &stream{}
-	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+	if takesEvents(r) {
 		out.send = events.send
 	}
 	answer := e.dispatch(r.Context(), s, m, out)
@@ -199,27 +248,41 @@ type events struct {
 // send writes a message as an event. Calls do not overlap: notifications come
 // through a stream, the answer after it has ended.
 func (ev *events) send(message any) error {
-	raw, err := json.Marshal(message)
+	raw, err := onWire(message)
 	if err != nil {
-		return unencoded(err)
+		return err
 	}
-	if !ev.open {
-		ev.open = true
-		h := ev.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("Cache-Control", "no-cache, no-transform")
-		h.Set("X-Accel-Buffering", "no")
-		ev.w.WriteHeader(http.StatusOK)
-	}
+	ev.begin()
 	if _, err := ev.w.Write([]byte("event: message\ndata: " + string(raw) + "\n\n")); err != nil {
 		return err
 	}
 	return ev.rc.Flush()
 }
 
+// comment writes what no client reads, to show that the stream lives.
+func (ev *events) comment() error {
+	ev.begin()
+	if _, err := ev.w.Write([]byte(": pml\n\n")); err != nil {
+		return err
+	}
+	return ev.rc.Flush()
+}
+
+func (ev *events) begin() {
+	if ev.open {
+		return
+	}
+	ev.open = true
+	h := ev.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	ev.w.WriteHeader(http.StatusOK)
+}
+
 // write sends an answer as JSON.
 func write(w http.ResponseWriter, status int, answer any) {
-	raw, err := json.Marshal(answer)
+	raw, err := onWire(answer)
 	if err != nil {
 		http.Error(w, "the answer cannot be encoded", http.StatusInternalServerError)
 		return

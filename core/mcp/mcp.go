@@ -62,6 +62,8 @@ type Options struct {
 	SessionIdle time.Duration // until a session over HTTP is forgotten: 8 h
 	Beat        time.Duration // between signs of life of a call that runs: 15 s
 	Grace       time.Duration // for calls to end once stdin has: 2 s
+	Asking      time.Duration // for a person to answer a host's question, if the call says no longer: 60 s
+	Holding     time.Duration // for a client to bring the answer that a server behind pml waits for: 5 min
 }
 
 // Edge answers MCP clients. It is made once and serves any number of them.
@@ -70,6 +72,11 @@ type Edge struct {
 	protocol *server.MCPServer
 	tools    map[string]tool
 	list     []tool
+
+	states usedStates
+	held   heldCalls
+	peers  peers
+	info   json.RawMessage // who answers, as modern results say it
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -81,7 +88,9 @@ func New(o Options) (*Edge, error) {
 	if o.Backend == nil || o.Scope == nil || o.Validate == nil || o.Clock == nil {
 		return nil, core.Errorf(core.CodeInternal, "core/mcp: Backend, Scope, Validate and Clock are needed")
 	}
-	defaults(&o)
+	if err := defaults(&o); err != nil {
+		return nil, err
+	}
 	list, err := published()
 	if err != nil {
 		return nil, err
@@ -90,9 +99,10 @@ func New(o Options) (*Edge, error) {
 	e.protocol = server.NewMCPServer("pml", o.Version,
 		server.WithTitle("PML"), server.WithInstructions(instructions),
 		server.WithCacheHints(0, mcp.CacheScopePrivate), // runs and tools are the caller's own
-		server.WithToolCapabilities(false), server.WithToolFilter(inOrder(list)),
-		server.WithResourceCapabilities(false, false), server.WithPromptCapabilities(false),
-		server.WithCompletions(), server.WithPromptCompletionProvider(completer{e}), server.WithResourceCompletionProvider(completer{e}))
+		server.WithToolCapabilities(o.Gateway != nil), server.WithToolFilter(inOrder(list)),
+		server.WithResourceCapabilities(true, o.Gateway != nil), server.WithPromptCapabilities(o.Gateway != nil),
+		server.WithLogging(), server.WithCompletions(), server.WithPromptCompletionProvider(completer{e}), server.WithResourceCompletionProvider(completer{e}))
+	e.info, _ = json.Marshal(mcp.Implementation{Name: "pml", Title: "PML", Version: o.Version}) // strings
 	for _, t := range list {
 		t.run = handlers[t.Name]
 		if t.run == nil {
@@ -110,7 +120,7 @@ func New(o Options) (*Edge, error) {
 const instructions = "pml runs code and workflows over MCP tools so that they survive crashes and wait for people. " +
 	"Use discover to find tools, execute to run, continue after a pause. A workflow_id stays valid across restarts."
 
-func defaults(o *Options) {
+func defaults(o *Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -127,6 +137,15 @@ func defaults(o *Options) {
 	o.SessionIdle = or(o.SessionIdle, 8*time.Hour)
 	o.Beat = or(o.Beat, 15*time.Second)
 	o.Grace = or(o.Grace, 2*time.Second)
+	o.Asking = or(o.Asking, time.Minute)
+	o.Holding = or(o.Holding, 5*time.Minute)
+	if len(o.Secret) == 0 {
+		o.Secret = make([]byte, 32)
+		if _, err := io.ReadFull(o.Random, o.Secret); err != nil {
+			return core.Errorf(core.CodeInternal, "no random numbers for a secret: %w", err)
+		}
+	}
+	return nil
 }
 
 func or[T int | int64 | time.Duration](v, otherwise T) T {

@@ -59,6 +59,17 @@ type patience struct {
 	hold  bool
 }
 
+// patienceIn is what the arguments of a call say of its patience.
+func patienceIn(args json.RawMessage) patience {
+	var in struct {
+		Options struct {
+			Wait *int64 `json:"wait"`
+		} `json:"options"`
+	}
+	_ = json.Unmarshal(args, &in) // they were checked when they could be
+	return patienceOf(in.Options.Wait)
+}
+
 // maxMS is the longest time that arguments may ask for, a year in ms. Anything
 // much longer would not fit into a time.Duration.
 const maxMS = 365 * 24 * 60 * 60 * 1000
@@ -85,7 +96,7 @@ func execute(ctx context.Context, e *Edge, c *call) (any, error) {
 		return e.decideFirst(ctx, c, *in.Continue, p)
 	}
 	req := api.ExecuteRequest{
-		Intent: in.Intent, By: c.by, Wait: p.limit, HoldApprovals: p.hold, IdempotencyKey: in.Options.IdempotencyKey,
+		Intent: in.Intent, By: c.by, Wait: p.limit, HoldApprovals: p.hold && !c.asks(), IdempotencyKey: in.Options.IdempotencyKey,
 		RunOptions: core.RunOptions{
 			TimeoutMS: in.Options.Timeout, PerLayer: in.Options.PerLayer, HIL: in.Options.HIL, Input: in.Input,
 		},
@@ -112,7 +123,7 @@ func execute(ctx context.Context, e *Edge, c *call) (any, error) {
 		default:
 		}
 	}
-	defer e.follow(ctx, c, started)()
+	defer e.accompany(ctx, c, started)()
 	r, err := c.backend.Execute(ctx, req)
 	if err != nil {
 		return nil, err
@@ -146,19 +157,38 @@ func goOn(ctx context.Context, e *Edge, c *call) (any, error) {
 }
 
 // answer is the tool approval_response: it decides one approval, and a no
-// leaves the run alive.
+// leaves the run alive. What an approval may remember is not for an agent.
 func answer(ctx context.Context, e *Edge, c *call) (any, error) {
 	var in struct {
 		ID         string `json:"workflow_id"`
 		Checkpoint string `json:"checkpoint_id"`
 		Approved   bool   `json:"approved"`
 		Feedback   string `json:"feedback"`
+		InDoubt    *struct {
+			Way    core.InDoubtAnswer `json:"way"`
+			Result json.RawMessage    `json:"result"`
+		} `json:"in_doubt"`
 	}
 	if err := decode(c, &in); err != nil {
 		return nil, err
 	}
 	d := &api.Decision{Approve: in.Approved, Reason: in.Feedback}
-	return e.move(ctx, c, in.ID, in.Checkpoint, d, "", patienceOf(nil))
+	if doubt := in.InDoubt; doubt != nil {
+		switch {
+		case !in.Approved:
+			return nil, refuse("approval_response", "/in_doubt", "it goes with approved: true; a no needs none")
+		case doubt.Way == core.RunAgain && len(doubt.Result) > 0:
+			return nil, refuse("approval_response", "/in_doubt/result", "it goes with way: skip")
+		}
+		d.Answer = &core.Answer{InDoubt: doubt.Way, Result: doubt.Result}
+	}
+	value, err := e.move(ctx, c, in.ID, in.Checkpoint, d, "", patienceOf(nil))
+	if ce := core.AsError(err); err != nil && ce.Code == core.CodeInvalidArguments && d.Approve && d.Answer == nil {
+		named := *ce
+		named.Message += ` (approval_response has in_doubt for it: {"way":"run_again"}, or {"way":"skip","result":…})`
+		return nil, &named
+	}
+	return value, err
 }
 
 // move continues a run, deciding first when there is a decision.
@@ -182,9 +212,9 @@ func (e *Edge) move(ctx context.Context, c *call, text, checkpoint string, d *ap
 	}
 	started := make(chan core.ID, 1)
 	started <- id
-	defer e.follow(ctx, c, started)()
+	defer e.accompany(ctx, c, started)()
 	r, err := c.backend.Continue(ctx, api.ContinueRequest{
-		ID: id, Decision: d, Reason: reason, By: c.by, Wait: p.limit, HoldApprovals: p.hold,
+		ID: id, Decision: d, Reason: reason, By: c.by, Wait: p.limit, HoldApprovals: p.hold && !c.asks(),
 	})
 	if err != nil {
 		return nil, err
@@ -195,11 +225,22 @@ func (e *Edge) move(ctx context.Context, c *call, text, checkpoint string, d *ap
 // lookWait bounds the second look at a run that was waited for in vain.
 const lookWait = time.Second
 
-// settle is the result as the caller gets it. When the caller's time is over
-// while people have not decided, it is told what waits rather than that the run
-// runs. done is the word for success.
-func (e *Edge) settle(ctx context.Context, c *call, r api.Result, p patience, done api.Status) (api.Result, error) {
-	if r.Status != api.StatusRunning || !p.hold || r.WorkflowID == "" {
+// settle is the result as the caller gets it: who can be asked about what waits
+// is asked. done is the word for success.
+func (e *Edge) settle(ctx context.Context, c *call, r api.Result, p patience, done api.Status) (any, error) {
+	if p.hold && !c.asks() {
+		var err error
+		if r, err = e.lookAgain(ctx, c, r, done); err != nil {
+			return nil, err
+		}
+	}
+	return paused{e: e, c: c, p: p, done: done}.put(ctx, r)
+}
+
+// lookAgain is the result for a caller whose time is over while people have not
+// decided: it is told what waits rather than that the run runs.
+func (e *Edge) lookAgain(ctx context.Context, c *call, r api.Result, done api.Status) (api.Result, error) {
+	if r.Status != api.StatusRunning || r.WorkflowID == "" {
 		return r, nil
 	}
 	w, err := c.backend.Workflow(ctx, r.WorkflowID)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -31,12 +32,26 @@ type session struct {
 	out   chan mcp.JSONRPCNotification
 	ready atomic.Bool
 
+	questions questions
+	// unheard is set once it is known that no answer of this client decides.
+	unheard atomic.Bool
+	subs    subscriptions
+
 	mu       sync.Mutex
 	info     mcp.Implementation
 	can      mcp.ClientCapabilities
+	asks     abilities
+	logs     int // the level that was set, as in levels; 0: none was
 	version  string
 	used     time.Time
 	inFlight map[string]context.CancelCauseFunc // by the text of the request's id
+	main     *stream                            // what belongs to no call; nil: nobody listens
+	peer     *peer                              // as upstream servers see the client; nil: not yet
+	heard    map[core.ID]int64                  // how much of the log of each run was sent
+	filter   mcp.SubscriptionFilter             // of one that listens in a modern revision
+	gone     bool
+	over     chan struct{} // closed when it is gone
+	shook    chan struct{} // closed when the client has shaken hands
 }
 
 var (
@@ -47,6 +62,7 @@ var (
 func newSession(id string, h holder, now time.Time) *session {
 	return &session{
 		id: id, holder: h, used: now, out: make(chan mcp.JSONRPCNotification, 16), inFlight: map[string]context.CancelCauseFunc{},
+		over: make(chan struct{}), shook: make(chan struct{}),
 	}
 }
 
@@ -97,6 +113,60 @@ func (s *session) SetProtocolVersion(version string) {
 	s.version = version
 }
 
+// initialized is told what the client has declared when it shook hands.
+func (s *session) initialized(capabilities json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asks = abilitiesOf(capabilities)
+	select {
+	case <-s.shook:
+	default:
+		close(s.shook)
+	}
+}
+
+func (s *session) abilities() abilities {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asks
+}
+
+func (s *session) level() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs
+}
+
+func (s *session) setLevel(level int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logs = level
+}
+
+// mainStream is the stream for what belongs to no call, nil without one.
+func (s *session) mainStream() *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.main
+}
+
+// attach makes a stream the session's own, if it has none. detach undoes it.
+func (s *session) attach(out *stream) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main != nil || s.gone {
+		return false
+	}
+	s.main = out
+	return true
+}
+
+func (s *session) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.main = nil
+}
+
 // ProtocolVersion is the revision that was agreed on.
 func (s *session) ProtocolVersion() string {
 	s.mu.Lock()
@@ -117,6 +187,9 @@ var (
 func (s *session) begin(ctx context.Context, id string, limit int) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone {
+		return nil, nil, errEnded
+	}
 	if len(s.inFlight) >= limit {
 		return nil, nil, errTooMany
 	}
@@ -147,6 +220,10 @@ func (s *session) cancel(id string) {
 func (s *session) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.gone {
+		s.gone = true
+		close(s.over)
+	}
 	for _, cancel := range s.inFlight {
 		cancel(errEnded)
 	}
@@ -162,7 +239,7 @@ func (s *session) touch(now time.Time) {
 func (s *session) idleSince() (used time.Time, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, len(s.inFlight) > 0
+	return s.used, len(s.inFlight) > 0 || s.main != nil
 }
 
 // open makes a session for a holder. Its id cannot be guessed. When there are
@@ -189,18 +266,18 @@ func (e *Edge) makeRoom(h holder) bool {
 	now := e.o.Clock.Now()
 	var oldest *session
 	var since time.Time
-	for id, s := range e.sessions {
+	for _, s := range e.sessions {
 		used, busy := s.idleSince()
 		switch {
 		case busy:
 		case now.Sub(used) >= e.o.SessionIdle:
-			delete(e.sessions, id)
+			e.drop(s)
 		case oldest == nil, s.holder == h && oldest.holder != h, (s.holder == h) == (oldest.holder == h) && used.Before(since):
 			oldest, since = s, used
 		}
 	}
 	if len(e.sessions) >= e.o.MaxSessions && oldest != nil {
-		delete(e.sessions, oldest.id)
+		e.drop(oldest)
 	}
 	return len(e.sessions) < e.o.MaxSessions
 }
@@ -215,7 +292,7 @@ func (e *Edge) find(id string, h holder) (*session, bool) {
 	}
 	now := e.o.Clock.Now()
 	if used, busy := s.idleSince(); !busy && now.Sub(used) >= e.o.SessionIdle {
-		delete(e.sessions, id)
+		e.drop(s)
 		return nil, false
 	}
 	s.touch(now)
@@ -225,9 +302,15 @@ func (e *Edge) find(id string, h holder) (*session, bool) {
 // remove ends a session.
 func (e *Edge) remove(s *session) {
 	e.mu.Lock()
-	delete(e.sessions, s.id)
+	e.drop(s)
 	e.mu.Unlock()
+}
+
+// drop ends a session and forgets it. The caller holds the lock.
+func (e *Edge) drop(s *session) {
+	delete(e.sessions, s.id)
 	s.end()
+	go s.leave() // it may tell servers
 }
 
 // enter counts one more call of an owner that may take its time, in whatever

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -30,6 +29,8 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	defer cancel()
 	w := &lineWriter{w: out}
 	p := &pipe{edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w}
+	main := &stream{send: w.write}
+	stop, _ := e.serveMain(calls, p.session, main) // nobody else has this session
 	read := make(chan error, 1)
 	go func() { read <- p.read(calls, in) }()
 	var err error
@@ -38,6 +39,8 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	case <-ctx.Done():
 	}
 	p.finish(e.o.Grace, cancel)
+	stop()
+	p.session.leave()
 	if err != nil {
 		return core.Errorf(core.CodeInternal, "the client's messages cannot be read: %w", err)
 	}
@@ -83,7 +86,7 @@ func (p *pipe) handle(ctx context.Context, line []byte) {
 		_ = p.out.write(bad)
 		return
 	}
-	if !m.slow() {
+	if !p.edge.slow(m) {
 		p.answer(ctx, m)
 		return
 	}
@@ -128,9 +131,9 @@ type lineWriter struct {
 }
 
 func (l *lineWriter) write(message any) error {
-	raw, err := json.Marshal(message)
+	raw, err := onWire(message)
 	if err != nil {
-		return unencoded(err)
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,0 +1,154 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core/api"
+)
+
+// abilities are what a client has declared that it can be asked.
+type abilities struct {
+	form, url bool
+	// servers is what upstream servers may ask by: sampling, elicitation and
+	// roots as the client has declared them; nil for none.
+	servers json.RawMessage
+}
+
+// abilitiesOf reads the capabilities of a client. What is not understood is not
+// declared.
+func abilitiesOf(raw json.RawMessage) abilities {
+	var all map[string]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &all) != nil {
+		return abilities{}
+	}
+	var a abilities
+	var modes map[string]json.RawMessage
+	if json.Unmarshal(all["elicitation"], &modes) == nil && modes != nil {
+		_, form := modes["form"]
+		_, a.url = modes["url"]
+		a.form = form || !a.url // an empty object means forms
+	}
+	asked := map[string]json.RawMessage{}
+	for _, name := range []string{"sampling", "elicitation", "roots"} {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(all[name], &object) == nil && object != nil {
+			asked[name] = all[name]
+		}
+	}
+	if len(asked) > 0 {
+		a.servers, _ = json.Marshal(asked) // parts of valid JSON
+	}
+	return a
+}
+
+// Ways in which a question is not answered.
+var (
+	errUnasked  = errors.New("there is no way to ask the client: it reads no event stream")
+	errGarbled  = errors.New("the client's answer is neither a result nor an error")
+	errTooMuch  = errors.New("the client has too many questions to answer")
+	errNoAnswer = errors.New("the client did not answer in time")
+)
+
+// maxQuestions bounds how many requests of pml a client may have unanswered.
+const maxQuestions = 1000
+
+// questions are the requests that wait for a client's answer.
+type questions struct {
+	mu   sync.Mutex
+	last int64
+	open map[string]chan message
+}
+
+func (q *questions) begin() (id string, answer chan message, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.open) >= maxQuestions {
+		return "", nil, errTooMuch
+	}
+	if q.open == nil {
+		q.open = map[string]chan message{}
+	}
+	q.last++
+	id = "pml-" + strconv.FormatInt(q.last, 10)
+	answer = make(chan message, 1)
+	q.open[id] = answer
+	return id, answer, nil
+}
+
+func (q *questions) end(id string) {
+	q.mu.Lock()
+	delete(q.open, id)
+	q.mu.Unlock()
+}
+
+// answered takes a message that is no request: if it answers a question, who
+// asked gets it. What answers nothing is dropped.
+func (q *questions) answered(m message) {
+	var id string
+	if m.Method != "" || json.Unmarshal(m.ID, &id) != nil {
+		return
+	}
+	q.mu.Lock()
+	answer := q.open[id]
+	delete(q.open, id)
+	q.mu.Unlock()
+	if answer != nil {
+		answer <- m
+	}
+}
+
+// request is a request of pml to a client.
+type request struct {
+	JSONRPC string `json:"jsonrpc"`
+	ID      string `json:"id"`
+	Method  string `json:"method"`
+	Params  any    `json:"params,omitempty"`
+}
+
+// ask sends a request to the client on the stream of the call that it belongs
+// to, or else on the session's own, and waits for the answer. When ctx ends
+// first, the client is told that nobody waits any more. A refusal of the client
+// is an *api.PeerError.
+func (s *session) ask(ctx context.Context, out *stream, method string, params any) (json.RawMessage, error) {
+	if !out.open() {
+		if out = s.mainStream(); !out.open() {
+			return nil, errUnasked
+		}
+	}
+	id, answer, err := s.questions.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer s.questions.end(id)
+	if err := out.pass(request{JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params}); err != nil {
+		return nil, errors.Join(errUnasked, err)
+	}
+	select {
+	case m := <-answer:
+		return saidBy(m)
+	case <-ctx.Done():
+		out.notify(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": id, "reason": "nobody waits for the answer any more"})
+		return nil, context.Cause(ctx)
+	}
+}
+
+// saidBy is what an answer says.
+func saidBy(m message) (json.RawMessage, error) {
+	if len(m.Error) == 0 {
+		if len(m.Result) == 0 {
+			return nil, errGarbled
+		}
+		return m.Result, nil
+	}
+	var refusal api.PeerError
+	if len(m.Result) > 0 || json.Unmarshal(m.Error, &refusal) != nil || refusal.Code == 0 {
+		return nil, errGarbled
+	}
+	return nil, &refusal
+}
