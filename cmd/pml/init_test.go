@@ -3,6 +3,9 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,5 +37,64 @@ func TestInit_Budget(t *testing.T) {
 	}
 	if packages < 20 {
 		t.Errorf("only %d packages in the trace: %s", packages, trace)
+	}
+}
+
+// TestInit_Hosts: pml is told to hosts by the real binary, what stands there
+// starts it, it is not among the servers that hosts know, and taking it back
+// leaves every byte.
+func TestInit_Hosts(t *testing.T) {
+	t.Parallel()
+	m := bareMachine(t)
+	files := map[string]string{
+		filepath.Join(m.Dir, ".codex", "config.toml"): "# mine\r\nmodel = \"o9\"\r\n[mcp_servers.gh]\r\ncommand = \"gh\"\r\nenv = { TOKEN = \"ghp_0123456789abcdefghij\" }",
+		filepath.Join(m.WS, ".vscode", "mcp.json"):    "\ufeff{\n\t// shared\n\t\"servers\": {\n\t\t\"a\": {\"command\": \"x\"}, // last\n\t},\n}\n",
+		filepath.Join(m.WS, ".mcp.json"):              `{"mcpServers": {"pml": {"command": "node", "args": ["pml.js", "--token=SECRET-12345678"]}}}`,
+		filepath.Join(m.Dir, ".cursor", "unrelated"):  "",
+		filepath.Join(m.Dir, ".claude", "unrelated"):  "",
+		filepath.Join(m.Dir, ".claude.json"):          `{"numStartups": 3}`,
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := m.exit(8, "init", "--all-hosts")
+	done := m.ok("init", "--host", "claude-code", "--host", "codex", "--host", "vscode", "--host", "cursor", "--yes")
+	for _, o := range []output{shown, done} {
+		if text := o.Stdout + o.Stderr; strings.Contains(text, "ghp_") || strings.Contains(text, "SECRET") {
+			t.Errorf("a key is shown:\n%s", text)
+		}
+	}
+	var entry struct {
+		Servers map[string]struct {
+			Command string
+			Args    []string
+		} `json:"mcpServers"`
+	}
+	if err := json.Unmarshal([]byte(readFile(t, filepath.Join(m.WS, ".mcp.json"))), &entry); err != nil {
+		t.Fatal(err)
+	}
+	if e := entry.Servers["pml"]; e.Command != "pml" {
+		t.Errorf("%+v", entry)
+	} else if o := m.ok(e.Args...); o.Stdout != "" { // stdin is at its end
+		t.Errorf("%s", o.Stdout)
+	}
+	wants(t, readFile(t, filepath.Join(m.Dir, ".codex", "config.toml")), "[mcp_servers.pml]\r\n", "PML_WORKSPACE")
+	if o := m.exit(8, "servers", "import"); strings.Contains(o.Stderr, `"pml"`) || !strings.Contains(o.Stderr, `"gh"`) {
+		t.Errorf("%s", o.Stderr)
+	}
+	wants(t, m.ok("init", "--host", "codex", "--yes").Stderr, "Codex knows pml already")
+	m.ok("init", "--undo", "--yes")
+	for name, text := range files {
+		if got := readFile(t, name); got != text {
+			t.Errorf("%s was %q and is %q", name, text, got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(m.WS, ".cursor")); !os.IsNotExist(err) {
+		t.Errorf("a folder that pml made stays: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/hosts"
@@ -374,6 +375,75 @@ func FuzzReadCodex(f *testing.F) {
 		for _, e := range found.Entries {
 			if e.Name == "" || e.Name == "workspace" || e.Command == "" && e.URL == "" {
 				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
+
+// Files as people write them: any mixture of layouts, comments and servers is
+// kept, whatever pml does in it and takes back.
+func TestSet_AnyLayout(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		nl := rapid.SampledFrom([]string{"\n", "\r\n", " ", ""}).Draw(r, "newline")
+		tab := rapid.SampledFrom([]string{"  ", "\t", "    ", ""}).Draw(r, "indent")
+		var notes []string
+		if nl != "" && nl != " " {
+			notes = []string{"", "// }, \"pml\": {" + nl, "/* [ */", " "}
+		} else {
+			notes = []string{"", "/* \"pml\": { */", " "}
+		}
+		note := func() string { return rapid.SampledFrom(notes).Draw(r, "note") }
+		var b strings.Builder
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "pml", "mcpServers", "servers", `x\"y`}), 0, 5, rapid.ID[string]).Draw(r, "servers")
+		list := func() {
+			b.WriteString("{" + note() + nl)
+			for i, name := range names {
+				within := "" // what stands within pml's entry goes with it
+				if name != "pml" {
+					within = note()
+				}
+				b.WriteString(tab + tab + note() + `"` + name + `":` + within + `{"command": "x` + "\\u007d" + `"}` + note())
+				if i < len(names)-1 || rapid.Bool().Draw(r, "trailing") {
+					b.WriteString("," + note())
+				}
+				b.WriteString(nl)
+			}
+			b.WriteString(tab + note() + "}")
+		}
+		b.WriteString(rapid.SampledFrom([]string{"", "\ufeff"}).Draw(r, "mark") + note() + "{" + nl)
+		if rapid.Bool().Draw(r, "before") {
+			b.WriteString(tab + `"k": [1, {"pml": null}],` + note() + nl)
+		}
+		b.WriteString(tab + `"mcpServers": `)
+		list()
+		if rapid.Bool().Draw(r, "after") {
+			b.WriteString("," + note() + nl + tab + `"z": "}"` + nl)
+		}
+		b.WriteString("}" + note())
+		before, tg := b.String(), target(t, "claude-code")
+
+		edit, err := tg.Set([]byte(before), tg.Own("pml"))
+		if err != nil {
+			r.Fatalf("%q: %v", before, err)
+		}
+		after, _ := edit.Apply([]byte(before))
+		if s, err := tg.Look(after, tg.Own("pml")); err != nil || !s.Same {
+			r.Fatalf("%q became %q: %+v %v", before, after, s, err)
+		}
+		for _, was := range []hosts.Edit{edit, {At: 1, New: "gone"}} {
+			back, err := tg.Unset(after, was)
+			if err != nil {
+				r.Fatalf("%q became %q: %v", before, after, err)
+			}
+			got, _ := back.Apply(after)
+			if was == edit && string(got) != before {
+				r.Fatalf("%q became %q and then %q", before, after, got)
+			}
+			for _, c := range []string{"// }", "/* [ */"} {
+				if strings.Count(string(got), c) != strings.Count(before, c) {
+					r.Fatalf("a comment is gone: %q became %q and then %q", before, after, got)
+				}
 			}
 		}
 	})

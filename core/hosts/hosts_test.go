@@ -591,3 +591,81 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Codex keeps its servers in TOML, has no variables in its texts, and names
+// those of the environment instead of their values.
+func TestRead_Codex(t *testing.T) {
+	t.Parallel()
+	got := read(t, "config.toml", `# mine
+model = "o9"
+
+[mcp_servers.gh]
+command = "gh-mcp"
+args = ["--dir", "${HOME}", "--token", "ghp_0123456789abcdefghij"]
+env = { API_KEY = "k-1234567890", LEVEL = 3 }
+env_vars = ["PROXY", "API_KEY"]
+startup_timeout_sec = 20
+
+[mcp_servers."my web"]
+url = "https://example.com/mcp"
+bearer_token_env_var = "WEB_TOKEN"
+http_headers = { X-Team = "shop" }
+env_http_headers = { X-User = "WEB_USER" }
+
+[mcp_servers.pml]
+command = "/opt/bin/pml"
+args = ["stdio"]
+[mcp_servers.pml.env]
+PML_WORKSPACE = "/home/ann/shop"
+
+[mcp_servers.off]
+command = "x"
+enabled = false
+
+[mcp_servers.bad]
+url = "https://example.com/mcp"
+bearer_token_env_var = "no name"
+`)
+	want := hosts.Found{
+		Host: "codex",
+		Entries: []hosts.Entry{
+			{
+				Name: "gh", Command: "gh-mcp", Args: []string{"--dir", "$${HOME}", "--token", "${GH_TOKEN}"},
+				Env: m{"API_KEY": "${API_KEY}", "LEVEL": "3", "PROXY": "${PROXY}"}, Secrets: m{"API_KEY": "k-1234567890", "GH_TOKEN": "ghp_0123456789abcdefghij"},
+			},
+			{Name: "my-web", URL: "https://example.com/mcp", Headers: m{"X-Team": "shop", "X-User": "${WEB_USER}", "Authorization": "Bearer ${WEB_TOKEN}"}},
+		},
+		Skipped: []string{
+			`bad (line 27): "no name" cannot be the name of a variable`,
+			"off (line 23): it is disabled there",
+		},
+		Notes: []string{"my web: is taken over as my-web, since pml allows letters, digits, dot, dash and underscore in the name of a server"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// Codex's file is found where CODEX_HOME says, and one that is broken is a fault
+// with its place and without its text.
+func TestFind_Codex(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := put(t, dir, "own/config.toml", "[mcp_servers.a]\ncommand = \"x\"\n")
+	place := hosts.Place{Home: filepath.Join(dir, "home"), GOOS: "linux", Environ: func(name string) (string, bool) {
+		return filepath.Join(dir, "own"), name == "CODEX_HOME"
+	}}
+	found, faults := hosts.Find(place)
+	if len(found) != 1 || found[0].Host != "codex" || found[0].File != file || len(faults) != 0 {
+		t.Errorf("%+v %+v", found, faults)
+	}
+	put(t, dir, "own/config.toml", "a = 1\n[mcp_servers.a\ntoken = \"ghp_0123456789abcdefghij\"\n")
+	found, faults = hosts.Find(place)
+	if len(found) != 0 || len(faults) != 1 || faults[0].At == nil || faults[0].At.Line != 2 || strings.Contains(faults[0].String(), "ghp_") {
+		t.Errorf("%+v %+v", found, faults)
+	}
+	_, err := hosts.Read(place, put(t, dir, "else.toml", "a = 1\n"))
+	if core.CodeOf(err) != core.CodeInvalidConfig {
+		t.Error(err)
+	}
+}
