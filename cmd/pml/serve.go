@@ -79,6 +79,7 @@ type serving struct {
 	store     store.Store
 	counts    *counts
 	half      *local.Client
+	offered   *gateways
 	closeHalf func() error // with its store; the same answer each time
 	keys      *server.Keys
 	edge      *server.Server
@@ -159,7 +160,12 @@ func (s *serving) openHalf(ctx context.Context) error {
 		By: core.Actor{Who: userName(), Via: core.ViaHTTP}, Publish: s.observer.publish,
 	})
 	s.log = s.half.Logger() // leaves values of keys out
-	s.closeHalf = sync.OnceValue(s.half.Close)
+	s.closeHalf = sync.OnceValue(func() error {
+		if s.offered != nil { // it asks the half
+			return errors.Join(s.offered.Close(), s.half.Close())
+		}
+		return s.half.Close()
+	})
 	return nil
 }
 
@@ -201,7 +207,11 @@ func storeKind(url string) string {
 
 // openEdge makes what callers speak to: HTTP, and MCP behind the same checks.
 func (s *serving) openEdge() error {
-	tools, err := newMCP(s.log, server.ScopeFrom, func(scope api.Scope) (mcp.Backend, error) { return s.half.In(scope) })
+	s.offered = &gateways{in: s.half.In}
+	tools, err := newMCP(s.half, mcp.Options{
+		Log: s.log, Scope: server.ScopeFrom, Gateway: s.offered.of,
+		Backend: func(scope api.Scope) (mcp.Backend, error) { return s.half.In(scope) },
+	})
 	if err != nil {
 		return err
 	}

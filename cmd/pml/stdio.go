@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/gateway"
 	"github.com/casys-ai/pml/core/local"
 	"github.com/casys-ai/pml/core/mcp"
 	"github.com/casys-ai/pml/core/route"
@@ -23,14 +24,23 @@ func stdio(ctx context.Context, o cli.OpenOptions) error {
 	log := newLogger(o.Log)
 	o.Via, o.Warn = core.ViaMCP, func(text string) { log.Warn(core.Visible(text, 2000, false)) }
 	scope := api.Scope{Confined: true, By: core.Actor{Who: userName(), Via: core.ViaMCP}}
-	b, err := openHalves(o, func(half *local.Client) (*local.Client, error) { return half.In(scope) })
+	var view *local.Client
+	b, err := openHalves(o, func(half *local.Client) (_ *local.Client, err error) {
+		view, err = half.In(scope)
+		return view, err
+	})
 	if err != nil {
 		return err
 	}
-	edge, err := newMCP(log, mcp.Fixed(scope), func(api.Scope) (mcp.Backend, error) { return agentBackend{b.Backend}, nil })
+	offered := gateway.New(gateway.Options{Half: view, Log: view.Logger()})
+	edge, err := newMCP(view, mcp.Options{
+		Log: log, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agentBackend{b.Backend}, nil },
+		Gateway: func(api.Scope) (mcp.Gateway, error) { return offered, nil },
+	})
 	if err == nil {
 		err = edge.ServeStdio(ctx, os.Stdin, os.Stdout)
 	}
+	offered.Close()
 	return errors.Join(err, b.Close())
 }
 
@@ -43,13 +53,55 @@ func (a agentBackend) Events(ctx context.Context, id core.ID, since int64, follo
 }
 
 // newMCP makes the tools of an agent.
-func newMCP(log *slog.Logger, scope func(context.Context) (api.Scope, bool), backend func(api.Scope) (mcp.Backend, error)) (*mcp.Edge, error) {
-	return mcp.New(mcp.Options{
-		Backend: backend, Scope: scope, Validate: new(upstream.Validator).Faults,
-		Rank: func(intent string, tools []core.Tool, limit int) []api.SuggestedTool {
-			found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
-			return found[:min(limit, len(found))]
-		},
-		Clock: systemClock{}, Log: log, Version: build().Version,
-	})
+func newMCP(half *local.Client, o mcp.Options) (_ *mcp.Edge, err error) {
+	if o.Secret, err = half.Secret(); err != nil {
+		return nil, err
+	}
+	o.Validate = new(upstream.Validator).Faults
+	o.Rank = func(intent string, tools []core.Tool, limit int) []api.SuggestedTool {
+		found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
+		return found[:min(limit, len(found))]
+	}
+	o.Clock, o.Version = systemClock{}, build().Version
+	return mcp.New(o)
+}
+
+// gateways are the gateways of a server, one for each workspace and owner: what
+// they know outlives a request.
+type gateways struct {
+	in func(api.Scope) (*local.Client, error)
+
+	mu   sync.Mutex
+	made map[[2]string]*gateway.Gateway
+}
+
+// of is the gateway of a scope.
+func (g *gateways) of(scope api.Scope) (mcp.Gateway, error) {
+	key := [2]string{scope.Workspace, scope.Owner}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if made := g.made[key]; made != nil {
+		return made, nil
+	}
+	half, err := g.in(scope)
+	if err != nil {
+		return nil, err
+	}
+	if g.made == nil {
+		g.made = map[[2]string]*gateway.Gateway{}
+	}
+	made := gateway.New(gateway.Options{Half: half, Log: half.Logger()})
+	g.made[key] = made
+	return made, nil
+}
+
+// Close stops what they find out.
+func (g *gateways) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, made := range g.made {
+		made.Close()
+	}
+	g.made = nil
+	return nil
 }
