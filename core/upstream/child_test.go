@@ -53,6 +53,7 @@ type child struct {
 	mu      sync.Mutex
 	pending map[string]chan struct{}        // calls that wait to be cancelled
 	answers map[string]chan json.RawMessage // answers to our own requests
+	greeted json.RawMessage                 // the params of initialize, or the _meta of discover
 	phone   net.Conn                        // to the test: it notices when we die
 	deaf    atomic.Bool                     // nothing more is read
 }
@@ -169,6 +170,9 @@ func text(s string) string {
 
 func (c *child) handle(mode string, msg message, line []byte) {
 	if strict, ok := strictServers[mode]; ok && strict(c, msg.Method) {
+		return
+	}
+	if strings.HasPrefix(mode, "rich") && c.rich(mode, line) {
 		return
 	}
 	switch msg.Method {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,8 +163,9 @@ func (c *conn) declare(req transport.JSONRPCRequest) (any, error) {
 	if c.own == nil {
 		return req.Params, nil
 	}
+	starts := req.Method == string(mcp.MethodInitialize)
 	modern, _ := req.Params.(map[string]json.RawMessage)
-	if req.Method != string(mcp.MethodInitialize) && modern == nil {
+	if !starts && !bytes.Contains(modern["_meta"], []byte(mcp.MetaKeyClientCapabilities)) {
 		return req.Params, nil
 	}
 	declared, err := json.Marshal(c.declared)
@@ -174,7 +176,7 @@ func (c *conn) declare(req transport.JSONRPCRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if modern == nil {
+	if starts {
 		fields["capabilities"] = declared
 		return fields, nil
 	}
