@@ -145,6 +145,10 @@ type ApprovalFilter struct {
 	States    []core.ApprovalState
 	Now       time.Time
 	Limit     int
+	// Into receives the header of the run RunID, as of Reader.Run and without
+	// result and input, for who needs both and asks once. One that is not there, or
+	// not of this Owner and Workspace, is core.CodeNotFound.
+	Into *core.Run
 }
 
 // EventFilter selects events after a sequence number.

@@ -214,7 +214,8 @@ func (a *actor) readStored(ctx context.Context) error {
 	if err := a.rehome(ctx); err != nil {
 		return err
 	}
-	stored, err := a.store.Run(ctx, a.run.ID)
+	var stored core.Run
+	list, err := a.store.Approvals(ctx, store.ApprovalFilter{RunID: a.run.ID, Into: &stored})
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (a *actor) readStored(ctx context.Context) error {
 	if stored.State == core.RunWaiting && a.run.State == core.RunWaiting { // deciders move it
 		a.run.ExpiresAt = stored.ExpiresAt
 	}
-	return a.readApprovals(ctx)
+	return a.takeApprovals(ctx, list)
 }
 
 var errAborted = errors.New("the run was aborted")
@@ -262,6 +263,11 @@ func (a *actor) readApprovals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return a.takeApprovals(ctx, list)
+}
+
+// takeApprovals is readApprovals of a list that was just read.
+func (a *actor) takeApprovals(ctx context.Context, list []core.Approval) error {
 	now := a.now()
 	known := map[core.ID]*core.Approval{}
 	for _, ap := range a.approvals {

@@ -151,6 +151,11 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	var rows copies
 	var gone map[core.ID]bool // runs whose expiry no writer has recorded yet
 	err := s.read(ctx, func(t *txn) error {
+		if f.Into != nil {
+			if err := t.readInto(f); err != nil {
+				return err
+			}
+		}
 		rows, gone = t.candidates(f), map[core.ID]bool{}
 		for _, id := range t.dueIn(bucketRunExpiry, f.Now, 0) {
 			gone[id] = true
@@ -185,6 +190,19 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		}
 	}
 	return out, nil
+}
+
+// readInto reads the run of a filter that asks for it.
+func (t *txn) readInto(f store.ApprovalFilter) error {
+	run, err := t.mustRun(f.RunID)
+	if err != nil {
+		return err
+	}
+	if f.Owner != "" && run.Owner != f.Owner || f.Workspace != "" && run.Workspace != f.Workspace {
+		return noRun(f.RunID)
+	}
+	*f.Into = t.view(run.Run)
+	return nil
 }
 
 // candidates returns the rows among which the filter chooses, by the index

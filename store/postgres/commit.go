@@ -85,7 +85,9 @@ const addSQL = `added AS (
 		INSERT INTO steps (workflow_id, owner, record, records, event, types, events, checkpoint)
 		SELECT a.id, a.owner, a.record, a.records, c.last + a.upto, a.types, a.events, a.checkpoint FROM counted c, added a)`
 
-const keptSQL = ` SELECT ARRAY (SELECT id FROM kept),
-		EXISTS (SELECT FROM approvals WHERE state = 'open' AND expires_at <= $2)
-			OR EXISTS (SELECT FROM workflows WHERE state IN ('waiting', 'interrupted') AND expires_at <= $2),
+// dueSQL says whether anything has expired at $2 that nobody has recorded.
+const dueSQL = ` EXISTS (SELECT FROM approvals WHERE state = 'open' AND expires_at <= $2)
+			OR EXISTS (SELECT FROM workflows WHERE state IN ('waiting', 'interrupted') AND expires_at <= $2)`
+
+const keptSQL = ` SELECT ARRAY (SELECT id FROM kept),` + dueSQL + `,
 		CASE WHEN EXISTS (SELECT FROM kept) THEN pg_notify('pml', $1)::text END`

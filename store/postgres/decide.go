@@ -14,6 +14,9 @@ import (
 // Decide implements store.Decider. An approval of a run that has expired is
 // core.CodeWorkflowExpired: it cannot be asked again.
 func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
+	if a, done, err := s.decideQuickly(ctx, d, renew); done || err != nil {
+		return a, err
+	}
 	return s.onApproval(ctx, d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		return t.decide(row, run, d, renew)
 	})

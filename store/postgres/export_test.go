@@ -36,15 +36,32 @@ func (s *Store) Setting(ctx context.Context, name string) (value string, err err
 // Packet is what a commit of a step would send now. It can be sent later, and
 // more than once; it reports whether the step was kept.
 func (s *Store) Packet(step store.Step) (func(context.Context) (bool, error), error) {
-	p, err := prepare(step, string(s.opts.NewID()))
+	p, err := s.prepare(step, string(s.opts.NewID()))
 	if err != nil {
 		return nil, err
+	}
+	if !p.short {
+		return nil, core.Errorf(core.CodeInternal, "it goes the long way")
 	}
 	p.before = s.last[step.Run.ID]
 	return func(ctx context.Context) (bool, error) {
 		kept, _, err := s.send(ctx, []*op{{prepared: p}})
 		return kept[string(step.Run.ID)], err
 	}, nil
+}
+
+// Ruling is what a decision would send now. It can be sent later, and more than
+// once; it reports whether the decision was kept.
+func (s *Store) Ruling(ctx context.Context, d core.Decision) (func() (bool, error), error) {
+	at, err := s.stand(ctx, d.ApprovalID)
+	if err != nil {
+		return nil, err
+	}
+	_, args, ok := s.ruling(at, d, store.Renewal{})
+	if !ok {
+		return nil, core.Errorf(core.CodeInternal, "there is no quick way")
+	}
+	return func() (bool, error) { return s.rule(ctx, args) }, nil
 }
 
 // Take is what would be begun at once of steps of so many bytes: those that go in

@@ -238,7 +238,7 @@ func (t *txn) settlements(p *prepared, run *runRow, stored bool) error {
 			return err
 		}
 		a.RunID, a.State, a.Owner = p.Run.ID, core.ApprovalOpen, run.Owner
-		if err := t.putApproval(run, nil, &approvalRow{a}); err != nil {
+		if err := t.putApproval(run, nil, &approvalRow{Approval: a}); err != nil {
 			return err
 		}
 	}

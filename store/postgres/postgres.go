@@ -56,8 +56,10 @@ type Store struct {
 	queue    []*op
 	busy     map[core.ID]bool   // runs with a step under way
 	last     map[core.ID]string // the newest steps of runs, as far as they are known
+	ruled    map[core.ID][]byte // how decisions are stored that nobody has acted upon, as far as that is known
 	aside    chan struct{}      // places for steps that are committed beside the others
 	working  bool
+	deciding sync.Mutex // held by whoever decides the quick way
 	closed   bool
 	inflight sync.WaitGroup
 
@@ -93,7 +95,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, failure(err)
 	}
-	s := &Store{opts: opts, origin: string(opts.NewID()), pool: pool, busy: map[core.ID]bool{}, last: map[core.ID]string{}}
+	s := &Store{opts: opts, origin: string(opts.NewID()), pool: pool, busy: map[core.ID]bool{}, last: map[core.ID]string{}, ruled: map[core.ID][]byte{}}
 	s.aside = make(chan struct{}, max(1, config.MaxConns/2))
 	s.background, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.watch = watchers{store: s}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,7 @@ func (s *Store) Commit(ctx context.Context, step store.Step) error {
 	if err := checkStep(step); err != nil {
 		return err
 	}
-	p, err := prepare(step, string(s.opts.NewID()))
+	p, err := s.prepare(step, string(s.opts.NewID()))
 	if err != nil {
 		return err
 	}
@@ -156,6 +157,14 @@ func (s *Store) take() (short, long []*op) {
 			long = append(long, o)
 		}
 		s.busy[id] = true
+	}
+	if len(short) > 1 { // a statement for many acts upon no decisions
+		for _, o := range short {
+			if len(o.uses.id) > 0 {
+				long = append(long, o)
+			}
+		}
+		short = slices.DeleteFunc(short, func(o *op) bool { return len(o.uses.id) > 0 })
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest

@@ -240,18 +240,54 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		where.add("CASE WHEN "+gone+" OR a.state = 'open' AND a.expires_at <= $1 THEN 'expired' ELSE a.state END = ANY (?)", states)
 	}
 	where.args = append(where.args, limitOf(f.Limit))
-	return list(ctx, s, func(row pgx.Row) (core.Approval, error) {
-		var past bool
-		r, err := scanApproval(row, &past)
+	sql := "SELECT " + approvalColumns + ", " + gone + " FROM approvals a JOIN workflows w ON w.id = a.workflow_id" + where.where() +
+		fmt.Sprintf(" ORDER BY a.expires_at NULLS LAST, a.created_at, a.id LIMIT $%d", len(where.args))
+	if f.Into != nil {
+		return s.withRun(ctx, f, sql, where.args)
+	}
+	return list(ctx, s, s.readApproval, sql, where.args...)
+}
+
+// readApproval reads a row of an approval and whether its run has expired.
+func (s *Store) readApproval(row pgx.Row) (core.Approval, error) {
+	var past bool
+	r, err := scanApproval(row, &past)
+	if err != nil {
+		return core.Approval{}, err
+	}
+	s.decided(r)
+	if past {
+		r.State = core.ApprovalExpired
+	}
+	return r.Approval, nil
+}
+
+// withRun reads the header of a run and its approvals in one round trip.
+func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string, args []any) (out []core.Approval, err error) {
+	err = s.read(ctx, func(ctx context.Context) error {
+		var b pgx.Batch
+		b.Queue("SELECT "+runColumns+" FROM workflows w WHERE w.id = $1", clean(string(f.RunID)))
+		b.Queue(sql, args...)
+		res := s.pool.SendBatch(ctx, &b)
+		defer func() { _ = res.Close() }()
+		row, err := scanRun(res.QueryRow())
 		if err != nil {
-			return core.Approval{}, err
+			return err
 		}
-		if past {
-			r.State = core.ApprovalExpired
+		if row == nil || f.Owner != "" && row.Owner != clean(f.Owner) || f.Workspace != "" && row.Workspace != clean(f.Workspace) {
+			return noRun(f.RunID)
 		}
-		return r.Approval, nil
-	}, "SELECT "+approvalColumns+", "+gone+" FROM approvals a JOIN workflows w ON w.id = a.workflow_id"+where.where()+
-		fmt.Sprintf(" ORDER BY a.expires_at NULLS LAST, a.created_at, a.id LIMIT $%d", len(where.args)), where.args...)
+		found, err := res.Query()
+		if err != nil {
+			return err
+		}
+		if out, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (core.Approval, error) { return s.readApproval(row) }); err != nil {
+			return err
+		}
+		*f.Into = view(row.Run, s.now())
+		return nil
+	})
+	return out, err
 }
 
 // Audit implements store.Reader.

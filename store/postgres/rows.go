@@ -61,7 +61,18 @@ func header(r core.Run) ([]byte, error) {
 }
 
 // approvalRow is an approval as it is kept.
-type approvalRow struct{ core.Approval }
+type approvalRow struct {
+	core.Approval
+
+	raw []byte // what data holds, as it was read
+}
+
+// encode is what data holds of an approval.
+func (r *approvalRow) encode() ([]byte, error) {
+	a := r.Approval
+	a.Context = nil
+	return encode(&a)
+}
 
 const approvalColumns = `a.data, a.context`
 
@@ -77,7 +88,7 @@ func scanApproval(row pgx.Row, more ...any) (*approvalRow, error) {
 	if err := decode(data, &r.Approval); err != nil {
 		return nil, err
 	}
-	r.Context = context
+	r.Context, r.raw = context, data
 	return &r, nil
 }
 
@@ -85,8 +96,20 @@ func scanApproval(row pgx.Row, more ...any) (*approvalRow, error) {
 // deeper than 10,000 levels, and answers put some around it.
 const readable = 9000
 
-func encode(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
+// appender is what encodes itself without reflection, as encoding/json would.
+type appender interface {
+	AppendJSON(b []byte) ([]byte, error)
+}
+
+// rowSize is room for most values.
+const rowSize = 512
+
+func encode(v any) (raw []byte, err error) {
+	if a, ok := v.(appender); ok {
+		raw, err = a.AppendJSON(make([]byte, 0, rowSize))
+	} else {
+		raw, err = json.Marshal(v)
+	}
 	if err == nil && core.Depth(raw) > readable {
 		err = errors.New("it is nested too deeply")
 	}

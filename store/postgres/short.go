@@ -19,6 +19,7 @@ type prepared struct {
 	header  []byte
 	entry   entry
 	program []byte
+	uses    uses
 }
 
 // checkStep refuses what no state of the store could accept.
@@ -43,15 +44,20 @@ func checkStep(step store.Step) error {
 	return nil
 }
 
-func prepare(step store.Step, mark string) (*prepared, error) {
+func (s *Store) prepare(step store.Step, mark string) (*prepared, error) {
 	p := &prepared{Step: step, mark: mark}
-	p.short = len(step.Open)+len(step.Supersede)+len(step.Used)+len(step.Audit) == 0
+	p.short = len(step.Open)+len(step.Supersede)+len(step.Audit) == 0
 	if step.Create {
-		p.short = p.short && step.Run.IdempotencyKey == "" && step.Run.Abort == nil && step.Checkpoint == nil
+		p.short = p.short && len(step.Used) == 0 && step.Run.IdempotencyKey == "" && step.Run.Abort == nil && step.Checkpoint == nil
 	} else {
 		p.short = p.short && step.Program == nil
 	}
 	var err error
+	if p.short && len(step.Used) > 0 {
+		if p.short, err = s.prepareUses(p); err != nil {
+			return nil, err
+		}
+	}
 	if p.header, err = header(step.Run); err != nil {
 		return nil, err
 	}
@@ -157,6 +163,13 @@ func (u *updates) add(p *prepared) {
 // send commits steps with one statement. It returns the runs whose step was
 // kept, and whether something has expired that is not recorded yet.
 func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, due bool, err error) {
+	if len(batch) == 1 && !batch[0].Create {
+		one, due, err := s.sendOne(ctx, batch[0])
+		if one {
+			kept = map[string]bool{string(batch[0].Run.ID): true}
+		}
+		return kept, due, err
+	}
 	var n creates
 	var u updates
 	var e entries

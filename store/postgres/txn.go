@@ -277,8 +277,7 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	}
 	run.count(r.Approval, 1)
 	a := r.Approval
-	a.Context = nil
-	data, err := encode(&a)
+	data, err := r.encode()
 	if err != nil {
 		return err
 	}
