@@ -50,6 +50,9 @@ type Options struct {
 	// Look is how often it is looked whether the configuration offers something
 	// else, while somebody wants to know. Default 2 s.
 	Look time.Duration
+	// After is how long a server of which something is remembered is not started
+	// yet, so that the list goes out first. Default 100 ms.
+	After time.Duration
 }
 
 // Gateway implements what core/mcp wants of one. Its methods may be called
@@ -74,6 +77,9 @@ func New(o Options) *Gateway {
 	}
 	if o.Look <= 0 {
 		o.Look = 2 * time.Second
+	}
+	if o.After <= 0 {
+		o.After = 100 * time.Millisecond
 	}
 	g := &Gateway{o: o, views: map[string]*view{}}
 	g.life, g.end = context.WithCancel(context.Background())

@@ -67,7 +67,7 @@ func (v *view) servers(ctx context.Context) ([]api.Exposed, error) {
 	}
 	var wait []*exploration
 	for _, s := range servers {
-		if e := v.explore(s.Name); !s.Known {
+		if e := v.explore(s); !s.Known {
 			wait = append(wait, e)
 		}
 	}
@@ -122,20 +122,26 @@ func (e *exploration) over() bool {
 }
 
 // explore begins to find out what a server has, unless that was begun before.
-func (v *view) explore(server string) *exploration {
+// Where something is remembered, whoever wants the list has it first.
+func (v *view) explore(s api.Exposed) *exploration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e := v.exploring[server]; e != nil {
+	if e := v.exploring[s.Name]; e != nil {
 		return e
 	}
 	e := &exploration{done: make(chan struct{})}
-	v.exploring[server] = e
-	v.begin(server, e)
+	v.exploring[s.Name] = e
+	after := time.Duration(0)
+	if s.Known {
+		after = v.g.o.After
+	}
+	v.begin(s.Name, e, after)
 	return e
 }
 
-// begin finds out in the background what a server has. v.mu is held.
-func (v *view) begin(server string, e *exploration) {
+// begin finds out in the background, after a while, what a server has. v.mu is
+// held.
+func (v *view) begin(server string, e *exploration, after time.Duration) {
 	v.g.mu.Lock()
 	defer v.g.mu.Unlock()
 	peer := v.peer
@@ -144,6 +150,7 @@ func (v *view) begin(server string, e *exploration) {
 		return
 	}
 	v.g.wg.Go(func() {
+		v.rest(after)
 		found, err := v.g.o.Half.Explore(v.ctx, peer, server)
 		if err != nil {
 			found = api.Exposed{Name: server, Problems: []core.Fault{{Path: server, Message: core.AsError(err).Message}}}
@@ -163,6 +170,18 @@ func (v *view) begin(server string, e *exploration) {
 	})
 }
 
+func (v *view) rest(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-v.ctx.Done():
+	}
+}
+
 // again finds out anew what a server has; while that is going on, after it.
 func (v *view) again(server string) {
 	v.mu.Lock()
@@ -175,7 +194,7 @@ func (v *view) again(server string) {
 	default:
 		fresh := &exploration{done: make(chan struct{}), ready: true}
 		v.exploring[server] = fresh
-		v.begin(server, fresh)
+		v.begin(server, fresh, 0)
 	}
 }
 
@@ -186,7 +205,7 @@ func (v *view) refresh(ctx context.Context) {
 		return // it is said to who asks
 	}
 	for _, s := range servers {
-		if e := v.explore(s.Name); !s.Known && s.Ready && v.waited(e) {
+		if e := v.explore(s); !s.Known && s.Ready && v.waited(e) {
 			v.again(s.Name)
 		}
 	}
