@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
+	"golang.org/x/term"
 )
 
 // screenful is a pml tui on a terminal, and what that terminal shows.
@@ -26,6 +28,7 @@ type screenful struct {
 
 	mu      sync.Mutex
 	raw     strings.Builder // every byte that was written
+	before  string          // the terminal's settings
 	changed chan struct{}   // closed and replaced with each write
 	ended   chan struct{}   // closed when nothing more comes
 }
@@ -35,13 +38,28 @@ func (m *machine) tui(cols, rows uint16, args ...string) *screenful {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), long)
 	m.t.Cleanup(cancel)
-	s := &screenful{t: m.t, changed: make(chan struct{}), ended: make(chan struct{})}
-	s.cmd = m.command(ctx, append([]string{"tui"}, args...)...)
-	s.cmd.SysProcAttr = nil // pty makes a session of its own
+	return m.onScreen(cols, rows, m.command(ctx, append([]string{"tui"}, args...)...))
+}
+
+// onScreen starts a command on a terminal of its own, as a session of its own.
+func (m *machine) onScreen(cols, rows uint16, cmd *exec.Cmd) *screenful {
+	m.t.Helper()
+	s := &screenful{t: m.t, cmd: cmd, changed: make(chan struct{}), ended: make(chan struct{})}
 	s.cmd.Env = append(s.cmd.Env, "TERM=xterm-256color", "LANG=C.UTF-8")
 	s.term = vt10x.New(vt10x.WithSize(int(cols), int(rows)), vt10x.WithWriter(io.Discard))
+	var end *os.File
 	var err error
-	if s.tty, err = pty.StartWithSize(s.cmd, &pty.Winsize{Cols: cols, Rows: rows}); err != nil {
+	if s.tty, end, err = pty.Open(); err != nil {
+		m.t.Fatal(err)
+	}
+	defer end.Close()
+	if err := pty.Setsize(s.tty, &pty.Winsize{Cols: cols, Rows: rows}); err != nil {
+		m.t.Fatal(err)
+	}
+	s.before = s.settings()
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = end, end, end
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
 	go s.read()
@@ -52,6 +70,23 @@ func (m *machine) tui(cols, rows uint16, args ...string) *screenful {
 		<-s.ended
 	})
 	return s
+}
+
+// settings are those of the terminal, as they are now.
+func (s *screenful) settings() string {
+	s.t.Helper()
+	state, err := term.GetState(int(s.tty.Fd()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf("%+v", *state)
+}
+
+// written is every byte that came.
+func (s *screenful) written() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raw.String()
 }
 
 func (s *screenful) read() {
@@ -174,9 +209,7 @@ func (s *screenful) end() int {
 // is still on.
 func (s *screenful) restored() {
 	s.t.Helper()
-	s.mu.Lock()
-	raw := s.raw.String()
-	s.mu.Unlock()
+	raw := s.written()
 	for mode, name := range map[string]string{
 		"?1049": "the alternate screen", "?1002": "the mouse", "?1006": "the mouse's coordinates", "?1004": "focus reports", "?2004": "bracketed paste",
 	} {
@@ -186,5 +219,8 @@ func (s *screenful) restored() {
 	}
 	if strings.LastIndex(raw, "\x1b[?25l") > strings.LastIndex(raw, "\x1b[?25h") {
 		s.t.Error("the cursor is still hidden")
+	}
+	if after := s.settings(); after != s.before {
+		s.t.Errorf("the terminal's settings are %s, they were %s", after, s.before)
 	}
 }

@@ -55,19 +55,16 @@ func (k *Keeper) Taken(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.on = on
-	k.tell()
+	if k.pipe != nil {
+		_, _ = k.pipe.Write([]byte{word(on)}) // nobody may be there any more
+	}
 }
 
-// tell tells how it stands. Nobody may be there any more.
-func (k *Keeper) tell() {
-	if k.pipe == nil {
-		return
+func word(on bool) byte {
+	if on {
+		return taken
 	}
-	word := []byte{given}
-	if k.on {
-		word[0] = taken
-	}
-	_, _ = k.pipe.Write(word)
+	return given
 }
 
 // Start starts the process that waits. It is called once, after what must come
@@ -92,7 +89,7 @@ func (k *Keeper) Start() {
 	}
 	defer r.Close()
 	// What fits into the pipe needs no reader yet.
-	if _, err := w.Write(append(line, '\n')); err != nil {
+	if _, err := w.Write(append(line, '\n', word(k.on))); err != nil {
 		w.Close()
 		return
 	}
@@ -108,7 +105,6 @@ func (k *Keeper) Start() {
 	}
 	k.pipe, k.gone = w, make(chan struct{})
 	k.kill = func() { _ = cmd.Process.Kill() } // it may have ended
-	k.tell()
 	go func() {
 		defer close(k.gone)
 		_ = cmd.Wait() // how it ended changes nothing
