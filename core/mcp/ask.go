@@ -133,6 +133,11 @@ func (s *session) ask(ctx context.Context, out *stream, method string, params an
 	case m := <-answer:
 		return saidBy(m)
 	case <-ctx.Done():
+		select {
+		case m := <-answer:
+			return saidBy(m)
+		default:
+		}
 		out.notify(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": id, "reason": "nobody waits for the answer any more"})
 		return nil, context.Cause(ctx)
 	}

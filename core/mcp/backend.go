@@ -49,3 +49,12 @@ type Reader interface {
 type Catalog interface {
 	Tools(ctx context.Context) (tools []core.Tool, problems []core.Fault, err error)
 }
+
+// Hearer is a Backend that knows beforehand whether a person's answer to a
+// host's question can decide what a run waits for. Where it cannot, because only
+// a terminal can (approvals.decider without trust_host, approvals.pin), nobody
+// is asked. Without it the question is put, and the refusal of the decision is
+// final for the session.
+type Hearer interface {
+	HearsHosts(ctx context.Context, id core.ID) bool
+}

@@ -102,7 +102,7 @@ func (q question) message() string {
 	}
 	fmt.Fprintf(&b, " (risk: %s)\n", a.Risk)
 	if a.Description != "" {
-		b.WriteString(core.Visible(a.Description, 1000, true) + "\n")
+		b.WriteString(core.Visible(a.Description, 1000, false) + "\n") // it must not look like other lines
 	}
 	details := core.Visible(indented(a.Context), 0, true)
 	if runes := []rune(details); len(runes) > maxShown {

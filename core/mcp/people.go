@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -33,6 +34,9 @@ func (w paused) put(ctx context.Context, r api.Result) (any, error) {
 			return w.held(ctx, r, "")
 		}
 		q, ok := questionOf(a, w.c.can)
+		if hearer, knows := w.c.backend.(Hearer); knows && ok {
+			ok = hearer.HearsHosts(ctx, r.WorkflowID)
+		}
 		if !ok {
 			return w.held(ctx, r, "")
 		}
@@ -108,20 +112,28 @@ func (w paused) take(ctx context.Context, r api.Result, v verdict) (next api.Res
 	next, err = w.c.backend.Continue(ctx, api.ContinueRequest{
 		ID: r.WorkflowID, Decision: v.decision, By: core.Actor{Who: w.c.by.Who, Via: core.ViaElicitation}, Wait: w.p.limit,
 	})
-	switch core.CodeOf(err) {
-	case "":
+	switch code := core.CodeOf(err); {
+	case err == nil:
 		return w.worded(next), "", nil
-	case core.CodeAlreadyDecided, core.CodeDigestMismatch, core.CodeApprovalExpired, core.CodeNotWaiting:
-		// Somebody else was faster, or it is another question by now.
+	case slices.Contains(overtaken, code):
 		next, err = w.look(ctx, r)
 		return next, "", err
-	case core.CodeAwaitingHuman, core.CodePermissionDenied:
+	case slices.Contains(notForHosts, code):
 		// No answer of this host counts, so it is not asked again.
 		w.c.session.unheard.Store(true)
 		return r, core.AsError(err).Message, nil
 	}
 	return r, "", err
 }
+
+var (
+	// overtaken are the errors of a decision when somebody else was faster, or
+	// it is another question by now.
+	overtaken = []core.Code{core.CodeAlreadyDecided, core.CodeDigestMismatch, core.CodeApprovalExpired, core.CodeNotWaiting}
+	// notForHosts are those of one that is not a host's to take: a person
+	// decides at a terminal, or types the PIN there.
+	notForHosts = []core.Code{core.CodeAwaitingHuman, core.CodePermissionDenied, core.CodeAuth}
+)
 
 // look is how the run stands now.
 func (w paused) look(ctx context.Context, r api.Result) (api.Result, error) {

@@ -117,7 +117,7 @@ func (s *session) SetProtocolVersion(version string) {
 func (s *session) initialized(capabilities json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asks = abilitiesOf(capabilities)
+	s.asks, s.peer = abilitiesOf(capabilities), nil
 	select {
 	case <-s.shook:
 	default:
