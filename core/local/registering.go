@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,14 +12,10 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
-	"github.com/casys-ai/pml/core/atomicfile"
 	"github.com/casys-ai/pml/core/diff"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/hosts"
 )
-
-// maxHostFile bounds a host's file; ~/.claude.json holds histories.
-const maxHostFile = 16 << 20
 
 // HostChanges prepares to tell hosts of pml, or to take out what was added. It
 // writes nothing; WriteHost writes one of them. A host whose file cannot be
@@ -116,82 +111,6 @@ func (c *Client) knownToClaude() bool {
 	return false
 }
 
-// hostFile is a host's file as it is.
-type hostFile struct {
-	path   string // where to write: symbolic links followed
-	text   []byte
-	exists bool
-	mode   fs.FileMode
-}
-
-// hostFile reads a file that may be changed. Errors say why it may not.
-func (c *Client) hostFile(t hosts.Target) (hostFile, error) {
-	f := hostFile{path: t.File, mode: 0o600}
-	within := ""
-	if t.Shared {
-		within, f.mode = c.o.Workspace.Dir, 0o644
-		if err := insideOf(filepath.Dir(t.File), within); err != nil {
-			return f, err
-		}
-	}
-	path, err := atomicfile.Target(t.File, within)
-	switch {
-	case errors.Is(err, atomicfile.ErrOutside):
-		return f, errors.New("it is a symbolic link out of the workspace, which pml does not follow")
-	case err != nil:
-		return f, fmt.Errorf("it cannot be found: %w", plainError(err))
-	}
-	f.path = path
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return f, nil
-	case err != nil:
-		return f, plainError(err)
-	case !info.Mode().IsRegular():
-		return f, errors.New("it is no plain file")
-	case info.Size() > maxHostFile:
-		return f, errors.New("it is larger than 16 MiB")
-	case info.Mode().Perm()&0o200 == 0:
-		return f, errors.New("it is read-only")
-	}
-	f.exists, f.mode = true, info.Mode().Perm()
-	if f.text, err = os.ReadFile(path); err != nil {
-		return f, fmt.Errorf("it cannot be read: %w", plainError(err))
-	}
-	return f, nil
-}
-
-// insideOf refuses a folder that symbolic links lead out of the workspace.
-func insideOf(dir, workspace string) error {
-	real, err := filepath.EvalSymlinks(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, lerr := os.Lstat(dir); lerr == nil {
-			return errors.New("its folder is a symbolic link to nothing")
-		}
-		return nil
-	}
-	if err != nil {
-		return plainError(err)
-	}
-	if workspace, err = filepath.EvalSymlinks(workspace); err != nil {
-		return plainError(err)
-	}
-	if rel, err := filepath.Rel(workspace, real); err != nil || rel != "." && !filepath.IsLocal(rel) {
-		return errors.New("its folder is a symbolic link out of the workspace, which pml does not follow")
-	}
-	return nil
-}
-
-// plainError is an error of the file system without its path.
-func plainError(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
-
 // hostJob is a change of one host's file, with what it takes to write it.
 type hostJob struct {
 	api.HostChange
@@ -266,14 +185,8 @@ func (c *Client) prepareRegistering(j *hostJob) error {
 		}
 		return nil
 	}
-	base := j.file.text
-	j.next = registration{Host: j.Host, File: j.File, Workspace: c.o.Workspace.Dir, Created: !j.file.exists}
-	if own := j.was; own != nil && have.There && own.Digest == have.Digest { // undo goes back to what was before pml
-		if back, err := j.target.Unset(base, own.Edit); err == nil {
-			base, _ = back.Apply(base)
-			j.next.Created, j.next.Dir = own.Created, own.Dir
-		}
-	}
+	base := j.base(have)
+	j.next.Host, j.next.File, j.next.Workspace = j.Host, j.File, c.o.Workspace.Dir
 	if j.next.Edit, err = j.target.Set(base, want); err != nil {
 		return err
 	}
@@ -295,6 +208,22 @@ func (c *Client) prepareRegistering(j *hostJob) error {
 		notes = append(notes, "the file is part of the workspace: whoever gets it needs pml in PATH")
 	}
 	return c.proposeHost(j, after, lineAt(after, j.next.Edit.At, j.next.Edit.New), minus, plus, notes...)
+}
+
+// base is the text that a new entry is put into: where the file has one that
+// pml wrote, the text without it, so that undo goes back to what was before pml.
+func (j *hostJob) base(have hosts.Standing) []byte {
+	j.next.Created = !j.file.exists
+	if j.was == nil || !have.There || j.was.Digest != have.Digest {
+		return j.file.text
+	}
+	back, err := j.target.Unset(j.file.text, j.was.Edit)
+	if err != nil {
+		return j.file.text
+	}
+	text, _ := back.Apply(j.file.text)
+	j.next.Created, j.next.Dir = j.was.Created, j.was.Dir
+	return text
 }
 
 func (c *Client) prepareUndo(j *hostJob) error {
@@ -418,43 +347,4 @@ func (c *Client) WriteHost(_ context.Context, want api.HostChange) error {
 		return err
 	}
 	return j.write()
-}
-
-// write puts the change into the place of the file.
-func (j *hostJob) write() error {
-	failed := func(err error) error {
-		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w; free some space or make it writable", j.File, err)
-	}
-	if j.Change.After == nil {
-		if err := os.Remove(j.file.path); err != nil {
-			return failed(err)
-		}
-		if j.was.Dir != "" {
-			_ = os.Remove(j.was.Dir) // only an empty one goes
-		}
-		return nil
-	}
-	if j.next.Dir != "" {
-		if err := os.MkdirAll(j.next.Dir, 0o755); err != nil {
-			return failed(err)
-		}
-	}
-	draft, err := atomicfile.Create(j.file.path)
-	if err != nil {
-		return failed(err)
-	}
-	defer draft.Discard()
-	now, err := os.ReadFile(j.file.path)
-	if err != nil && (j.file.exists || !errors.Is(err, fs.ErrNotExist)) || !bytes.Equal(now, j.file.text) || err == nil && !j.file.exists {
-		return core.Errorf(core.CodeDigestMismatch, "%s has changed meanwhile; nothing was written, look at it again", j.File)
-	}
-	if err := draft.Commit(j.Change.After, j.file.mode); err != nil {
-		return failed(err)
-	}
-	return nil
-}
-
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return err == nil
 }
