@@ -54,6 +54,31 @@ var badServers = map[string]func(*child){
 		_ = os.Stdout.Close()
 		select {}
 	},
+	"endless-line": func(c *child) { // after its handshake, for the first call
+		in := bufio.NewReader(os.Stdin)
+		for calls := 0; ; {
+			text, err := in.ReadBytes('\n')
+			var msg message
+			if err != nil || json.Unmarshal(text, &msg) != nil {
+				os.Exit(0)
+			}
+			switch {
+			case msg.Method != "tools/call":
+				c.handle("good", msg, text)
+				continue
+			case calls > 0:
+				c.result(msg.ID, fmt.Sprintf(`{"content":[{"type":"text","text":"%d"}]}`, os.Getpid()))
+				continue
+			}
+			calls++
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, msg.ID)
+			chunk := strings.Repeat("x", 1<<20)
+			for range 64 {
+				fmt.Print(chunk)
+			}
+			fmt.Print("\"}]}}\n")
+		}
+	},
 	"asks-first": func(c *child) { // a request with the id of our initialize
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 		c.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
@@ -82,6 +107,10 @@ var strictServers = map[string]func(c *child, method string) bool{
 		if method == "notifications/initialized" {
 			c.deaf.Store(true)
 		}
+		return false
+	},
+	"tells-all": func(c *child, method string) bool {
+		fmt.Fprintln(c.phone, method)
 		return false
 	},
 	"exits-on-unknown": func(_ *child, method string) bool {

@@ -75,22 +75,26 @@ func bareClient(b *testing.B, l upstream.Launch) *client.Client {
 	return c
 }
 
-// BenchmarkCallRatio measures calls through the Manager and through the bare
-// library in turns, so that both see the same machine, and reports the ratio
-// of their medians: the budget is 1.2.
+// BenchmarkCallRatio measures calls through the Manager, for all and on behalf
+// of one client, and through the bare library in turns, so that all see the
+// same machine, and reports the ratios of their medians: the budget is 1.2.
 func BenchmarkCallRatio(b *testing.B) {
 	l := launch(b, "good")
 	m := newManager(b, nil)
 	bare := bareClient(b, l)
+	own := with(l, newHost("a", allCapabilities))
 	for _, v := range []struct {
 		name, tool, args string
 		width, rounds    int
 	}{
 		{"one", "echo", `{"a":1}`, 1, 50}, {"32 at once", "echo", `{"a":1}`, 32, 50}, {"100 kB", "big", `{"n":50000}`, 1, 5},
+		{"2 MB", "big", `{"n":1000000}`, 1, 2},
 	} {
-		managed := func() error {
-			_, err := m.Call(context.Background(), upstream.Request{Launch: l, Tool: v.tool, Args: json.RawMessage(v.args)})
-			return err
+		managed := func(l upstream.Launch) func() error {
+			return func() error {
+				_, err := m.Call(context.Background(), upstream.Request{Launch: l, Tool: v.tool, Args: json.RawMessage(v.args)})
+				return err
+			}
 		}
 		direct := func() error {
 			var r mcp.CallToolRequest
@@ -98,23 +102,25 @@ func BenchmarkCallRatio(b *testing.B) {
 			_, err := bare.CallTool(context.Background(), r)
 			return err
 		}
+		ways := []func() error{direct, managed(l), managed(own)}
 		b.Run(v.name, func(b *testing.B) {
-			var times [2][]time.Duration
-			for round := range v.rounds {
-				for i, f := range []func() error{direct, managed} {
-					timed := measure(b, f, v.width)
-					if round > 0 { // the first one warms up
+			times := make([][]time.Duration, len(ways))
+			round := func(keep bool) {
+				for i, f := range ways {
+					if timed := measure(b, f, v.width); keep {
 						times[i] = append(times[i], timed...)
 					}
 				}
 			}
-			for b.Loop() {
-				for i, f := range []func() error{direct, managed} {
-					times[i] = append(times[i], measure(b, f, v.width)...)
-				}
+			for n := range v.rounds {
+				round(n > 0) // the first one warms up
 			}
-			base, ours := median(times[0]), median(times[1])
+			for b.Loop() {
+				round(true)
+			}
+			base, ours, peers := median(times[0]), median(times[1]), median(times[2])
 			b.ReportMetric(float64(ours)/float64(base), "managed/bare")
+			b.ReportMetric(float64(peers)/float64(base), "peer/bare")
 			b.ReportMetric(float64(base.Microseconds()), "bare-µs")
 			b.ReportMetric(float64(ours.Microseconds()), "managed-µs")
 		})

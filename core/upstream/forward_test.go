@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -282,5 +281,5 @@ func TestCall_Meta(t *testing.T) {
 		sameJSON(t, tt.want, string(resp.Value), err)
 	}
 	_, err := m.Call(t.Context(), upstream.Request{Launch: l, Tool: "t", Meta: json.RawMessage(`[]`)})
-	wantCode(t, err, core.CodeInvalidArguments, fmt.Sprint("_meta"))
+	wantCode(t, err, core.CodeInvalidArguments, "_meta")
 }

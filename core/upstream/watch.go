@@ -52,7 +52,7 @@ func (m *Manager) answersHere(s *server, c *conn, l Launch, method string, field
 		c.mu.Lock()
 		c.level = level
 		c.mu.Unlock()
-		_ = c.client.SetLevel(c.life, mcp.SetLevelRequest{Params: mcp.SetLevelParams{Level: mcp.LoggingLevel(level)}}) // it only remembers it
+		_ = c.client.SetLevel(c.life, mcp.SetLevelRequest{Params: mcp.SetLevelParams{Level: mcp.LoggingLevel(level)}}) //nolint:staticcheck // deprecated like what it passes on; it only remembers the level
 		return true
 	}
 	return false
