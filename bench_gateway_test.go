@@ -1,0 +1,208 @@
+package pml_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/casys-ai/pml/core/api"
+)
+
+// BenchmarkGateway compares a call of an upstream tool through pml with the
+// direct call of the same server over HTTP, in turn:
+//
+//	go test -run '^$' -bench Gateway -benchtime 2000x .
+func BenchmarkGateway(b *testing.B) {
+	g := newGatewayBench(b)
+	for _, bench := range []struct {
+		name, tool string
+		client     *client.Client
+	}{
+		{"read/stdio", "echo", g.stdio}, {"read/http", "echo", g.socket},
+		{"journaled/stdio", "note", g.stdio}, {"journaled/http", "note", g.socket},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			direct, through := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
+			for range 50 {
+				g.call(b, g.direct, bench.tool)
+				g.call(b, bench.client, bench.tool)
+			}
+			b.ResetTimer()
+			for range b.N {
+				direct = append(direct, g.call(b, g.direct, bench.tool))
+				through = append(through, g.call(b, bench.client, bench.tool))
+			}
+			d, t := middle(direct), middle(through)
+			b.ReportMetric(float64(d.Microseconds()), "direct-µs")
+			b.ReportMetric(float64(t.Microseconds()), "through-µs")
+			b.ReportMetric(float64(t)/float64(d), "ratio")
+			b.ReportMetric(float64((t - d).Microseconds()), "more-µs")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	for _, bench := range []struct {
+		name   string
+		client *client.Client
+	}{{"together/stdio", g.stdio}, {"together/http", g.socket}} {
+		b.Run(bench.name, func(b *testing.B) {
+			n := max(b.N, 64)
+			direct, through := g.together(b, g.direct, n), g.together(b, bench.client, n)
+			b.ReportMetric(float64(n)/direct.Seconds(), "direct/s")
+			b.ReportMetric(float64(n)/through.Seconds(), "through/s")
+			b.ReportMetric(direct.Seconds()/through.Seconds(), "of-direct")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// gatewayBench is a server, and three ways to it.
+type gatewayBench struct{ direct, stdio, socket *client.Client }
+
+func newGatewayBench(b *testing.B) *gatewayBench {
+	b.Helper()
+	upstream := server.NewMCPServer("bench", "1")
+	for name, reads := range map[string]bool{"echo": true, "note": false} {
+		tool := mcp.NewTool(name, mcp.WithString("text"), mcp.WithReadOnlyHintAnnotation(reads), mcp.WithDestructiveHintAnnotation(false), mcp.WithIdempotentHintAnnotation(false))
+		upstream.AddTool(tool, func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText(r.GetString("text", "")), nil
+		})
+	}
+	web := httptest.NewServer(server.NewStreamableHTTPServer(upstream))
+	b.Cleanup(web.Close)
+	dir, err := os.MkdirTemp("", "pml-bench-*") // b.TempDir is too long for a socket
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	ws, home, pml := filepath.Join(dir, "ws"), filepath.Join(dir, "home"), buildBench(b, "./cmd/pml")
+	env := []string{"PML_HOME=" + home, "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "PML_WORKSPACE=" + ws}
+	config, err := json.Marshal(map[string]any{
+		"mcpServers":  map[string]any{"bench": map[string]any{"type": "http", "url": web.URL + "/mcp"}},
+		"permissions": map[string]any{"allow": []string{"bench"}}, "expose": []string{"bench"},
+	})
+	if err == nil {
+		err = os.Mkdir(ws, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(ws, ".pml.json"), config, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	trust := exec.Command(pml, "trust", "--yes")
+	trust.Dir, trust.Env = ws, env
+	if out, err := trust.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	g := &gatewayBench{}
+	g.direct = benchClient(b, func() (*client.Client, error) { return client.NewStreamableHttpClient(web.URL + "/mcp") })
+	g.stdio = benchClient(b, func() (*client.Client, error) {
+		return client.NewClient(transport.NewStdioWithOptions(pml, env, []string{"stdio"}, transport.WithCommandFunc(func(ctx context.Context, command string, env, args []string) (*exec.Cmd, error) {
+			cmd := exec.CommandContext(ctx, command, args...)
+			cmd.Dir, cmd.Env = ws, env
+			return cmd, nil
+		}))), nil
+	})
+	g.socket = benchClient(b, func() (*client.Client, error) { return overSocket(b, pml, home, ws, env) })
+	return g
+}
+
+// overSocket starts a server of pml and speaks to its socket.
+func overSocket(b *testing.B, pml, home, ws string, env []string) (*client.Client, error) {
+	b.Helper()
+	serve := exec.Command(pml, "serve")
+	serve.Dir, serve.Env = ws, env
+	if err := serve.Start(); err != nil {
+		return nil, err
+	}
+	b.Cleanup(func() {
+		_ = serve.Process.Signal(os.Interrupt)
+		_ = serve.Wait()
+	})
+	socket := filepath.Join(home, "pml.sock")
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		if time.Now().After(limit) {
+			return nil, err
+		}
+	}
+	t := &http.Transport{MaxIdleConnsPerHost: 64, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	b.Cleanup(t.CloseIdleConnections)
+	return client.NewStreamableHttpClient("http://pml/mcp", transport.WithHTTPBasicClient(&http.Client{Transport: t}),
+		transport.WithHTTPHeaders(map[string]string{api.HeaderWorkspace: (&url.URL{Path: ws}).EscapedPath()}))
+}
+
+func benchClient(b *testing.B, open func() (*client.Client, error)) *client.Client {
+	b.Helper()
+	c, err := open()
+	if err == nil {
+		err = c.Start(b.Context())
+	}
+	if err == nil {
+		_, err = c.Initialize(b.Context(), mcp.InitializeRequest{Params: mcp.InitializeParams{
+			ProtocolVersion: "2025-06-18", ClientInfo: mcp.Implementation{Name: "bench", Version: "1"},
+		}})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (g *gatewayBench) call(b *testing.B, c *client.Client, tool string) time.Duration {
+	began := time.Now()
+	if err := benchCall(b.Context(), c, tool); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+func benchCall(ctx context.Context, c *client.Client, tool string) error {
+	r, err := c.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: tool, Arguments: map[string]any{"text": "hello"}}})
+	if err == nil && r.IsError {
+		raw, _ := json.Marshal(r)
+		err = &api.PeerError{Message: string(raw)}
+	}
+	return err
+}
+
+// together makes calls, 32 at a time.
+func (g *gatewayBench) together(b *testing.B, c *client.Client, n int) time.Duration {
+	var group errgroup.Group
+	group.SetLimit(32)
+	began := time.Now()
+	for range n {
+		group.Go(func() error { return benchCall(b.Context(), c, "echo") })
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+func middle(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
