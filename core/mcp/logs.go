@@ -31,7 +31,9 @@ func (e *Edge) accompany(ctx context.Context, c *call, started <-chan core.ID) (
 	}
 	moves, logs := make(chan core.ID, 1), make(chan core.ID, 1)
 	ctx, cancel := context.WithCancel(ctx)
+	handed := make(chan struct{})
 	go func() {
+		defer close(handed)
 		select {
 		case id := <-started:
 			moves <- id
@@ -45,7 +47,15 @@ func (e *Edge) accompany(ctx context.Context, c *call, started <-chan core.ID) (
 	return func() {
 		ended()
 		cancel()
+		<-handed
 		<-l.done
+		select { // a run that was over before anybody looked
+		case id := <-started:
+			l.id = id
+		case id := <-logs:
+			l.id = id
+		default:
+		}
 		l.rest(context.WithoutCancel(ctx))
 	}
 }
