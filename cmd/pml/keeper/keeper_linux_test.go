@@ -20,7 +20,7 @@ import (
 )
 
 // hang is when a test gives up: what it waits for will never be.
-const hang = time.Minute
+const hang = 30 * time.Second
 
 // session is a terminal with a shell on it.
 type session struct {
@@ -133,6 +133,8 @@ func (s *session) waits() (*os.File, int) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // it has ended
+	// Its shell has opened the pipe for it by then.
+	s.until("it starts", func() bool { return strings.Contains(commandLine(pid), Command) })
 	return pipe, pid
 }
 
@@ -216,16 +218,7 @@ func TestRestore(t *testing.T) {
 // result is what was written until the process that waits had ended.
 func (s *session) result(from, waits int) string {
 	s.t.Helper()
-	hangs := time.After(hang)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for alive(waits) {
-		select {
-		case <-tick.C:
-		case <-hangs:
-			s.t.Fatal("it does not end")
-		}
-	}
+	s.until("it ends", func() bool { return commandLine(waits) == "" })
 	// What is written now comes after all that was.
 	end, err := os.OpenFile("/proc/"+strconv.Itoa(s.shell.Process.Pid)+"/fd/0", os.O_WRONLY|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -238,11 +231,26 @@ func (s *session) result(from, waits int) string {
 	return s.sees(from, "<end>")
 }
 
-// alive reports whether a process has not ended. Its shell may not have looked
-// at its end yet.
-func alive(pid int) bool {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err == nil && len(line) > 0
+// commandLine is that of a process, empty when it has ended: its shell may not
+// have looked at its end yet.
+func commandLine(pid int) string {
+	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline") // none: it is gone
+	return string(line)
+}
+
+// until waits until something is so that nothing tells.
+func (s *session) until(what string, is func() bool) {
+	s.t.Helper()
+	hangs := time.After(hang)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-hangs:
+			s.t.Fatalf("%s never", what)
+		}
+	}
 }
 
 // TestKeeper_NoTerminal: without a terminal nothing is started, and nothing is
