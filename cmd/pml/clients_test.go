@@ -67,8 +67,9 @@ type meeting struct {
 	*machine
 	peer   peer
 	client mcpClient
-	key    string   // over TCP
-	server *process // over TCP
+	key    string // over TCP, as the rest
+	url    string
+	server *process
 }
 
 // restart kills pml with -9, and connects the client to a new one.
@@ -98,7 +99,8 @@ func (m *meeting) connect() {
 	m.t.Helper()
 	to := m.stdioTarget()
 	if m.key != "" {
-		to = dialed{URL: m.status(0).Server.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer " + m.key}}
+		m.url = m.status(0).Server.URL
+		to = dialed{URL: m.url + "/mcp", Headers: map[string]string{"Authorization": "Bearer " + m.key}}
 	}
 	m.client = m.peer.dial(m.t, to)
 	if got := m.client.version(); got != m.peer.revision {
