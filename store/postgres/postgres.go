@@ -59,6 +59,7 @@ type Store struct {
 	ruled    map[core.ID][]byte // how decisions are stored that nobody has acted upon, as far as that is known
 	aside    chan struct{}      // places for steps that are committed beside the others
 	working  bool
+	known    known
 	deciding sync.Mutex // held by whoever decides the quick way
 	closed   bool
 	inflight sync.WaitGroup

@@ -17,6 +17,7 @@ type op struct {
 
 	ctx  context.Context
 	done chan error
+	long *txn // the transaction that has committed it
 }
 
 // mostAtOnce and mostBytes bound what goes in one statement; a step that is
@@ -195,6 +196,7 @@ func (s *Store) note(id core.ID, mark string) {
 
 // finish tells the outcome of a step and lets the next one of its run go on.
 func (s *Store) finish(o *op, err error) {
+	s.known.stepped(o.Run.ID, o.long)
 	s.mu.Lock()
 	delete(s.busy, o.Run.ID)
 	if err == nil && !o.Run.State.Final() {
@@ -241,9 +243,14 @@ func (s *Store) commitAlone(o *op) error {
 		ctx, cancel := context.WithTimeout(ctx, limitOfTry(o.size, try))
 		defer cancel()
 		try++
-		return s.transact(ctx, func(t *txn) error { return t.step(o.prepared) })
+		return s.transact(ctx, func(t *txn) error {
+			o.long = t
+			return t.step(o.prepared)
+		})
 	})
-	if err == nil {
+	if err != nil {
+		o.long = nil
+	} else {
 		s.watch.committed(true) // also when a try before this one was kept
 	}
 	return err

@@ -70,11 +70,14 @@ func (s *Store) decideQuickly(ctx context.Context, d core.Decision, renew store.
 	defer s.inflight.Done()
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
-	at, err := s.stand(ctx, d.ApprovalID)
-	if err != nil || at == nil {
-		return out, false, nil
+	at, read := s.known.standing(d.ApprovalID, s.now()), false
+	if at == nil {
+		if at, err = s.stand(ctx, d.ApprovalID); err != nil || at == nil {
+			return out, false, nil
+		}
+		read = true
 	}
-	left, args, ok := s.ruling(at, d, renew)
+	left, args, hash, ok := s.ruling(at, d, renew)
 	if !ok {
 		return out, false, nil
 	}
@@ -83,9 +86,14 @@ func (s *Store) decideQuickly(ctx context.Context, d core.Decision, renew store.
 	}
 	done, err = s.rule(ctx, args)
 	s.watch.committed(false) // what is unknown may have been kept
+	s.known.stepped(left.RunID, nil)
 	if err != nil || !done {
+		if !read {
+			s.known.outdated(s.now())
+		}
 		return out, false, nil
 	}
+	s.known.audited(core.AuditRow{Seq: at.head.Seq + 1, Hash: hash})
 	s.decided(left)
 	if err := s.fault.after(); err != nil {
 		return out, true, err
@@ -102,37 +110,30 @@ func (s *Store) rule(ctx context.Context, args []any) (kept bool, err error) {
 
 // ruling is what a decision makes of where a run stands, as arguments of
 // decideSQL; false when there is more to it than a plain yes or no.
-func (s *Store) ruling(at *standing, d core.Decision, renew store.Renewal) (left *approvalRow, args []any, ok bool) {
+func (s *Store) ruling(at *standing, d core.Decision, renew store.Renewal) (left *approvalRow, args []any, hash string, ok bool) {
 	t := &txn{now: s.now()}
 	run := *at.run
 	if t.undecided(at.row, &run) != nil || run.Abort != nil {
-		return nil, nil, false
+		return nil, nil, "", false
 	}
 	raw := at.row.raw
 	left, err := t.decide(at.row, &run, d, renew)
 	if err != nil || len(t.audit) != 1 || len(t.added) != 1 {
-		return nil, nil, false
+		return nil, nil, "", false
 	}
 	row, err := approval.Chain(at.head, t.audit[0])
 	if err != nil {
-		return nil, nil, false
+		return nil, nil, "", false
 	}
 	audited, err := encode(&row)
 	if err != nil {
-		return nil, nil, false
-	}
-	data, err := header(run.Run)
-	if err != nil {
-		return nil, nil, false
-	}
-	if left.raw, err = left.encode(); err != nil {
-		return nil, nil, false
+		return nil, nil, "", false
 	}
 	was, e := at.run, t.added[0]
 	return left, []any{
 		string(was.ID), was.lastStep, at.header, string(was.State), nanos(was.ExpiresAt), was.Runner, was.Epoch, was.DAGVersion, was.open, was.undone,
 		string(left.ID), raw, at.head.Seq, row.Hash, at.head.Hash,
-		nanos(run.ExpiresAt), data, string(left.State), left.raw, audited,
+		nanos(run.ExpiresAt), t.data, string(left.State), left.raw, audited,
 		int64(len(e.events)), clean(run.Owner), e.record, typesOf(e.types), pack(e.events), s.origin,
-	}, true
+	}, row.Hash, true
 }

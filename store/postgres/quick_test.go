@@ -1,8 +1,12 @@
 package postgres_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
@@ -33,7 +37,7 @@ func TestDecide_Quickly(t *testing.T) {
 	t.Parallel()
 	address := database(t)
 	s, other := open(t, address, wall{}), open(t, address, wall{})
-	for name, meanwhile := range map[string]func(run core.Run, a, b core.Approval) error{
+	cases := map[string]func(run core.Run, a, b core.Approval) error{
 		"Nothing": nil,
 		"Decided": func(_ core.Run, a, _ core.Approval) error {
 			d := yes(a)
@@ -73,10 +77,19 @@ func TestDecide_Quickly(t *testing.T) {
 			}
 			return other.Remove(t.Context(), run.ID)
 		},
-	} {
+	}
+	for i := range 2 * len(cases) {
 		// One after the other: each of them must be refused for its own reason.
+		name, known := slices.Sorted(maps.Keys(cases))[i/2], i%2 == 1
+		meanwhile := cases[name]
 		run, a, b := asking(t, s)
-		rule, err := s.Ruling(t.Context(), yes(a))
+		if err := s.Record(t.Context(), core.AuditRow{Outcome: core.ApprovalApproved}); err != nil {
+			t.Fatal(err)
+		}
+		if known, read := s.Standings(t.Context(), a.ID); known != read {
+			t.Fatal(cmp.Diff(read, known))
+		}
+		rule, err := s.Ruling(t.Context(), yes(a), known)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -178,5 +191,26 @@ func TestStep_ActsUponWhatHasChanged(t *testing.T) {
 	}
 	if stored, err := s.Run(t.Context(), run.ID); err != nil || stored.JournalSeq != 0 || written(t, s) != before {
 		t.Errorf("%d records, %v", stored.JournalSeq, err)
+	}
+}
+
+// What a store has written last is taken for true until the database says that it
+// is not: decisions by turns through two stores all count, and none is lost.
+func TestDecide_ByTurns(t *testing.T) {
+	t.Parallel()
+	address := database(t)
+	stores := []*postgres.Store{open(t, address, wall{}), open(t, address, wall{})}
+	for i := range 12 {
+		_, a, b := asking(t, stores[i%2])
+		for j, d := range []core.Decision{yes(b), yes(a), yes(b)} { // the last is the same as the first
+			got, err := stores[(i/2+j)%2].Decide(t.Context(), d, store.Renewal{})
+			if err != nil || got.State != core.ApprovalApproved || got.DecidedBy == nil || string(got.Context) != string(a.Context) {
+				t.Fatalf("%+v %v", got, err)
+			}
+		}
+	}
+	rows, err := stores[0].Audit(t.Context(), 0, 0)
+	if bad, why := approval.Verify(rows); err != nil || bad != 0 || len(rows) != 24 {
+		t.Errorf("%d rows; the audit log breaks at %d: %s %v", len(rows), bad, why, err)
 	}
 }

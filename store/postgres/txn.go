@@ -26,6 +26,9 @@ type txn struct {
 	named  map[core.ID]*approvalRow // approvals that are locked already, nil where there is none
 	own    bool                     // nothing but a step of a runner was written
 	large  bool                     // what is written takes its time to send
+	wrote  *runRow                  // the run as it is written, its header, and its new approvals
+	data   []byte
+	opened []*approvalRow
 }
 
 // update runs f in a transaction that is committed when f returns nil, and
@@ -62,6 +65,9 @@ func (s *Store) transact(ctx context.Context, f func(*txn) error) error {
 	err = t.commit(s)
 	if err != nil {
 		t.rollback()
+	}
+	if err == nil && len(t.audit) > 0 {
+		s.known.audited(*t.head)
 	}
 	s.watch.committed(t.own && err == nil) // what is unknown may have been kept
 	return err
@@ -265,6 +271,7 @@ func (t *txn) putRun(r *runRow, result ...[]byte) error {
 	if len(result) > 0 {
 		sql, args = putRunSQL+", result = $15", append(args, result[0])
 	}
+	t.wrote, t.data = r, data
 	t.writes.Queue(sql+" WHERE id = $1", args...)
 	return nil
 }
@@ -281,7 +288,9 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	if err != nil {
 		return err
 	}
+	r.raw = data
 	if before == nil {
+		t.opened = append(t.opened, r)
 		t.writes.Queue(`INSERT INTO approvals (id, workflow_id, owner, workspace, state, used, created_at, expires_at, data, context)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, string(a.ID), string(a.RunID), clean(a.Owner), clean(a.Workspace),
 			string(a.State), a.Used, a.CreatedAt.UnixNano(), nanos(a.ExpiresAt), data, value(r.Context))
@@ -341,6 +350,7 @@ func (t *txn) chain() error {
 		t.writes.Queue("INSERT INTO audit (seq, data) VALUES ($1, $2)", row.Seq, raw)
 		prev = row
 	}
+	t.head = &prev
 	t.writes.Queue("UPDATE counters SET value = $1, head = $2 WHERE name = 'audit'", prev.Seq, prev.Hash)
 	return nil
 }

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// known is what this store has written last of runs that wait and of the audit log,
+// so that a decision need not read it first. It may be out of date: a ruling is only
+// kept if the database says that it is not.
+type known struct {
+	mu    sync.Mutex
+	runs  map[core.ID]*waitingRun
+	in    map[core.ID]core.ID // the run of a question
+	head  *core.AuditRow      // seq and hash
+	until time.Time           // others write, too: nothing is taken from here before
+}
+
+// waitingRun is a run as it is stored, with the questions that its last step has asked.
+type waitingRun struct {
+	run    *runRow
+	header []byte
+	asked  map[core.ID]*approvalRow
+}
+
+// The bounds of what is known: runs, and bytes of one.
+const (
+	mostWaiting  = 1 << 10
+	largeWaiting = 16 << 10
+)
+
+// othersWrite is how long decisions are read first once another store was faster.
+const othersWrite = time.Minute
+
+// audited notes the newest row of the audit log.
+func (k *known) audited(head core.AuditRow) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.head = &core.AuditRow{Seq: head.Seq, Hash: head.Hash}
+}
+
+// stepped forgets what was known of a run, and notes what a step that was committed
+// the long way has asked, nil for any other.
+func (k *known) stepped(id core.ID, t *txn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.runs[id]; old != nil {
+		for a := range old.asked {
+			delete(k.in, a)
+		}
+		delete(k.runs, id)
+	}
+	if t == nil || len(t.opened) == 0 || t.wrote == nil || len(k.runs) >= mostWaiting {
+		return
+	}
+	if k.runs == nil {
+		k.runs, k.in = map[core.ID]*waitingRun{}, map[core.ID]core.ID{}
+	}
+	w := &waitingRun{run: t.wrote, header: t.data, asked: map[core.ID]*approvalRow{}}
+	for _, a := range t.opened {
+		if len(a.raw)+len(a.Context) <= largeWaiting {
+			w.asked[a.ID], k.in[a.ID] = a, id
+		}
+	}
+	k.runs[id] = w
+}
+
+// standing is where a run stands that has asked a question, nil when that is not
+// known.
+func (k *known) standing(id core.ID, now time.Time) *standing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.runs[k.in[id]]
+	if w == nil || k.head == nil || now.Before(k.until) {
+		return nil
+	}
+	at := &standing{run: &runRow{}, header: w.header, row: &approvalRow{raw: w.asked[id].raw}, head: *k.head}
+	// It is read as it would be from the database.
+	if decode(w.header, &at.run.Run) != nil || decode(at.row.raw, &at.row.Approval) != nil {
+		return nil
+	}
+	at.row.Context = w.asked[id].Context
+	at.run.fill(w.run)
+	return at
+}
+
+// outdated notes that what was known is not so any more.
+func (k *known) outdated(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.head, k.until = nil, now.Add(othersWrite)
+}
+
+// fill takes from another row what columns hold.
+func (r *runRow) fill(c *runRow) {
+	r.Owner, r.Workspace, r.Remote, r.CreatedAt = c.Owner, c.Workspace, c.Remote, time.Unix(0, c.CreatedAt.UnixNano()).UTC()
+	r.State, r.ExpiresAt, r.Runner, r.Epoch = c.State, timeOf(nanos(c.ExpiresAt)), c.Runner, c.Epoch
+	r.DAGVersion, r.TotalLayers, r.JournalSeq, r.Abort = c.DAGVersion, c.TotalLayers, c.JournalSeq, c.Abort
+	r.lastStep, r.seen, r.open, r.undone = c.lastStep, c.seen, c.open, c.undone
+}
