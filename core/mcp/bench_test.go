@@ -75,3 +75,35 @@ func BenchmarkExecute_HTTP(b *testing.B) {
 		send(line, session)
 	}
 }
+
+// What the edge itself costs of a call that is offered through.
+func BenchmarkOffered_Stdio(b *testing.B) {
+	gw := &behind{call: func(context.Context, api.OfferedCall) (api.OfferedResult, error) {
+		return api.OfferedResult{Raw: []byte(`{"content":[{"type":"text","text":"hello"}]}`)}, nil
+	}}
+	e, err := mcp.New(mcp.Options{
+		Backend:  func(api.Scope) (mcp.Backend, error) { return &fake{}, nil },
+		Scope:    mcp.Fixed(api.Scope{}),
+		Validate: new(upstream.Validator).Faults,
+		Clock:    newClock(),
+		Gateway:  func(api.Scope) (mcp.Gateway, error) { return gw, nil },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	go func() { _ = e.ServeStdio(b.Context(), inR, outW) }()
+	r := bufio.NewReader(outR)
+	line := callLine("1", "echo", `{"text":"hello"}`, "") + "\n"
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := io.WriteString(inW, line); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := r.ReadSlice('\n'); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = inW.Close()
+}

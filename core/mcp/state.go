@@ -71,7 +71,7 @@ func (e *Edge) seal(raw []byte) []byte {
 func (e *Edge) unsealed(text string) (state, error) {
 	bad := core.Errorf(core.CodePermissionDenied, "the requestState is not one that pml has given out, or it was changed; nothing was decided")
 	body, seal, ok := strings.Cut(text, ".")
-	if !ok || len(text) > maxState {
+	if !ok || len(text) > maxState || strings.ContainsAny(text, "\r\n") { // which decoding would skip
 		return state{}, bad
 	}
 	enc := base64.RawURLEncoding.Strict()
