@@ -21,7 +21,10 @@ import (
 // CodeServerUnreachable (it did not start, or stopped during the call: then
 // the call may have had its effect), CodeCancelled (wraps the context's
 // cause), CodeResultTooLarge, CodeInvalidArguments, CodeNoSuchTool, CodeAuth.
-// A call is never sent twice, and never to another edition than it names.
+// A JSON-RPC error of the server itself is wrapped as an *RPCError; beside the
+// error of a tool that failed the Response has its Raw result.
+// A call is never sent twice, and never to another edition than it names; only
+// one that asks for input is sent again with it, when there is a Peer to ask.
 func (m *Manager) Call(ctx context.Context, req Request) (Response, error) {
 	args, err := objectArgs(req.Args)
 	if err != nil {
@@ -94,7 +97,7 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 	}
 	if a.rpc != nil {
 		m.answered(s)
-		return Response{}, true, as(m.refused(callCtx, c, req, a.rpc), rpcError(a.rpc))
+		return Response{}, true, m.refused(callCtx, c, req, a.rpc)
 	}
 	if a.unsent && ctx.Err() == nil {
 		err = c.broken(a, err, "calling "+req.Tool)
@@ -141,12 +144,18 @@ func tooLarge(tool string, limit int) error {
 	return core.Errorf(core.CodeResultTooLarge, "the result of %s is longer than %d bytes: ask for less, or raise limits.result_bytes", tool, limit)
 }
 
-// refused maps a JSON-RPC error.
+// refused maps a JSON-RPC error, and wraps it.
 func (m *Manager) refused(ctx context.Context, c *conn, req Request, e *mcp.JSONRPCErrorDetails) error {
 	name := req.Launch.Name + ":" + req.Tool
-	if e.Code == overlongCode {
+	if e.Code == overlongCode { // ours
 		return tooLarge(name, m.limits.ResultBytes)
 	}
+	return as(m.worded(ctx, c, req, e), rpcError(e))
+}
+
+// worded says what a JSON-RPC error means.
+func (m *Manager) worded(ctx context.Context, c *conn, req Request, e *mcp.JSONRPCErrorDetails) error {
+	name := req.Launch.Name + ":" + req.Tool
 	if e.Code == mcp.INVALID_PARAMS || e.Code == mcp.METHOD_NOT_FOUND {
 		if err := m.unknownTool(ctx, c, req); err != nil {
 			return err

@@ -37,8 +37,12 @@ var forwarded = map[string]string{
 // returns the result as the server sent it: resources/*, prompts/*,
 // completion/complete and logging/setLevel. An error of the server itself is an
 // *RPCError, and so is that it lacks the capability, which it is not asked;
-// others are as for Call.
+// others are as for Call. That a client's roots have changed is told to the
+// connection that it has of its own, if that runs, and has no result.
 func (m *Manager) Forward(ctx context.Context, l Launch, method string, params json.RawMessage) (json.RawMessage, error) {
+	if method == mcp.MethodNotificationRootsListChanged {
+		return nil, m.rootsChanged(ctx, l)
+	}
 	if _, ok := forwarded[method]; !ok {
 		return nil, notOffers(method)
 	}
@@ -55,6 +59,25 @@ func (m *Manager) Forward(ctx context.Context, l Launch, method string, params j
 			return result, err
 		}
 	}
+}
+
+func (m *Manager) rootsChanged(ctx context.Context, l Launch) error {
+	m.mu.Lock()
+	s := m.servers[keyOf(l)]
+	var c *conn
+	if s != nil && s.conn != nil && s.conn.own != nil && s.conn.declared["roots"] != nil {
+		c = s.conn
+	}
+	m.mu.Unlock()
+	if c == nil || c.modern {
+		return nil // it will ask when it wants to know
+	}
+	var n mcp.JSONRPCNotification
+	n.JSONRPC, n.Method = mcp.JSONRPC_VERSION, mcp.MethodNotificationRootsListChanged
+	if err := c.client.GetTransport().SendNotification(ctx, n); err != nil {
+		return core.Errorf(core.CodeServerUnreachable, "server %q was not told that the roots have changed: %s", l.Name, core.Visible(plain(err).Error(), 2000, true))
+	}
+	return nil
 }
 
 func notOffers(method string) *RPCError {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,40 @@ func TestForward_Errors(t *testing.T) {
 	wantCode(t, err, core.CodeServerUnreachable)
 	if _, err = forward(t, m, l, "resources/list", ``); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that may ask for roots is told when they have changed.
+func TestForward_RootsChanged(t *testing.T) {
+	t.Parallel()
+	p, _ := newPhone(t)
+	m := newManager(t, nil)
+	l := launch(t, "tells-all", p.env())
+	own, other := with(l, newHost("a", `{"roots":{"listChanged":true}}`)), with(l, newHost("b", `{"sampling":{}}`))
+	const method = "notifications/roots/list_changed"
+	if _, err := forward(t, m, own, method, ``); err != nil || len(p.calls) > 0 {
+		t.Error("a server was started to be told", err)
+	}
+	for _, l := range []upstream.Launch{other, own} {
+		if _, err := m.Capabilities(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := forward(t, m, l, method, ``); err != nil {
+			t.Error(err)
+		}
+		if _, err := call(t, m, l, "pid", `{}`); err != nil {
+			t.Error(err)
+		}
+		r, said := pick(t, p), []string{}
+		for said = append(said, line(t, r)); len(said) < 3; {
+			said = append(said, line(t, r))
+		}
+		if l.Peer == own.Peer {
+			said = append(said, line(t, r))
+		}
+		if got := slices.Contains(said, method); got != (l.Peer == own.Peer) {
+			t.Errorf("%s is told %q", l.Peer.ID, said)
+		}
 	}
 }
 
@@ -255,6 +290,12 @@ func TestCall_FailuresUnharmed(t *testing.T) {
 	t.Parallel()
 	m := newManager(t, nil)
 	l := launch(t, "rich")
+	small := newManager(t, func(o *upstream.Options) { o.Limits.ResultBytes = 10 })
+	_, err := call(t, small, launch(t, "good"), "big", `{"n":200000}`)
+	var rpc *upstream.RPCError
+	if wantCode(t, err, core.CodeResultTooLarge); errors.As(err, &rpc) {
+		t.Errorf("the server has not said %v", rpc)
+	}
 	resp, err := m.Call(t.Context(), upstream.Request{Launch: l, Tool: "t", Args: json.RawMessage(`{"do":"fail"}`)})
 	wantError(t, err, core.CodeToolFailed, "no such city")
 	if string(resp.Raw) != `{"isError":true,"content":[{"type":"text","text":"no such city"}],"_meta":{"n":1.10}}` {

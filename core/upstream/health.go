@@ -6,12 +6,6 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// id is what a server is known by, whatever its digest.
-type id struct {
-	name, workspace string
-	audience
-}
-
 // record is what is remembered of a server beyond its processes. Manager.mu
 // guards it.
 type record struct {

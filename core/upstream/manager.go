@@ -47,28 +47,6 @@ type Manager struct {
 	closed   bool
 }
 
-// key is what makes two launches the same process.
-type key struct {
-	name, workspace, digest string
-	audience
-}
-
-// audience is whom a connection is for: all, or one peer alone.
-type audience struct {
-	own  bool
-	peer string // its ID, for its own
-}
-
-func (k key) id() id { return id{k.name, k.workspace, k.audience} }
-
-func keyOf(l Launch) key {
-	k := key{name: l.Name, workspace: l.Workspace, digest: l.Digest}
-	if len(l.Peer.declared()) > 0 {
-		k.audience = audience{true, l.Peer.ID}
-	}
-	return k
-}
-
 // server is one configured server, running or not. Manager.mu guards it.
 type server struct {
 	key    key

@@ -20,9 +20,14 @@ type Peer struct {
 	// Capabilities are declared to the server in the handshake: sampling,
 	// elicitation, roots, as the peer declared them; empty or {} for none.
 	Capabilities json.RawMessage
-	// Ask passes a request of the server on and returns the result as it came.
+	// Ask passes a request of the server on and returns the result as it came;
+	// params is nil where there are none. An *RPCError reaches the server as it
+	// is. ctx ends when the server takes the request back and when the calls are
+	// over that it may belong to; what is returned later is dropped.
 	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
-	// Notify passes a notification of the server on, and returns at once.
+	// Notify passes a notification of the server on, and returns at once: of one
+	// connection in its order, and before the result of the call that it comes
+	// before. It hears what a server tells all, if it has no connection of its own.
 	Notify func(method string, params json.RawMessage)
 }
 

@@ -1,0 +1,29 @@
+package upstream
+
+// key is what makes two launches the same process.
+type key struct {
+	name, workspace, digest string
+	audience
+}
+
+// audience is whom a connection is for: all, or one peer alone.
+type audience struct {
+	own  bool
+	peer string // its ID, for its own
+}
+
+func (k key) id() id { return id{k.name, k.workspace, k.audience} }
+
+func keyOf(l Launch) key {
+	k := key{name: l.Name, workspace: l.Workspace, digest: l.Digest}
+	if len(l.Peer.declared()) > 0 {
+		k.audience = audience{true, l.Peer.ID}
+	}
+	return k
+}
+
+// id is what a server is known by, whatever its digest.
+type id struct {
+	name, workspace string
+	audience
+}
