@@ -68,6 +68,7 @@ type Store struct {
 	watch   watchers
 	runners registry
 	rows    rowCache
+	asked   approvalCache
 
 	notBefore time.Time // of the next compaction; belongs to whoever works
 

@@ -74,7 +74,7 @@ func (s *Store) enter() bool {
 }
 
 func (s *Store) readTxn(tx *bbolt.Tx) *txn {
-	return &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, indexed: stampedBy(tx, tx.ID())}
+	return &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked, indexed: stampedBy(tx, tx.ID())}
 }
 
 // update runs f in a write transaction that is committed when update returns
@@ -315,7 +315,7 @@ func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
 		if err != nil {
 			return committed{}, s.failure("write", err)
 		}
-		t := &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows}
+		t := &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked}
 		own, spoiled, err := s.runOps(t, batch)
 		if err == nil && t.changed && !spoiled {
 			err = stamp(tx)

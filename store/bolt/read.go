@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -148,7 +149,7 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	if f.Now.IsZero() {
 		f.Now = s.now()
 	}
-	var rows copies
+	var rows []storedApproval
 	var gone map[core.ID]bool // runs whose expiry no writer has recorded yet
 	err := s.read(ctx, func(t *txn) error {
 		if f.Into != nil {
@@ -166,10 +167,12 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		return nil, err
 	}
 	var found []*approvalRow
-	for _, raw := range rows {
-		r, err := decodeApproval(raw)
-		if err != nil {
-			return nil, s.failure("read", err)
+	for _, stored := range rows {
+		r, ok := s.asked.get(stored.id, stored.raw)
+		if !ok {
+			if r, err = decodeApproval(stored.raw); err != nil {
+				return nil, s.failure("read", err)
+			}
 		}
 		if r.State == core.ApprovalOpen && gone[r.RunID] {
 			r.State = core.ApprovalExpired
@@ -207,12 +210,11 @@ func (t *txn) readInto(f store.ApprovalFilter) error {
 
 // candidates returns the rows among which the filter chooses, by the index
 // that leaves the fewest.
-func (t *txn) candidates(f store.ApprovalFilter) copies {
-	var rows copies
+func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval) {
 	b := t.bucket(bucketApprovals)
 	get := func(id core.ID) {
 		if raw := b.Get([]byte(id)); raw != nil {
-			rows.add(raw)
+			rows = append(rows, storedApproval{id, bytes.Clone(raw)})
 		}
 	}
 	switch {
@@ -230,10 +232,16 @@ func (t *txn) candidates(f store.ApprovalFilter) copies {
 	default:
 		c := b.Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
-			rows.add(v)
+			rows = append(rows, storedApproval{core.ID(k), bytes.Clone(v)})
 		}
 	}
 	return rows
+}
+
+// storedApproval is an approval to be decoded after the transaction.
+type storedApproval struct {
+	id  core.ID
+	raw []byte
 }
 
 func matchApproval(a core.Approval, f store.ApprovalFilter) bool {

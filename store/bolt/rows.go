@@ -152,6 +152,9 @@ func (t *txn) approval(id core.ID) (*approvalRow, error) {
 	if raw == nil {
 		return nil, nil
 	}
+	if r, ok := t.asked.get(id, raw); ok {
+		return r, nil
+	}
 	return decodeApproval(raw)
 }
 
@@ -190,6 +193,7 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	if err != nil {
 		return err
 	}
+	t.asked.put(r, raw)
 	return t.put(t.bucket(bucketApprovals), []byte(r.ID), raw)
 }
 
@@ -224,7 +228,8 @@ func (t *txn) addAudit(rows ...core.AuditRow) error {
 	for _, row := range rows {
 		var prev core.AuditRow
 		if k, v := b.Cursor().Last(); k != nil {
-			if err := unmarshal(v, &prev); err != nil {
+			var err error
+			if prev, err = t.asked.newest(v); err != nil {
 				return err
 			}
 		}
@@ -240,6 +245,7 @@ func (t *txn) addAudit(rows ...core.AuditRow) error {
 		if err := t.put(b, seqKey(row.Seq), raw); err != nil {
 			return err
 		}
+		t.asked.audited(row, raw)
 	}
 	return nil
 }

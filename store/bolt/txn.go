@@ -108,6 +108,7 @@ type txn struct {
 	now     time.Time
 	runners registry
 	rows    *rowCache
+	asked   *approvalCache
 	// indexed is set when the indexes of runs say how things are.
 	indexed bool
 	// wrote is set when the present operation has begun to write, changed when
