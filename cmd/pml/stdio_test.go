@@ -7,10 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -24,10 +28,14 @@ type host struct {
 	out   *bufio.Scanner
 	err   buffer
 	calls int
+	asked func(id, params json.RawMessage) // answers a request of pml; nil: there must be none
 }
 
 // host starts pml stdio and shakes hands.
-func (m *machine) host() *host {
+func (m *machine) host() *host { return m.hostOf(map[string]any{}) }
+
+// hostOf is a host with capabilities.
+func (m *machine) hostOf(capabilities map[string]any) *host {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	m.t.Cleanup(cancel)
@@ -46,7 +54,7 @@ func (m *machine) host() *host {
 	}
 	h.out = bufio.NewScanner(out)
 	h.out.Buffer(nil, 16<<20)
-	h.send("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "host", "version": "1"}})
+	h.send("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": map[string]any{"name": "host", "version": "1"}})
 	h.answer(h.calls)
 	h.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	return h
@@ -77,14 +85,23 @@ func (h *host) answer(id int) json.RawMessage {
 	for h.out.Scan() {
 		var v struct {
 			JSONRPC string `json:"jsonrpc"`
-			ID      int
+			ID      json.RawMessage
+			Method  string
+			Params  json.RawMessage
 			Result  json.RawMessage
 			Error   json.RawMessage
 		}
 		if err := json.Unmarshal(h.out.Bytes(), &v); err != nil || v.JSONRPC != "2.0" {
 			h.m.t.Fatalf("not JSON-RPC on stdout: %q", h.out.Text())
 		}
-		if v.ID == id {
+		if v.Method != "" && len(v.ID) > 0 {
+			if h.asked == nil {
+				h.m.t.Fatalf("pml asks: %s", h.out.Text())
+			}
+			h.asked(v.ID, v.Params)
+			continue
+		}
+		if string(v.ID) == strconv.Itoa(id) {
 			if len(v.Error) > 0 {
 				h.m.t.Fatalf("%s", v.Error)
 			}
@@ -195,4 +212,112 @@ func TestStdio_EndOfHost(t *testing.T) {
 	if !strings.Contains(m.ok("workflows", "ls").Stdout, "interrupted") {
 		t.Error("not listed as interrupted")
 	}
+}
+
+// answering is a host that declares elicitation, and whose person approves
+// everything after having read it.
+func (m *machine) answering() *host {
+	m.t.Helper()
+	h := m.hostOf(map[string]any{"elicitation": map[string]any{}})
+	h.asked = func(id, params json.RawMessage) {
+		<-time.After(seen) // an answer that is faster is not a person's, by the clock of pml
+		h.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": approval(params)})
+	}
+	return h
+}
+
+var toType = regexp.MustCompile(`To approve, type ([0-9a-z]{4})\.`)
+
+// approval is the answer of who has read a question and types what it wants.
+func approval(question json.RawMessage) map[string]any {
+	content := map[string]any{"approve": true, "reason": "they said yes"}
+	if found := toType.FindSubmatch(question); found != nil {
+		content["confirm"] = string(found[1])
+	}
+	return map[string]any{"action": "accept", "content": content}
+}
+
+// seen is longer than what tells a person's answer from a program's.
+const seen = 500 * time.Millisecond
+
+// TestStdio_Elicitation: a host that can ask is asked within the call; the audit
+// log says how it was decided.
+func TestStdio_Elicitation(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	h := m.answering()
+	if r := h.result(h.tool("execute", map[string]any{"code": asksOnce})); r.Status != api.StatusSuccess {
+		t.Fatalf("%+v", r)
+	}
+	if out := m.ok("audit", "ls").Stdout; !strings.Contains(out, "elicitation") {
+		t.Errorf("the audit log:\n%s", out)
+	}
+	if m.count("inc") != 1 || m.count("danger") != 1 {
+		t.Errorf("%d inc, %d danger", m.count("inc"), m.count("danger"))
+	}
+	h.close()
+}
+
+// TestStdio_ElicitationHuman: where only a person decides, a host's dialog is
+// none, unless the host is trusted.
+func TestStdio_ElicitationHuman(t *testing.T) {
+	t.Parallel()
+	for _, trusted := range []bool{false, true} {
+		c := allowRec()
+		c.Approvals = map[string]any{"decider": "human", "trust_host": trusted}
+		m := newMachine(t, c)
+		h := m.answering()
+		r := h.result(h.tool("execute", map[string]any{"code": asksOnce}))
+		if want := map[bool]api.Status{false: api.StatusApprovalRequired, true: api.StatusSuccess}[trusted]; r.Status != want {
+			t.Errorf("trusted %v: %+v", trusted, r)
+		}
+		if ran := m.count("danger") == 1; ran != trusted {
+			t.Errorf("trusted %v: ran %v", trusted, ran)
+		}
+		h.close()
+	}
+}
+
+// TestStdio_InputRequired: a client of the newest revision gets the question as
+// the result of its call. pml is killed; another one takes the answer, and what
+// ran before does not run again.
+func TestStdio_InputRequired(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	call := func(h *host, more map[string]any) json.RawMessage {
+		params := map[string]any{"name": "execute", "arguments": map[string]any{"code": asksOnce}, "_meta": map[string]any{
+			"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+			"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "host", "version": "1"},
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{"elicitation": map[string]any{}},
+		}}
+		maps.Copy(params, more)
+		return h.answer(h.send("tools/call", params))
+	}
+	var asked struct {
+		Type     string                     `json:"resultType"`
+		Requests map[string]json.RawMessage `json:"inputRequests"`
+		State    string                     `json:"requestState"`
+	}
+	h := m.host()
+	if raw := call(h, nil); json.Unmarshal(raw, &asked) != nil || asked.Type != "input_required" || len(asked.Requests) != 1 {
+		t.Fatalf("%s", raw)
+	}
+	_ = h.cmd.Process.Kill()
+	h.close()
+	<-time.After(seen)
+	answers := map[string]any{"requestState": asked.State, "inputResponses": map[string]any{}}
+	for key, question := range asked.Requests {
+		answers["inputResponses"] = map[string]any{key: approval(question)}
+	}
+	h = m.host()
+	var v struct {
+		StructuredContent api.Result `json:"structuredContent"`
+	}
+	if raw := call(h, answers); json.Unmarshal(raw, &v) != nil || v.StructuredContent.Status != api.StatusSuccess {
+		t.Errorf("%s", raw)
+	}
+	if m.count("inc") != 1 || m.count("danger") != 1 {
+		t.Errorf("%d inc, %d danger", m.count("inc"), m.count("danger"))
+	}
+	h.close()
 }
