@@ -94,3 +94,10 @@ func OpenStreams(ctx context.Context, l Launch, times int) ([]int, error) {
 	}
 	return statuses, nil
 }
+
+// FilterEvents returns what is passed on of a stream of events, and the
+// messages that were heard.
+func FilterEvents(src io.Reader) (passed string, heard []string, err error) {
+	out, err := io.ReadAll(newEventFilter(io.NopCloser(src), func(w wire) { heard = append(heard, string(w.text)) }))
+	return string(out), heard, err
+}
