@@ -390,3 +390,51 @@ func (l *logging) Events(ctx context.Context, _ core.ID, since int64, follow boo
 	}
 	return ctx.Err()
 }
+
+// A call that waits for a person stays open with signs of life while somebody
+// decides in a terminal, and returns the result, over both transports.
+func TestExecute_WaitsOpen(t *testing.T) {
+	t.Parallel()
+	waits := func() (f *fake, decided chan struct{}) {
+		f, decided = &fake{t: t}, make(chan struct{})
+		f.execute = func(ctx context.Context, req api.ExecuteRequest) (api.Result, error) {
+			if !req.HoldApprovals || req.Wait != time.Hour {
+				t.Errorf("hold %v, wait %v", req.HoldApprovals, req.Wait)
+			}
+			req.Started(runID)
+			select {
+			case <-decided:
+				return api.Result{Status: api.StatusSuccess, WorkflowID: runID}, nil
+			case <-ctx.Done():
+				return api.Result{}, ctx.Err()
+			}
+		}
+		return f, decided
+	}
+	line := callLine("1", "execute", `{"code":"1","options":{"wait":3600000}}`, `{"progressToken":"p"}`)
+	check := func(name string, next func() msg, decided chan struct{}) {
+		for range 3 {
+			if m := next(); m.Method != "notifications/progress" {
+				t.Errorf("%s: got %+v", name, m)
+			}
+		}
+		close(decided)
+		m := next()
+		for m.Method == "notifications/progress" {
+			m = next()
+		}
+		if _, r := m.result(t); r.Status != api.StatusSuccess {
+			t.Errorf("%s: got %+v", name, r)
+		}
+	}
+	soon := func(o *mcp.Options) { o.Beat = time.Millisecond }
+	f, decided := waits()
+	w := dial(t, newEdge(t, f, soon))
+	w.send(line)
+	check("stdio", w.next, decided)
+
+	f, decided = waits()
+	srv, _ := serveHTTP(t, f, soon)
+	id := post(t, srv.URL, initialize).header.Get("Mcp-Session-Id")
+	check("HTTP", open(t, http.MethodPost, srv.URL, line, "Mcp-Session-Id", id).next, decided)
+}
