@@ -57,7 +57,7 @@ func goPeers() []peer {
 		{name: "go-sdk, legacy", revision: oldRevision, dial: func(t testing.TB, to dialed) mcpClient { return dialSDK(t, to, oldRevision) }},
 		{name: "mcp-go", revision: newRevision, dial: func(t testing.TB, to dialed) mcpClient { return dialMCPGo(t, to) }},
 		{name: "mcp-go, legacy", revision: oldRevision, dial: func(t testing.TB, to dialed) mcpClient {
-			return dialMCPGo(t, to, mcpgo.WithLegacyProtocolOnly())
+			return dialMCPGo(t, to, mcpgo.WithProtocolVersion(oldRevision))
 		}},
 	}
 }

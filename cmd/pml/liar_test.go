@@ -26,7 +26,7 @@ const nobodys = "3f0c1c52-6a0e-4f7e-9a41-0d1b7a2c9e55" // an id that was made up
 func liar(t *testing.T, m *machine, over string) *meeting {
 	t.Helper()
 	l := &meeting{machine: m, peer: peer{name: "liar", revision: oldRevision, dial: func(t testing.TB, to dialed) mcpClient {
-		return dialMCPGo(t, to, mcpgo.WithLegacyProtocolOnly())
+		return dialMCPGo(t, to, mcpgo.WithProtocolVersion(oldRevision))
 	}}}
 	if over == "TCP" {
 		l.key = strings.TrimSpace(m.ok("server", "key", "add", "liar").Stdout)

@@ -1,0 +1,4 @@
+// Command empty does nothing. It is the floor for the start of a process.
+package main
+
+func main() {}
