@@ -130,9 +130,13 @@ func (t Target) Unset(text []byte, was Edit) (Edit, error) {
 	if !ok {
 		return Edit{}, core.Errorf(core.CodeNoSuchTool, "%s has no entry for pml", core.Visible(t.File, 200, false))
 	}
+	instead := was.Old
+	if strings.TrimSpace(strings.TrimPrefix(instead, string(bom))) == "" {
+		instead = ""
+	}
 	other := func(now document) bool {
 		left, there := now.entry(ownName)
-		return !there || digestOf(left) != digestOf(v)
+		return !there || instead != "" && digestOf(left) != digestOf(v)
 	}
 	back := was.Reverse()
 	if !hasAt(text, was) && bytes.Count(text, []byte(was.New)) == 1 {
@@ -140,10 +144,6 @@ func (t Target) Unset(text []byte, was Edit) (Edit, error) {
 	}
 	if after, ok := back.Apply(text); ok && was.New != "" && !overlaps(back, v) && t.proves(doc, after, other) {
 		return back, nil
-	}
-	instead := was.Old
-	if strings.TrimSpace(strings.TrimPrefix(instead, string(bom))) == "" {
-		instead = ""
 	}
 	if edit, err := doc.drop(instead); err == nil {
 		if after, ok := edit.Apply(text); ok && t.proves(doc, after, other) {

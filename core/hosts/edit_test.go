@@ -258,6 +258,16 @@ func TestUnset_AfterOtherChanges(t *testing.T) {
 			},
 			"{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    /* of pml */ // behind\n    \"b\": {}\n  }\n}\n",
 		},
+		"a line above what is all pml's": {
+			"{\n  \"a\": 1\n}\n",
+			func(s string) string { return "// mine\n" + s },
+			"// mine\n{\n  \"a\": 1\n}\n",
+		},
+		"only its comma is left": {
+			"{\"mcpServers\":{}}",
+			func(string) string { return "{\"mcpServers\":{\"pml\":{\"command\":\"pml\"} , }}" },
+			"{\"mcpServers\":{ }}",
+		},
 		"another one came back": {
 			"{\"mcpServers\":{\"pml\":{\"command\":\"old\"}}}",
 			func(s string) string { return strings.Replace(s, `["stdio"]`, `["stdio", "-v"]`, 1) },
@@ -291,6 +301,15 @@ func TestUnset_Codex(t *testing.T) {
 	}
 	if got := unset(t, tg, "# top\n"+after, edit); got != "# top\n"+before {
 		t.Errorf("%q", got)
+	}
+	// A line right behind pml's table is in it, and must not get into another one.
+	if got := unset(t, tg, after+"tool_timeout_sec = 5\n", edit); got != before {
+		t.Errorf("%q", got)
+	}
+	// What is spread over the file is left to a person.
+	spread := strings.Replace(after, "env = ", "#", 1) + "[x]\n[mcp_servers.pml.env]\nA = \"1\"\n"
+	if got, err := tg.Unset([]byte(spread), edit); core.CodeOf(err) != core.CodeInvalidConfig {
+		t.Errorf("%+v %v", got, err)
 	}
 	const old = "[mcp_servers.pml]\ncommand = \"old\"\n\n[z]\n"
 	after, edit = set(t, tg, old)

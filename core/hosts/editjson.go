@@ -78,7 +78,7 @@ func (j *jsonText) set(e Entry) (Edit, error) {
 	}
 	for _, edit := range j.places(into, func(indent string, flat bool) string { return render(e, indent, flat) }) {
 		if after, ok := edit.Apply(j.text); ok {
-			if now, err := j.t.openJSON(after); err == nil && now.rest() == j.rest() {
+			if now, err := j.t.openJSON(after); err == nil {
 				if _, there := now.entry(ownName); there {
 					return edit, nil
 				}

@@ -363,12 +363,13 @@ func TestRead_OwnEntry(t *testing.T) {
 	f := read(t, ".mcp.json", `{"mcpServers":{
 		"a":{"command":"pml","args":["stdio"]}, "b":{"command":"C:\\bin\\pml.exe","args":["stdio","--verbose"]},
 		"c":{"command":"cmd","args":["/c","pml","stdio"]}, "d":{"command":"${HOME}/bin/pml","args":["--workspace","x","stdio"]},
-		"e":{"command":"xpml","args":["stdio"]}, "f":{"command":"pml","args":["other"]}}}`)
+		"e":{"command":"xpml","args":["stdio"]}, "f":{"command":"pml","args":["other"]},
+		"pml":{"command":"/tmp/build/main","args":["stdio"]}, "h":{"command":"go","args":["run","./cmd/pml","stdio"]}, "i":{"command":"go","args":["run","./cmd/x","stdio"]}}}`)
 	var got []string
 	for _, e := range f.Entries {
 		got = append(got, e.Name)
 	}
-	if diff := cmp.Diff([]string{"e", "f"}, got); diff != "" || len(f.Skipped) != 0 {
+	if diff := cmp.Diff([]string{"e", "f", "i"}, got); diff != "" || len(f.Skipped) != 0 {
 		t.Errorf("skipped %v (-want +got):\n%s", f.Skipped, diff)
 	}
 }
