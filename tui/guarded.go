@@ -24,26 +24,31 @@ func (g guarded) caught(err *error) {
 	}
 }
 
+// Workflows implements feed.Reader.
 func (g guarded) Workflows(ctx context.Context, states []core.RunState, limit int, cursor string) (_ api.Page[core.Run], err error) {
 	defer g.caught(&err)
 	return g.Reader.Workflows(ctx, states, limit, cursor)
 }
 
+// Workflow implements feed.Reader.
 func (g guarded) Workflow(ctx context.Context, id core.ID) (_ core.Workflow, err error) {
 	defer g.caught(&err)
 	return g.Reader.Workflow(ctx, id)
 }
 
+// Approvals implements feed.Reader.
 func (g guarded) Approvals(ctx context.Context, all bool) (_ []core.Approval, err error) {
 	defer g.caught(&err)
 	return g.Reader.Approvals(ctx, all)
 }
 
+// Events implements feed.Reader.
 func (g guarded) Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) (err error) {
 	defer g.caught(&err)
 	return g.Reader.Events(ctx, id, since, follow, f)
 }
 
+// Audit implements feed.Reader.
 func (g guarded) Audit(ctx context.Context, after int64, limit int) (_ []core.AuditRow, err error) {
 	defer g.caught(&err)
 	return g.Reader.Audit(ctx, after, limit)
