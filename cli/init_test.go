@@ -84,7 +84,7 @@ func TestInit_HostsAsked(t *testing.T) {
 		return hosted(host("claude-code", api.HostNew), host("cursor", api.HostNew), user)
 	}
 	for typed, want := range map[string][]string{
-		"y\nn\n":    {"claude-code"},
+		"y\nn\ny\n": {"claude-code"},
 		"n\ny\ny\n": {"cursor", "claude-code-user"},
 		"n\n":       nil,
 		"":          nil,
