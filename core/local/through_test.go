@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -73,6 +74,12 @@ func (c *client) trusting() *client {
 		c.t.Fatal(err)
 	}
 	return c
+}
+
+// trusted trusts a workspace that this process has looked at just now.
+func (m *machine) trusted(c *client) {
+	c.trusting()
+	m.clock.forward(time.Second)
 }
 
 func (c *client) through(tool, args string) (api.OfferedResult, error) {
@@ -244,7 +251,7 @@ func TestThrough_Refused(t *testing.T) {
 	}
 	_, err := c.through("up:read", ``)
 	code(t, err, core.CodeNotTrusted)
-	c.trusting()
+	m.trusted(c)
 	_, err = c.through("up:write", ``)
 	code(t, err, core.CodeNoSuchTool)
 	_, err = c.through("up:never", ``)
