@@ -188,6 +188,9 @@ func TestForward_SubscriptionLasts(t *testing.T) {
 	}
 	_, err := forward(t, m, l, "resources/read", `{"uri":"die"}`)
 	wantCode(t, err, core.CodeServerUnreachable)
+	if got := line(t, r); got != "resources/read die" {
+		t.Errorf("the process that was asked to tell hears %q", got)
+	}
 	gone(t, r)
 	if _, err := forward(t, m, l, "resources/list", ``); err != nil {
 		t.Fatal(err)
