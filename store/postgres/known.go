@@ -52,15 +52,16 @@ func (k *known) stepped(id core.ID, t *txn) {
 		}
 		delete(k.runs, id)
 	}
-	if t == nil || len(t.opened) == 0 || t.wrote == nil || len(k.runs) >= mostWaiting {
+	if t == nil || len(t.opened) == 0 || t.wrote == nil {
 		return
 	}
-	if k.runs == nil {
+	if k.runs == nil || len(k.runs) >= mostWaiting { // a full one starts again
 		k.runs, k.in = map[core.ID]*waitingRun{}, map[core.ID]core.ID{}
 	}
 	w := &waitingRun{run: t.wrote, header: t.data, asked: map[core.ID]*approvalRow{}}
+	size := len(t.data)
 	for _, a := range t.opened {
-		if len(a.raw)+len(a.Context) <= largeWaiting {
+		if size += len(a.raw) + len(a.Context); size <= largeWaiting {
 			w.asked[a.ID], k.in[a.ID] = a, id
 		}
 	}

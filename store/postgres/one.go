@@ -84,7 +84,7 @@ const mostDecided = 1 << 12
 
 // decided notes how a decision is stored that its runner has not acted upon yet.
 func (s *Store) decided(r *approvalRow) {
-	if r.Used || r.State != core.ApprovalApproved && r.State != core.ApprovalDenied {
+	if r.Used || len(r.raw) > largeWaiting || r.State != core.ApprovalApproved && r.State != core.ApprovalDenied {
 		return
 	}
 	s.mu.Lock()
