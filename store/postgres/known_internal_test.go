@@ -37,12 +37,17 @@ func TestKnown_Bound(t *testing.T) {
 		t.Errorf("%d large questions are known", n)
 	}
 	k.stepped("many", nil)
-	if k.standing("q0", time.Now()) != nil || len(k.in) > 2*mostWaiting {
+	if _, ok := k.in["q0"]; ok || k.standing("q0", time.Now()) != nil {
 		t.Error("a run that has stepped is still known")
 	}
-	k.outdated(time.Now())
+	k.stepped("last", &txn{wrote: &runRow{}, data: []byte("{}"), opened: []*approvalRow{question("q", 1)}})
+	now := time.Now()
+	k.outdated(now)
 	k.audited(core.AuditRow{Seq: 2})
-	if k.standing(core.ID("b"+strconv.Itoa(3*mostWaiting-1)), time.Now()) != nil {
+	if k.standing("q", now) != nil {
 		t.Error("others write, and what is known counts all the same")
+	}
+	if k.standing("q", now.Add(othersWrite)) == nil {
+		t.Error("others wrote long ago, and nothing counts any more")
 	}
 }
