@@ -121,9 +121,9 @@ type Exposed struct {
 	Problems []core.Fault
 }
 
-// OwnTools are the names of pml's own tools for agents, which no other tool can
+// OwnTools are the names of pml's own tools for agents as they are listed, which no other tool can
 // have beside them.
-var OwnTools = []string{"execute", "continue", "abort", "replan", "approval_response", "workflow_status", "discover"}
+var OwnTools = []string{"workflow_status", "discover", "execute", "continue", "approval_response", "replan", "abort"}
 
 // Merge puts what servers offer together. Of tools with one name, or the name of
 // one of pml's own, none is offered: the problems name them and say what to do.
