@@ -263,9 +263,9 @@ func TestGateway_Cancelled(t *testing.T) {
 	w := dial(t, newEdge(t, &fake{t: t}, offering(b)))
 	w.send(handshake(canSample))
 	w.next()
-	w.send(callLine("1", "echo", `{}`, ""))
+	w.send(callLine("3", "echo", `{}`, ""))
 	q := w.next()
-	w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 	if m := w.next(); m.Method != "notifications/cancelled" || !strings.Contains(string(m.Params), string(q.ID)) {
 		t.Errorf("got %+v", m)
 	}
