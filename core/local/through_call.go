@@ -238,15 +238,15 @@ func (t *throughCall) ask(ctx context.Context) (out api.OfferedResult, paused bo
 	if err != nil {
 		return out, false, notDAG(err)
 	}
-	switch r.Status {
-	case api.StatusSuccess, api.StatusComplete:
+	if r.Status == api.StatusError || r.Status == api.StatusAborted {
+		return out, false, failureOf(r)
+	}
+	if r.Status == api.StatusSuccess || r.Status == api.StatusComplete {
 		raw, ok := api.OfferedRaw(r.Result)
 		if !ok {
 			return out, false, core.Errorf(core.CodeInternal, "cannot read the result of the call of %s", t.call.Tool).WithRun(r.WorkflowID)
 		}
 		return api.OfferedResult{Raw: raw}, false, nil
-	case api.StatusError, api.StatusAborted:
-		return out, false, failureOf(r)
 	}
 	return api.OfferedResult{Paused: &r}, true, nil
 }
