@@ -387,3 +387,51 @@ func TestSecret(t *testing.T) {
 		t.Errorf("%v, %v", fi, err)
 	}
 }
+
+// Reads of one client are added to one list while it is young, and begin another
+// after that.
+func TestThrough_ReadsInOneList(t *testing.T) {
+	t.Parallel()
+	m, _ := exposing(t, exposeAll)
+	c := m.client().trusting()
+	changed, err := c.store.Watch(c.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := func(lists, calls int) {
+		t.Helper()
+		for {
+			_, reads := c.runsAndReads()
+			n := 0
+			for _, l := range reads {
+				records, err := c.Records(c.ctx(), l.ID, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += len(records)
+			}
+			if n == calls && len(reads) == lists {
+				return
+			}
+			if n > calls || len(reads) > lists {
+				t.Fatalf("%d calls in %d lists, want %d in %d", n, len(reads), calls, lists)
+			}
+			select {
+			case <-changed:
+			case <-c.ctx().Done():
+				t.Fatalf("%d calls in %d lists", n, len(reads))
+			}
+		}
+	}
+	for n := 1; n <= 3; n++ {
+		if _, err := c.through("up:read", ``); err != nil {
+			t.Fatal(err)
+		}
+		until(1, n)
+	}
+	m.clock.forward(2 * time.Minute)
+	if _, err := c.through("up:read", ``); err != nil {
+		t.Fatal(err)
+	}
+	until(2, 4)
+}
