@@ -476,3 +476,34 @@ func TestElicit_Refused(t *testing.T) {
 		t.Errorf("decided %+v", got)
 	}
 }
+
+// Who wants to wait for people and whose host shows nothing waits for the
+// terminal instead.
+func TestElicit_ThenWaits(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t, oneApproval())
+	proceed, held := a.proceed, make(chan time.Duration, 1)
+	a.proceed = func(ctx context.Context, req api.ContinueRequest) (api.Result, error) {
+		if req.HoldApprovals && req.Decision == nil {
+			held <- req.Wait
+			a.mu.Lock()
+			a.waits = nil // somebody decides in the terminal
+			a.mu.Unlock()
+		}
+		return proceed(ctx, req)
+	}
+	w, _ := asking(t, a, elicits)
+	w.send(callLine("1", "execute", `{"code":"1","options":{"wait":3600000}}`, ""))
+	w.send(said(w.next(), `{"action":"decline"}`))
+	if _, r := w.next().result(t); r.Status != api.StatusSuccess || len(a.decisions()) != 0 {
+		t.Errorf("got %+v", r)
+	}
+	select {
+	case wait := <-held:
+		if wait != time.Hour {
+			t.Errorf("it waited %s", wait)
+		}
+	default:
+		t.Error("nobody waited")
+	}
+}

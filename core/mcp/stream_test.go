@@ -438,3 +438,19 @@ func TestExecute_WaitsOpen(t *testing.T) {
 	id := post(t, srv.URL, initialize).header.Get("Mcp-Session-Id")
 	check("HTTP", open(t, http.MethodPost, srv.URL, line, "Mcp-Session-Id", id).next, decided)
 }
+
+// A session that listens is in use, however long it says nothing.
+func TestHTTP_ListenerStays(t *testing.T) {
+	t.Parallel()
+	now := newClock()
+	srv, _ := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.MaxSessions = now, 1 })
+	id := post(t, srv.URL, initialize).header.Get("Mcp-Session-Id")
+	open(t, http.MethodGet, srv.URL, "", "Mcp-Session-Id", id)
+	now.add(1000 * time.Hour)
+	if res := post(t, srv.URL, initialize); res.code != http.StatusServiceUnavailable {
+		t.Errorf("%d", res.code)
+	}
+	if res := post(t, srv.URL, ping, "Mcp-Session-Id", id); res.code != http.StatusOK {
+		t.Errorf("%d", res.code)
+	}
+}

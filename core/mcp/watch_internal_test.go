@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -37,3 +39,47 @@ func TestWatcher_Past(t *testing.T) {
 		}
 	}
 }
+
+// inbox is a backend whose approvals a test sets.
+type inbox struct {
+	Backend
+	list []core.Approval
+}
+
+func (i *inbox) Approvals(context.Context, bool) ([]core.Approval, error) { return i.list, nil }
+
+// An event that changes nothing of what waits is not told; expiry is, without
+// any event.
+func TestWatcher_Inbox(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &inbox{}
+		w := &watcher{b: b, uri: uriApprovals, clock: realClock{}, moved: make(chan struct{}, 1)}
+		var told atomic.Int64
+		go w.run(ctx, func() { told.Add(1) })
+		step := func(want int64, what string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := told.Load(); got != want {
+				t.Errorf("%s: told %d times, want %d", what, got, want)
+			}
+		}
+		w.moved <- struct{}{}
+		step(0, "nothing waits")
+		expires := realClock{}.Now().Add(150 * time.Second)
+		b.list = []core.Approval{{ID: "a", State: core.ApprovalOpen, ExpiresAt: &expires}}
+		w.moved <- struct{}{}
+		step(1, "one waits")
+		w.moved <- struct{}{}
+		step(1, "the same waits")
+		step(2, "it has expired")
+		cancel()
+		synctest.Wait()
+	})
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time { return time.Now() } //nolint:forbidigo // the clock of the test's bubble
