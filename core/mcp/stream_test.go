@@ -38,7 +38,7 @@ func open(t *testing.T, method, url, body string, headers ...string) *sse {
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := http.DefaultClient.Do(req) //nolint:bodyclose // the reader closes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,4 +82,4 @@ func TestWatcher_Inbox(t *testing.T) {
 
 type realClock struct{}
 
-func (realClock) Now() time.Time { return time.Now() } //nolint:forbidigo // the clock of the test's bubble
+func (realClock) Now() time.Time { return time.Now() }
