@@ -197,13 +197,14 @@ func list(values []json.RawMessage) string {
 
 // told are the notifications that a server sends, less that its tools have
 // changed: pml says so when they differ from those that the client was given.
-// Their order is one of time: what a server says by itself may come at any.
+// Their order and number are of time: the server asks for roots after 350 ms, and
+// once more where a tool was faster.
 func told(s sight) []json.RawMessage {
 	all := slices.DeleteFunc(slices.Clone(s.Seen.Told), func(raw json.RawMessage) bool {
 		return bytes.Contains(raw, []byte("notifications/tools/list_changed"))
 	})
 	slices.SortFunc(all, func(a, b json.RawMessage) int { return strings.Compare(constant(a), constant(b)) })
-	return all
+	return slices.CompactFunc(all, func(a, b json.RawMessage) bool { return constant(a) == constant(b) })
 }
 
 // stoppedByGates reports whether a call is one that pml's gates stop before the
