@@ -178,6 +178,11 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m message, out *stream)
 			answer = refused(m.ID, mcp.INTERNAL_ERROR, "internal error; the log of pml has more")
 		}
 	}()
+	return e.answerTo(ctx, s, m, out)
+}
+
+// answerTo is the answer to a request that was let in, nil where there is none.
+func (e *Edge) answerTo(ctx context.Context, s *session, m message, out *stream) any {
 	c := e.newCall(s, m, out)
 	if m.Method == string(mcp.MethodSubscriptionsListen) {
 		listener, stop := e.listen(ctx, s, string(m.ID), out)
