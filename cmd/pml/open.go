@@ -89,7 +89,7 @@ func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
 	}
 	lo := local.Options{
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
-		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm}),
+		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
 		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: build().Version,
 		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: c.via},
 	}

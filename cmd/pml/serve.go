@@ -155,7 +155,7 @@ func (s *serving) openHalf(ctx context.Context) error {
 	s.counts = &counts{store: s.store}
 	s.half = local.Open(local.Options{
 		Side: core.SideServer, Home: s.home, Workspace: ws, Environ: s.environ, Names: env.OSNames(),
-		Store: s.store, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}}),
+		Store: s.store, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Reuse: s.o.TCP == ""}),
 		Clock: systemClock{}, NewID: newID, LookPath: exec.LookPath, Logger: s.log, Version: build().Version,
 		By: core.Actor{Who: userName(), Via: core.ViaHTTP}, Publish: s.observer.publish,
 	})

@@ -39,6 +39,10 @@ type Options struct {
 	Warm int
 	// Limits bound every script of the pool.
 	Limits Limits
+	// Reuse lets a child serve another script, in a VM of its own, after one that
+	// ended within its limits. It is for pools whose scripts are all of one user:
+	// one that broke out of its VM would be there for the next.
+	Reuse bool
 	// Env is the whole environment of a child, normally empty.
 	Env []string
 }

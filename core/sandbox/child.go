@@ -119,12 +119,15 @@ func (c *child) fail(e *core.Error, alive bool) bool {
 func (c *child) serve(r *request) bool {
 	c.said = time.Now()
 	switch {
-	case c.running != (r.Op == opDeliver):
+	case c.running != (r.Op == opDeliver || r.Op == opEnd):
 		return c.fail(core.Errorf(core.CodeSandboxCrashed, "the sandbox got %q at the wrong time", r.Op), false)
 	case r.Op == opCompile:
 		return c.compile(r)
 	case r.Op == opEval:
 		return c.eval(r)
+	case r.Op == opEnd:
+		c.vm.close()
+		return c.prepare() && c.reply(&reply{Kind: replyFresh}) == nil
 	case r.Op == opOpen:
 		c.running = true
 		if e := c.vm.start(r); e != nil {

@@ -24,9 +24,13 @@ type Pool struct {
 	idle     []*process
 	live     map[*process]bool
 	starting int
-	trim     *time.Timer
-	later    *time.Timer    // starts children after a run has begun
-	group    sync.WaitGroup // of starts in the background
+	// cleaning counts the children that are on their way back, waiting those who
+	// wait for one; back is signalled when one of them has arrived, or has not.
+	cleaning, waiting int
+	back              *sync.Cond
+	trim              *time.Timer
+	later             *time.Timer    // starts children after a run has begun
+	group             sync.WaitGroup // of starts in the background
 }
 
 // NewPool makes a pool; no child starts before Warm or the first use.
@@ -36,6 +40,7 @@ func NewPool(o Options) *Pool {
 	if o.Warm == 0 {
 		p.warm = 1
 	}
+	p.back = sync.NewCond(&p.mu)
 	return p
 }
 
@@ -46,7 +51,7 @@ func (p *Pool) Warm() {
 	if p.closed || p.warm == 0 {
 		return
 	}
-	for len(p.idle)+p.starting < p.warm {
+	for len(p.idle)+p.starting+p.cleaning < p.warm {
 		p.starting++
 		p.group.Add(1)
 		go p.startIdle()
@@ -123,6 +128,7 @@ func (p *Pool) forget(c *process) {
 // take returns a child that serves nobody, and has another one started.
 func (p *Pool) take() (*process, error) {
 	p.mu.Lock()
+	p.await()
 	if p.closed {
 		p.mu.Unlock()
 		return nil, core.Errorf(core.CodeCancelled, "the sandbox is closed")
@@ -154,6 +160,16 @@ func (p *Pool) take() (*process, error) {
 	return c, nil
 }
 
+// await waits for a child that is about to be idle, as long as there is one for
+// everybody who waits: to start one takes longer. p.mu is held.
+func (p *Pool) await() {
+	for !p.closed && len(p.idle) == 0 && p.waiting < p.cleaning {
+		p.waiting++
+		p.back.Wait()
+		p.waiting--
+	}
+}
+
 // drop ends a child.
 func (p *Pool) drop(c *process) {
 	p.mu.Lock()
@@ -165,12 +181,57 @@ func (p *Pool) drop(c *process) {
 func (p *Pool) put(c *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= max(1, p.warm) {
+	p.keep(c)
+}
+
+// keep is put. p.mu is held.
+func (p *Pool) keep(c *process) {
+	most := max(1, p.warm)
+	if p.o.Reuse {
+		most = max(most, reused)
+	}
+	if p.closed || len(p.idle) >= most {
 		p.forget(c)
 		return
 	}
 	p.idle = append(p.idle, c)
 	p.armTrim()
+}
+
+const (
+	// reused is how many children that have served are kept for the next scripts.
+	reused = 2
+	// maxServed is how many scripts a child serves.
+	maxServed = 100
+	// cleanTime bounds how long a child may take to be as good as new.
+	cleanTime = 2 * time.Second
+)
+
+// recycle makes a child whose script is over ready for the next one, in the
+// background. One that has served enough, holds much memory, or does not manage
+// it, ends.
+func (p *Pool) recycle(c *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.served++; p.closed || !p.live[c] || c.served >= maxServed || grown(c.cmd.Process.Pid, p.o.Limits) {
+		p.forget(c)
+		return
+	}
+	p.cleaning++
+	p.group.Add(1)
+	go func() {
+		defer p.group.Done()
+		rep, err := c.askWithin(context.Background(), &request{Op: opEnd}, cleanTime)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.cleaning--
+		if err != nil || rep.Kind != replyFresh {
+			p.forget(c)
+		} else {
+			p.keep(c)
+		}
+		p.back.Broadcast()
+	}()
 }
 
 // Close kills all children and waits for them. Requests that are under way
@@ -187,6 +248,7 @@ func (p *Pool) Close() error {
 		p.forget(c)
 	}
 	p.idle = nil
+	p.back.Broadcast()
 	p.mu.Unlock()
 	p.group.Wait()
 	return nil

@@ -24,6 +24,7 @@ type process struct {
 	done   chan struct{} // closed when the child was waited for
 	quit   chan struct{} // closed by kill: nobody reads lines any more
 	once   sync.Once
+	served int   // scripts; the pool's
 	broke  error // why reading ended, unless the child did; set before lines is closed
 }
 
@@ -93,6 +94,11 @@ func (p *process) kill() {
 // ask sends a request and returns the reply. Whatever goes wrong kills the
 // child, except an error that the child says it survives.
 func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
+	return p.askWithin(ctx, r, p.limits.CPU+grace)
+}
+
+// askWithin is ask with a limit of its own.
+func (p *process) askWithin(ctx context.Context, r *request, limit time.Duration) (*reply, error) {
 	var buf bytes.Buffer
 	if err := writeRequest(&buf, r); err != nil {
 		p.kill()
@@ -104,7 +110,7 @@ func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
 		// A child that takes no request gives no reply either: await says so.
 		_, _ = p.stdin.Write(buf.Bytes())
 	}()
-	rep, err := p.await(ctx, p.limits.CPU+grace)
+	rep, err := p.await(ctx, limit)
 	if err != nil || rep.Kind == replyError && !rep.Alive {
 		p.kill()
 	}

@@ -38,6 +38,18 @@ func starved(pid int) time.Duration {
 	return most
 }
 
+// grown reports whether a child holds so much memory after a script that the
+// next one could not have all that it may use.
+func grown(pid int, l Limits) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return true
+	}
+	var pages, skip int64 // the second field is what is in memory
+	_, err = fmt.Sscan(string(raw), &skip, &pages)
+	return err != nil || pages*int64(os.Getpagesize()) > l.MemoryBytes
+}
+
 // confine bounds the child's memory as a whole, from outside, before it has
 // read anything foreign: the VM's limit and what Go and esbuild need beside it.
 func confine(pid int, l Limits) {

@@ -14,6 +14,8 @@ type Session struct {
 	pool *Pool
 	p    *process
 	mu   sync.Mutex
+	over bool // the script has ended, and nothing went wrong
+	once sync.Once
 }
 
 // Open starts a script and runs it until it waits or ends. An exception of the
@@ -58,11 +60,27 @@ func (s *Session) ask(ctx context.Context, r *request) (Turn, error) {
 		err = crashed("gave the wrong answer", errWrongReply)
 	}
 	if err != nil {
-		s.Close()
+		s.over = false
+		s.pool.drop(s.p)
 		return Turn{}, err
 	}
+	s.over = rep.Turn.Done
 	return rep.Turn.turn(), nil
 }
 
-// Close kills the child. It may be called again.
-func (s *Session) Close() { s.pool.drop(s.p) }
+// Close ends the session at once, whatever the script does, and with it the
+// child, unless the script is over and its pool gives children more than one.
+// It may be called again.
+func (s *Session) Close() {
+	s.once.Do(func() {
+		if s.pool.o.Reuse && s.mu.TryLock() {
+			over := s.over
+			s.mu.Unlock()
+			if over {
+				s.pool.recycle(s.p)
+				return
+			}
+		}
+		s.pool.drop(s.p)
+	})
+}

@@ -17,6 +17,7 @@ const (
 	opDeliver = "deliver"
 	opCompile = "compile"
 	opEval    = "eval"
+	opEnd     = "end" // the script is over; another one may come
 )
 
 // The kinds of lines that a child writes.
@@ -26,6 +27,7 @@ const (
 	replyTurn     = "turn"
 	replyCompiled = "compiled"
 	replyValue    = "value"
+	replyFresh    = "fresh" // to opEnd, when the next VM is prepared
 	replyError    = "error" // the child is of no more use unless Alive is set
 )
 
@@ -182,7 +184,7 @@ func decodeReply(line []byte) (*reply, error) {
 	case r.Kind == replyTurn && r.Turn == nil, r.Kind == replyError && r.Err == nil:
 		return nil, errors.New("the reply is incomplete")
 	case r.Kind == replyReady, r.Kind == replyProgress, r.Kind == replyTurn,
-		r.Kind == replyCompiled, r.Kind == replyValue, r.Kind == replyError:
+		r.Kind == replyCompiled, r.Kind == replyValue, r.Kind == replyFresh, r.Kind == replyError:
 		return &r, nil
 	}
 	return nil, errors.New("the reply is of no known kind")
@@ -195,7 +197,7 @@ func decodeRequest(line []byte) (*request, error) {
 		return nil, err
 	}
 	switch r.Op {
-	case opOpen, opDeliver, opCompile, opEval:
+	case opOpen, opDeliver, opCompile, opEval, opEnd:
 		r.Limits = r.Limits.withDefaults()
 		return &r, nil
 	}
