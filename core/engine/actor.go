@@ -75,6 +75,7 @@ type actor struct {
 	away        bool // the run waits and leaves memory
 	fresh       bool // calls were started and nothing has come of them yet
 	stopping    bool
+	crashed     bool // something of the run has panicked: it ends
 	stopSince   time.Time
 	eventsSince time.Time // since when uncommitted events wait
 }
@@ -179,15 +180,16 @@ func (a *actor) main(ctx context.Context) Status {
 	a.work, a.cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
 	a.activeSince = a.now()
 	a.store.endless = a.limits.StoreRetry > 0 // from here on it holds what nobody else knows
-	err := a.loop(ctx)
-	a.prog.close()
+	err := a.survive(ctx)
+	a.attempt("the program was closed", a.prog.close)
 	a.cancelWork(errStopped)
 	a.drain()
 	if err != nil && core.CodeOf(err) != core.CodeFenced {
 		// Who waits for the run is told; the log is for the others.
 		a.o.Logger.Warn("a run stopped", "workflow_id", a.run.ID, "error", err)
 	}
-	s := a.status()
+	s := Status{Run: a.run, Turned: true, Seen: a.seen}
+	a.attempt("its state was told", func() { s = a.status() })
 	s.Stopped, s.Err, s.Away = true, err, a.away && err == nil
 	return s
 }
@@ -249,10 +251,7 @@ func (a *actor) loop(ctx context.Context) error {
 // beside runs f in a goroutine; what it returns is executed by the actor.
 func (a *actor) beside(f func(ctx context.Context) func(ctx context.Context) error) {
 	a.busy++
-	go func() {
-		done := f(a.work)
-		a.inbox <- done
-	}()
+	go func() { a.inbox <- a.guarded(f) }()
 }
 
 // await blocks until there is something to do, then takes all that waits.

@@ -222,7 +222,7 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 
 // Resume takes a run over and goes on with it. A run that this engine runs
 // already is returned as it is; one whose runner lives is core.CodeFenced.
-func (e *Engine) Resume(ctx context.Context, id core.ID) (*Handle, error) {
+func (e *Engine) Resume(ctx context.Context, id core.ID) (_ *Handle, err error) {
 	if err := e.stopping(id); err != nil {
 		return nil, err
 	}
@@ -235,6 +235,7 @@ func (e *Engine) Resume(ctx context.Context, id core.ID) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer e.recovered(run, &err)
 	program, err := e.opts.Store.Program(ctx, id)
 	if err != nil {
 		return nil, err

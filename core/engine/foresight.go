@@ -28,7 +28,7 @@ func (e *Engine) Foresee(ctx context.Context, run core.Run, p core.Program) (*Fo
 	if err != nil {
 		return nil, err
 	}
-	f := &Foresight{verdicts: checkPlanned(ctx, host, run, p.Plan.Calls)}
+	f := &Foresight{verdicts: e.checkPlanned(ctx, host, run, p.Plan.Calls)}
 	if ctx.Err() != nil {
 		return nil, nil
 	}
@@ -50,7 +50,7 @@ const atOnce = 4
 
 // checkPlanned passes planned calls through the gates. Servers start side by
 // side; the calls of one follow each other, because the first makes it known.
-func checkPlanned(ctx context.Context, host Host, run core.Run, calls []core.PlanCall) map[string]Verdict {
+func (e *Engine) checkPlanned(ctx context.Context, host Host, run core.Run, calls []core.PlanCall) map[string]Verdict {
 	servers := map[string][]Call{}
 	for _, pc := range calls {
 		if call, ok := PlannedCall(pc); ok {
@@ -68,10 +68,7 @@ func checkPlanned(ctx context.Context, host Host, run core.Run, calls []core.Pla
 			places <- struct{}{}
 			defer func() { <-places }()
 			for _, call := range list {
-				v, ok := host.Try(call)
-				if !ok && ctx.Err() == nil {
-					v = host.Check(ctx, call)
-				}
+				v := e.foretell(ctx, host, call)
 				mu.Lock()
 				verdicts[call.ID] = v
 				mu.Unlock()

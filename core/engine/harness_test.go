@@ -156,9 +156,12 @@ func (h *host) called() []string {
 
 // bench is a store, a host and engines upon them.
 type bench struct {
-	t      testing.TB
-	dir    string
-	host   *host
+	t    testing.TB
+	dir  string
+	host *host
+	// as stands for host, when set.
+	as     engine.Host
+	logger *slog.Logger
 	limits engine.Limits
 	// commitGrace bounds the commits of an engine that stops, when set.
 	commitGrace time.Duration
@@ -225,11 +228,19 @@ func (b *bench) process() *process {
 	if b.wrap != nil {
 		st = b.wrap(st)
 	}
+	var h engine.Host = b.host
+	if b.as != nil {
+		h = b.as
+	}
+	logger := b.logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	p := &process{st: st, runner: runner}
 	p.Engine = engine.New(engine.Options{
 		Store: st, Claims: st, Runner: runner.ID(), Sandbox: b.pool,
-		Hosts: func(string) (engine.Host, error) { return b.host, nil },
-		Clock: clock{}, NewID: newID, Limits: func(string) (engine.Limits, error) { return b.limits, nil }, Logger: slog.New(slog.DiscardHandler),
+		Hosts: func(string) (engine.Host, error) { return h, nil },
+		Clock: clock{}, NewID: newID, Limits: func(string) (engine.Limits, error) { return b.limits, nil }, Logger: logger,
 		CommitGrace: b.commitGrace,
 	})
 	var once sync.Once

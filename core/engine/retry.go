@@ -26,6 +26,7 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 	if run.State != core.RunFailed {
 		return nil, 0, core.Errorf(core.CodeNotWaiting, "the run %s is %s; only a failed run can be retried", id.Short(), run.State).WithRun(id)
 	}
+	defer e.recovered(run, &err)
 	program, err := e.opts.Store.Program(ctx, id)
 	if err != nil {
 		return nil, 0, err
@@ -38,7 +39,7 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 		return nil, 0, err
 	}
 	again := retriable(run.Kind, a.journal.settled)
-	if len(again) == 0 {
+	if len(again) == 0 && (run.Error == nil || run.Error.Code != core.CodeInternal) {
 		return nil, 0, core.Errorf(core.CodeNotWaiting, "no call of the run %s can be tried again: it failed by itself; mend it and execute it anew", id.Short()).WithRun(id)
 	}
 	for _, r := range again {
