@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/core"
@@ -38,10 +40,21 @@ func stdio(ctx context.Context, o cli.OpenOptions) error {
 		Gateway: func(api.Scope) (mcp.Gateway, error) { return offered, nil },
 	})
 	if err == nil {
+		defer survivingPipes()()
 		err = edge.ServeStdio(ctx, os.Stdin, os.Stdout)
 	}
 	offered.Close()
 	return errors.Join(err, b.Close())
+}
+
+// survivingPipes lets a host close its side of stdout or stderr without that
+// being the end of the process in the middle of a call: the write fails, and
+// calls get their time. The signal is caught, not ignored, as what is ignored is
+// ignored by children too.
+func survivingPipes() (stop func()) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGPIPE)
+	return func() { signal.Stop(caught) }
 }
 
 // agentBackend is both halves as the tools of an agent see them.

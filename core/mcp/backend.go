@@ -58,3 +58,10 @@ type Catalog interface {
 type Hearer interface {
 	HearsHosts(ctx context.Context, id core.ID) bool
 }
+
+// Auditor is a Backend that keeps what was tried and refused: a requestState
+// that pml has not given out, or not for this call, or that was used before. run
+// is empty where none is known for certain.
+type Auditor interface {
+	Refused(ctx context.Context, run core.ID, reason string) error
+}

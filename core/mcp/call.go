@@ -64,9 +64,16 @@ func (c *call) digest() string {
 	return callDigest(c.name, c.args)
 }
 
-// unadmitted is the refusal of what a client sent back to be taken up.
-func (c *call) unadmitted(err error) error {
+// unadmitted is the refusal of what a client sent back to be taken up, which is
+// put on record.
+func (e *Edge) unadmitted(ctx context.Context, c *call, err error) error {
 	ce := core.AsError(err)
+	e.o.Log.Warn("a requestState was refused", "tool", core.Visible(c.name, 120, false), "run", ce.RunID, "why", err)
+	if audits, ok := c.backend.(Auditor); ok {
+		if err := audits.Refused(context.WithoutCancel(ctx), ce.RunID, "requestState: "+ce.Message); err != nil {
+			e.o.Log.Error("a refused requestState is not in the audit log", "run", ce.RunID, "why", err)
+		}
+	}
 	data := map[string]any{"error_code": ce.Code}
 	if ce.RunID != "" {
 		data["workflow_id"] = ce.RunID
@@ -75,7 +82,7 @@ func (c *call) unadmitted(err error) error {
 }
 
 func (c *call) refuse(code int, err error, data any) error {
-	c.refusal = &replyError{Code: code, Message: err.Error(), Data: data}
+	c.refusal = &replyError{Code: code, Message: core.Visible(err.Error(), 4000, true), Data: data}
 	return err
 }
 
@@ -204,7 +211,7 @@ func (e *Edge) run(ctx context.Context, c *call, t tool) (any, error) {
 	case len(c.state) > 0 && c.modern:
 		return e.resume(ctx, c)
 	case len(c.responses) > 0 && c.modern:
-		return nil, c.unadmitted(core.Errorf(core.CodePermissionDenied, "inputResponses came without the requestState that they answer; nothing was done"))
+		return nil, e.unadmitted(ctx, c, core.Errorf(core.CodePermissionDenied, "inputResponses came without the requestState that they answer; nothing was done"))
 	}
 	return t.run(ctx, e, c)
 }

@@ -128,6 +128,9 @@ func plainID(id json.RawMessage) json.RawMessage {
 // isRequest reports whether the message wants an answer.
 func (m message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
 
+// isNotification reports whether the message wants none.
+func (m message) isNotification() bool { return m.Method != "" && len(m.ID) == 0 }
+
 // slow reports whether the answer may take its time, so that others must not
 // wait for it.
 func (e *Edge) slow(m message) bool {
@@ -192,7 +195,7 @@ func (e *Edge) answerTo(ctx context.Context, s *session, m message, out *stream)
 	ctx = context.WithValue(e.protocol.WithContext(ctx, s), callKey{}, c)
 	answer, ok := e.aside(ctx, s, m, c)
 	if !ok {
-		answer = withID(e.protocol.HandleMessage(ctx, m.raw), m.ID)
+		answer = plainly(withID(e.protocol.HandleMessage(ctx, m.raw), m.ID), m)
 	}
 	if m.Method == string(mcp.MethodInitialize) && !m.modern() && codeOf(answer) == 0 {
 		s.initialized(m.Params.Capabilities)
@@ -210,10 +213,6 @@ func (e *Edge) answerTo(ctx context.Context, s *session, m message, out *stream)
 	}
 	if c.refusal != nil {
 		return &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID, Error: *c.refusal}
-	}
-	if bad, ok := answer.(mcp.JSONRPCError); ok && m.Method == string(mcp.MethodResourcesRead) && bad.Error.Data == nil {
-		bad.Error.Data = map[string]any{"uri": m.Params.URI}
-		return bad
 	}
 	return answer
 }

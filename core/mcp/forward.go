@@ -20,14 +20,18 @@ import (
 // aside answers what mcp-go is not asked, or not alone: what upstream servers
 // offer, and what pml keeps of a session itself. ok is false for the rest.
 func (e *Edge) aside(ctx context.Context, s *session, m message, c *call) (answer any, ok bool) {
-	if c.modern && !mcp.IsValidProtocolVersion(m.Params.Meta.Version) {
-		return nil, false // mcp-go says which there are
+	if v := m.unknownRevision(); v != "" {
+		return unsupported(m.ID, v), true
 	}
 	switch mcp.MCPMethod(m.Method) {
 	case mcp.MethodToolsCall:
-		if _, own := e.tools[c.name]; !own && c.name != "" && e.o.Gateway != nil {
-			return e.offered(ctx, m, c), true
+		if _, own := e.tools[c.name]; own {
+			break
 		}
+		if c.name == "" || len(c.name) > maxName || e.o.Gateway == nil {
+			return e.unknownTool(m.ID, c.name), true
+		}
+		return e.offered(ctx, m, c), true
 	case mcp.MethodToolsList, mcp.MethodResourcesList, mcp.MethodResourcesTemplatesList, mcp.MethodPromptsList:
 		if e.o.Gateway != nil {
 			return e.merged(ctx, m, c)
@@ -134,7 +138,7 @@ func (e *Edge) forwarded(ctx context.Context, m message, c *call) (answer any, o
 	case errors.As(err, &said):
 		return peerError(m.ID, said), true
 	case err != nil:
-		r := refused(m.ID, mcp.INTERNAL_ERROR, err.Error())
+		r := refused(m.ID, mcp.INTERNAL_ERROR, core.Visible(err.Error(), 2000, true))
 		r.Error.Data = map[string]any{"error_code": core.CodeOf(err)}
 		return r, true
 	case !ours:

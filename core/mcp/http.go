@@ -130,7 +130,11 @@ func (e *Edge) post(w http.ResponseWriter, r *http.Request, scope api.Scope) {
 		return
 	}
 	if version != "" && !mcp.IsValidProtocolVersion(version) && m.Method != string(mcp.MethodInitialize) {
-		write(w, http.StatusBadRequest, refused(m.ID, mcp.INVALID_REQUEST, "the protocol version "+core.Visible(version, 40, false)+" is not known here"))
+		write(w, http.StatusBadRequest, unsupported(m.ID, version))
+		return
+	}
+	if v := m.unknownRevision(); v != "" {
+		write(w, http.StatusBadRequest, unsupported(m.ID, v))
 		return
 	}
 	e.inSession(w, r, m, scope)
@@ -156,6 +160,12 @@ func (e *Edge) inSession(w http.ResponseWriter, r *http.Request, m message, scop
 		return
 	}
 	id := r.Header.Get(server.HeaderKeySessionID)
+	if id == "" && m.isNotification() && r.Header.Get(mcp.HeaderProtocolVersion) == "" {
+		// It names nothing that it could be about. Some clients without sessions
+		// cancel like that, after they have closed the stream, which counts.
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
 	if id == "" {
 		write(w, http.StatusBadRequest, refused(m.ID, mcp.INVALID_REQUEST, "the header "+server.HeaderKeySessionID+" is missing; initialize first"))
 		return

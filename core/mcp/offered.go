@@ -30,7 +30,7 @@ func (e *Edge) gateway(ctx context.Context) (Gateway, api.Scope, error) {
 func (e *Edge) offered(ctx context.Context, m message, c *call) any {
 	gw, scope, err := e.gateway(ctx)
 	if gw == nil && err == nil {
-		err = core.Errorf(core.CodeNoSuchTool, "unknown tool: %s", core.Visible(c.name, 120, false))
+		return e.unknownTool(m.ID, c.name)
 	}
 	c.by = scope.By
 	var result api.OfferedResult
@@ -40,7 +40,8 @@ func (e *Edge) offered(ctx context.Context, m message, c *call) any {
 	case c.modern && len(c.state) > 0:
 		return e.retried(ctx, m, c)
 	case c.modern && len(c.responses) > 0:
-		_ = c.unadmitted(core.Errorf(core.CodePermissionDenied, "inputResponses came without the requestState that they answer; nothing was done"))
+		c.backend, c.by, _ = e.backend(ctx) // without one it is in the log only
+		_ = e.unadmitted(ctx, c, core.Errorf(core.CodePermissionDenied, "inputResponses came without the requestState that they answer; nothing was done"))
 		return &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID, Error: *c.refusal}
 	default:
 		result, input, err = e.through(ctx, gw, m, c)
@@ -102,8 +103,10 @@ func (e *Edge) retried(ctx context.Context, m message, c *call) any {
 		st, err = e.admitted(text(c.state), c.digest(), c.session.holder)
 	}
 	if err != nil {
-		e.o.Log.Warn("a requestState was refused", "tool", core.Visible(c.name, 120, false), "why", err)
-		_ = c.unadmitted(err)
+		if c.backend == nil {
+			c.backend, c.by, _ = e.backend(ctx) // without one it is in the log only
+		}
+		_ = e.unadmitted(ctx, c, err)
 		return &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID, Error: *c.refusal}
 	}
 	result, input, err := e.answered(ctx, c, st)
@@ -117,7 +120,7 @@ func (e *Edge) passed(ctx context.Context, m message, c *call, result api.Offere
 	case errors.As(err, &said):
 		return peerError(m.ID, said)
 	case core.CodeOf(err) == core.CodeNoSuchTool:
-		return refused(m.ID, mcp.INVALID_PARAMS, core.AsError(err).Message)
+		return refused(m.ID, mcp.INVALID_PARAMS, core.Visible(core.AsError(err).Message, 2000, false))
 	case err != nil:
 		return e.decidedOn(m, c, nil, err)
 	case input != nil:

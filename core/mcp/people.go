@@ -230,8 +230,7 @@ func (e *Edge) inputFor(c *call, q question, done api.Status) (any, error) {
 func (e *Edge) resume(ctx context.Context, c *call) (any, error) {
 	st, err := e.admitted(text(c.state), c.digest(), c.session.holder)
 	if err != nil {
-		e.o.Log.Warn("a requestState was refused", "tool", core.Visible(c.name, 120, false), "run", st.Run, "why", err)
-		return nil, c.unadmitted(err)
+		return nil, e.unadmitted(ctx, c, err)
 	}
 	w, err := c.backend.Workflow(ctx, st.Run)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// ServeStdio answers one client whose messages come by lines, until in ends or
-// the context does. It writes nothing but JSON-RPC. Every call has its own
-// goroutine, so that calls which wait keep none from being answered. When in
-// has ended, calls have Options.Grace to end before their contexts do; runs go
-// on or are taken up by others.
+// ServeStdio answers one client whose messages come by lines, until in ends, the
+// context does, or out takes no more. It writes nothing but JSON-RPC. Every call
+// has its own goroutine, so that calls which wait keep none from being answered.
+// Then calls have Options.Grace to end before their contexts do; runs go on or
+// are taken up by others.
 func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	scope, ok := e.scope(ctx)
 	if !ok {
@@ -27,7 +27,7 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	}
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	w := &lineWriter{w: out}
+	w := &lineWriter{w: out, broken: make(chan struct{})}
 	p := &pipe{edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w}
 	main := &stream{send: w.write}
 	stop, _ := e.serveMain(calls, p.session, main) // nobody else has this session
@@ -36,6 +36,7 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	var err error
 	select {
 	case err = <-read:
+	case <-w.broken: // the client has gone without closing its side of in
 	case <-ctx.Done():
 	}
 	p.finish(e.o.Grace, cancel)
@@ -124,10 +125,13 @@ func (p *pipe) finish(grace time.Duration, cancel context.CancelFunc) {
 	<-ended
 }
 
-// lineWriter writes messages as lines, one at a time.
+// lineWriter writes messages as lines, one at a time. After a write that failed
+// there are no more, as half a line may be out.
 type lineWriter struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu     sync.Mutex
+	w      io.Writer
+	err    error
+	broken chan struct{} // closed when err is set
 }
 
 func (l *lineWriter) write(message any) error {
@@ -137,8 +141,13 @@ func (l *lineWriter) write(message any) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err = l.w.Write(append(raw, '\n'))
-	return err
+	if l.err != nil {
+		return l.err
+	}
+	if _, l.err = l.w.Write(append(raw, '\n')); l.err != nil {
+		close(l.broken)
+	}
+	return l.err
 }
 
 var errLong = errors.New("the line is too long")
