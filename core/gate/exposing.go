@@ -65,7 +65,7 @@ type Exposure struct {
 
 // Exposure reads what is offered through now. Nothing is started.
 func (h *Host) Exposure() (*Exposure, error) {
-	s, err := h.settings()
+	s, err := h.settingsNow()
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -58,7 +59,8 @@ type Host struct {
 	mu      sync.Mutex
 	config  *settings // replaced as a whole when the files change
 	servers map[string]*keeper
-	looked  time.Time // when the files were last looked at
+	looked  time.Time // when the files were last looked at; zero: look again
+	looks   atomic.Uint64
 	// session are the tools that a person has allowed, and until when; zero: until
 	// this process ends.
 	session  map[permit]time.Time
@@ -125,37 +127,9 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// lookAgain makes the next settings read the files however young the last look.
-func (h *Host) lookAgain() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.looked = zeroTime
-}
-
-// settings returns the configuration, read again when a file has changed. A
-// file that was broken meanwhile is an error, never the old content.
-func (h *Host) settings() (*settings, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.o.Clock.Now()
-	if since := now.Sub(h.looked); since >= 0 && since < restamp {
-		return h.config, nil
-	}
-	h.looked = now
-	if h.config.stamp == h.stamps() {
-		return h.config, nil
-	}
-	s, err := h.read()
-	if err != nil {
-		return nil, err
-	}
-	h.config = s
-	return s, nil
-}
-
 // Config returns the configuration as far as this machine trusts it.
 func (h *Host) Config() (*env.Config, error) {
-	s, err := h.settings()
+	s, err := h.settingsNow()
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (h *Host) unchanged(s *settings, file int, path string) bool {
 	stamp := stampOf(path)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.config.files == s.files && h.config.stamp[file] == stamp
+	return h.config.files == s.files && h.config.stamp[file].same(stamp)
 }
 
 // expectLock keeps the workspace trusted over the write of pml.lock.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
@@ -18,15 +19,17 @@ type redaction struct {
 	declared map[string]string
 	oauth    *oauth.Client // nil: there are no tokens
 	dir      string        // where tokens are kept
+	clock    core.Clock
 
 	mu     sync.Mutex
+	listed time.Time // when the folder had changed whose files were last looked at; zero: look again
 	stamp  string
 	tokens map[string]string // by value: also those that were replaced
 	r      *env.Redactor
 }
 
-func newRedaction(declared map[string]string, client *oauth.Client, dir string) *redaction {
-	return &redaction{declared: declared, oauth: client, dir: dir, r: env.NewRedactor(declared), tokens: map[string]string{}}
+func newRedaction(declared map[string]string, client *oauth.Client, dir string, clock core.Clock) *redaction {
+	return &redaction{declared: declared, oauth: client, dir: dir, clock: clock, r: env.NewRedactor(declared), tokens: map[string]string{}}
 }
 
 // current is the redactor with the tokens of this moment.
@@ -34,6 +37,9 @@ func (r *redaction) current() *env.Redactor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.oauth == nil {
+		return r.r
+	}
+	if r.unchanged() {
 		return r.r
 	}
 	stamp := folderStamp(r.dir)
@@ -61,6 +67,28 @@ func (r *redaction) current() *env.Redactor {
 	return r.r
 }
 
+// settled is how old a folder's time of change must be before it tells one state
+// from the next: file systems count in ticks.
+const settled = 2 * time.Second
+
+// unchanged reports whether the folder of tokens is as it was when its files were
+// looked at: they are replaced as a whole, never written into.
+func (r *redaction) unchanged() bool {
+	info, err := os.Stat(r.dir)
+	if err != nil {
+		r.listed = time.Time{}
+		return r.stamp == noFolder
+	}
+	if !r.listed.IsZero() && r.listed.Equal(info.ModTime()) {
+		return true
+	}
+	r.listed = time.Time{}
+	if r.clock.Now().Sub(info.ModTime()) > settled {
+		r.listed = info.ModTime()
+	}
+	return false
+}
+
 // String takes secrets out of a text.
 func (r *redaction) String(text string) string { return r.current().String(text) }
 
@@ -79,11 +107,14 @@ func (r *redaction) Tool(t core.Tool) core.Tool {
 // Names reports whether a name gives a secret away.
 func (r *redaction) Names(name string) bool { return r.String(name) != name }
 
+// noFolder is the state of a folder that cannot be read.
+const noFolder = "-"
+
 // folderStamp tells the state of a folder's files.
 func folderStamp(dir string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return "-"
+		return noFolder
 	}
 	var b strings.Builder
 	for _, e := range entries {

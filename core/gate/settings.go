@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,12 +10,33 @@ import (
 	"github.com/casys-ai/pml/core/policy"
 )
 
-// restamp is how old a look at the files may be: many calls at the same moment
-// share one.
+// restamp is how old a look at the files may be in the middle of a run: its many
+// calls at the same moment share one. What begins anew looks for itself.
 const restamp = 10 * time.Millisecond
 
 // stamps tell the state of each file that settings are read from.
-type stamps [stampedFiles]string
+type stamps [stampedFiles]stamp
+
+// stamp tells the state of a file; nil: there is none that can be seen.
+type stamp struct{ info os.FileInfo }
+
+// same reports whether a file has the same state: a file that replaced another
+// one has not, whatever its age and size.
+func (a stamp) same(b stamp) bool {
+	if a.info == nil || b.info == nil {
+		return a.info == nil && b.info == nil
+	}
+	return a.info.ModTime().Equal(b.info.ModTime()) && a.info.Size() == b.info.Size() && os.SameFile(a.info, b.info)
+}
+
+func (a stamps) same(b stamps) bool {
+	for i := range a {
+		if !a[i].same(b[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 // The files, by their place among the stamps.
 const (
@@ -40,12 +60,60 @@ func (h *Host) stamps() (out stamps) {
 	return out
 }
 
-func stampOf(name string) string {
-	fi, err := os.Stat(name)
+func stampOf(name string) stamp {
+	info, err := os.Stat(name)
 	if err != nil {
-		return "-"
+		return stamp{}
 	}
-	return fmt.Sprintf("%d.%d", fi.ModTime().UnixNano(), fi.Size())
+	return stamp{info}
+}
+
+// lookAgain makes the next settings read the files however young the last look.
+func (h *Host) lookAgain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.looked = zeroTime
+}
+
+// settings returns the configuration, read again when a file has changed. A
+// file that was broken meanwhile is an error, never the old content.
+func (h *Host) settings() (*settings, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since := h.o.Clock.Now().Sub(h.looked); since >= 0 && since < restamp {
+		return h.config, nil
+	}
+	return h.look()
+}
+
+// settingsNow are the settings for what begins now: a file that was changed
+// before counts, however short the time since. Those who wait for each other
+// share a look that has begun after all of them.
+func (h *Host) settingsNow() (*settings, error) {
+	begun := h.looks.Load()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.looks.Load() > begun && !h.looked.IsZero() {
+		return h.config, nil
+	}
+	return h.look()
+}
+
+// look looks at the files; h.mu is held. After a look that failed there is none
+// to be shared.
+func (h *Host) look() (*settings, error) {
+	h.looks.Add(1)
+	h.looked = h.o.Clock.Now()
+	if h.config.stamp.same(h.stamps()) {
+		return h.config, nil
+	}
+	s, err := h.read()
+	if err != nil {
+		h.looked = zeroTime
+		return nil, err
+	}
+	h.config = s
+	return s, nil
 }
 
 // read reads everything anew. What another process writes in the middle of it,
@@ -53,7 +121,7 @@ func stampOf(name string) string {
 func (h *Host) read() (*settings, error) {
 	for try := 1; ; try++ {
 		s, err := h.readOnce()
-		if try == readTries || err == nil && s.trust.Trusted || s.stamp == h.stamps() {
+		if try == readTries || err == nil && s.trust.Trusted || s.stamp.same(h.stamps()) {
 			return s, err
 		}
 	}
@@ -85,7 +153,7 @@ func (h *Host) readOnce() (*settings, error) {
 	if s.expose, err = newExposing(s.granted); err != nil {
 		return s, s.all.Locate(err)
 	}
-	s.redact = newRedaction(s.all.Secrets(), h.o.OAuth, h.o.Home.Credentials())
+	s.redact = newRedaction(s.all.Secrets(), h.o.OAuth, h.o.Home.Credentials(), h.o.Clock)
 	if s.lock, err = install.ReadLock(h.o.Workspace.Lock()); err != nil {
 		return s, err
 	}

@@ -102,6 +102,45 @@ func (c *Client) load(r resource) (*credentials, error) {
 	return &k, nil
 }
 
+// keptFile is a file of credentials as it was read.
+type keptFile struct {
+	info os.FileInfo
+	k    *credentials // never changed
+}
+
+// is reports whether the file is still the one that was read.
+func (f keptFile) is(info os.FileInfo) bool {
+	return f.info != nil && os.SameFile(f.info, info) && f.info.ModTime().Equal(info.ModTime()) && f.info.Size() == info.Size() && f.info.Mode() == info.Mode()
+}
+
+// kept is load without reading the file again while it is the same. What it
+// returns must not be changed.
+func (c *Client) kept(r resource) (*credentials, error) {
+	info, err := os.Stat(c.credentialsFile(r))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // as load says that there is nothing
+	}
+	if err == nil {
+		c.mu.Lock()
+		f := c.files[r.key]
+		c.mu.Unlock()
+		if f.is(info) {
+			return f.k, nil
+		}
+	}
+	k, failed := c.load(r)
+	if err != nil || failed != nil || k == nil {
+		return k, failed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.files, r.key)
+	if c.o.Clock.Now().Sub(info.ModTime()) > settled {
+		c.files[r.key] = keptFile{info, k}
+	}
+	return k, nil
+}
+
 // read decodes a file of this package. A file that others can read, or of a
 // newer version, is refused.
 func (c *Client) read(file string, into any) (bool, error) {

@@ -48,6 +48,7 @@ type Client struct {
 	listed time.Time                // when the folder had changed that was read last; zero: read it
 	seen   map[string]string        // by value: the name of every secret that this process has met
 	failed map[string]failedRefresh // by server: the last refresh after a rejection, if it failed
+	files  map[string]keptFile      // by server: see kept
 }
 
 // Server is an MCP server as OAuth sees it: a protected resource.
@@ -77,7 +78,7 @@ func New(o Options) *Client {
 			return t.C, t.Stop
 		}
 	}
-	return &Client{o: o, http: newHTTP(o.HTTP), seen: map[string]string{}, failed: map[string]failedRefresh{}}
+	return &Client{o: o, http: newHTTP(o.HTTP), seen: map[string]string{}, failed: map[string]failedRefresh{}, files: map[string]keptFile{}}
 }
 
 // Connected reports whether there are credentials for a server that can be

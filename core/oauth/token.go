@@ -25,13 +25,19 @@ const (
 
 // Authorizer gives the Authorization header of a server's requests. It
 // implements upstream.Authorizer.
-func (c *Client) Authorizer(s Server) *Authorizer { return &Authorizer{c: c, s: s} }
+func (c *Client) Authorizer(s Server) *Authorizer {
+	a := &Authorizer{c: c, s: s}
+	a.r, a.err = parseServerURL(s.URL)
+	return a
+}
 
 // Authorizer is the credentials of one server in use. What it gives must be
 // sent to the origin of the server's URL and nowhere else.
 type Authorizer struct {
-	c *Client
-	s Server
+	c   *Client
+	s   Server
+	r   resource // of s
+	err error    // why there is none
 }
 
 // Header returns the Authorization header, refreshed when it is about to
@@ -39,11 +45,11 @@ type Authorizer struct {
 // when a refresh found nobody and the token has expired, CodeStoreFailed when
 // the credentials cannot be used as they lie there.
 func (a *Authorizer) Header(ctx context.Context) (string, error) {
-	r, err := parseServerURL(a.s.URL)
-	if err != nil {
-		return "", err
+	if a.err != nil {
+		return "", a.err
 	}
-	k, err := a.c.load(r)
+	r := a.r
+	k, err := a.c.kept(r)
 	if err != nil || !k.usable() {
 		return "", err
 	}
@@ -75,10 +81,10 @@ func (a *Authorizer) Header(ctx context.Context) (string, error) {
 // Tokens that cannot be replaced are marked: the server counts as not
 // connected from then on.
 func (a *Authorizer) Rejected(ctx context.Context, header string) bool {
-	r, err := parseServerURL(a.s.URL)
-	if err != nil {
+	if a.err != nil {
 		return false
 	}
+	r := a.r
 	k, err := a.c.load(r)
 	if err != nil || !k.usable() {
 		return false

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -109,35 +108,6 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 		m.abandon(s, c, failure) // nobody else is harmed
 	}
 	return Response{}, true, failure
-}
-
-// send makes the request and waits for its end; the outcome is in the
-// context's answer.
-func (c *conn) send(ctx context.Context, req Request, meta map[string]json.RawMessage) error {
-	var r mcp.CallToolRequest
-	r.Params.Name = req.Tool
-	r.Params.Arguments = req.Args
-	if req.Progress != nil {
-		token := "p" + strconv.FormatInt(c.tokens.Add(1), 10)
-		out := &sink{f: req.Progress}
-		c.sinks.Store(token, out)
-		defer func() {
-			c.sinks.Delete(token)
-			out.end()
-		}()
-		r.Params.Meta = &mcp.Meta{ProgressToken: token}
-	}
-	if len(meta) > 0 {
-		if r.Params.Meta == nil {
-			r.Params.Meta = &mcp.Meta{}
-		}
-		r.Params.Meta.AdditionalFields = map[string]any{}
-		for name, value := range meta {
-			r.Params.Meta.AdditionalFields[name] = value
-		}
-	}
-	_, err := c.client.CallTool(ctx, r)
-	return err
 }
 
 func tooLarge(tool string, limit int) error {
@@ -265,10 +235,8 @@ func (m *Manager) callLocal(ctx context.Context, l local, req Request) (Response
 	return Response{}, core.Errorf(core.CodeToolFailed, "%s: %w", name, err)
 }
 
-// wantedInput reports whether the library gave up because it has nobody to ask.
-func wantedInput(err error) bool {
-	return err != nil && !isTransport(err)
-}
+// wantedInput reports whether a call ended because there is nobody to ask.
+func wantedInput(err error) bool { return errors.Is(err, errNobodyToAsk) }
 
 // cut bounds a server's text for an error message.
 func cut(s string) string {

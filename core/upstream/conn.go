@@ -72,10 +72,14 @@ type conn struct {
 	listens   mcp.SubscriptionFilter
 	listening bool
 	relisten  context.CancelFunc
-	level     string    // of the logs, for the newest revision
-	tools     *listed   // nil: not known
-	expires   time.Time // zero: until the server says so
-	version   int       // counts list_changed
+	level     string // of the logs, for the newest revision
+	// standing is what is told with each request, at standingLevel.
+	standing      json.RawMessage
+	standingLevel string
+	marked        map[string]*mcp.Tool // see markedTools
+	tools         *listed              // nil: not known
+	expires       time.Time            // zero: until the server says so
+	version       int                  // counts list_changed
 }
 
 // ending is why a connection was lost.
@@ -279,8 +283,10 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 		seen[next] = true
 		req.Params.Cursor = next
 	}
+	marked := markedTools(tools)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.marked = marked
 	if version == c.version && (c.proc != nil || c.clock != nil) {
 		c.tools = tools
 		if c.proc == nil {

@@ -183,17 +183,8 @@ func (c *conn) request(ctx context.Context, method string, fields map[string]jso
 	if len(fields) > 0 {
 		req.Params = fields
 	}
-	_, err := c.client.GetTransport().SendRequest(ctx, req)
-	if err != nil && ctx.Err() != nil && c.proc != nil {
-		var n mcp.JSONRPCNotification
-		n.JSONRPC, n.Method = mcp.JSONRPC_VERSION, string(mcp.MethodNotificationCancelled)
-		n.Params.AdditionalFields = map[string]any{"requestId": req.ID, "reason": "the caller has given up"}
-		_ = c.client.GetTransport().SendNotification(c.life, n) // never blocks; the caller has its error
-	}
-	if err != nil {
-		return transport.NewError(err)
-	}
-	return nil
+	_, err := c.sendOwn(ctx, req)
+	return err
 }
 
 // withMeta tells with a request what the newest revision wants to be told.

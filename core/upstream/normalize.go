@@ -3,19 +3,11 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mark3labs/mcp-go/client/transport"
-
 	"github.com/casys-ai/pml/core"
 )
-
-func isTransport(err error) bool {
-	var t *transport.Error
-	return errors.As(err, &t)
-}
 
 // content is one element of a result's content, as far as it is looked at.
 type content struct {

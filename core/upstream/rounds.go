@@ -18,8 +18,9 @@ const (
 	maxRounds = 10
 	// maxEmptyRounds bounds how often in a row it asks for nothing but another try.
 	maxEmptyRounds = 3
-	// firstOwnID is where the ids of requests begin that the library does not count.
-	firstOwnID = 1 << 40
+	// firstOwnID is where the ids of requests begin that the library does not
+	// count. Servers that keep ids in 32 bits can have them too.
+	firstOwnID = 1 << 30
 )
 
 // inputError says why a server did not get the input that it asked for. The
@@ -45,13 +46,16 @@ func (c *conn) exchange(ctx context.Context, req transport.JSONRPCRequest, send 
 	}
 	req.Params = params
 	resp, err := send(ctx, req)
-	for round, empty := 1, 0; err == nil && c.own != nil && resp.Error == nil && wantsInput(resp.Result); round++ {
+	for round, empty := 1, 0; err == nil && resp.Error == nil && wantsInput(resp.Result); round++ {
 		var wanted struct {
 			Requests map[string]inputRequest `json:"inputRequests"`
 			State    json.RawMessage         `json:"requestState"`
 		}
 		if err := json.Unmarshal(resp.Result, &wanted); err != nil {
 			return nil, &inputError{fmt.Errorf("it asks for input in a form that is not MCP: %w", err)}
+		}
+		if c.own == nil && len(wanted.Requests) > 0 {
+			break // nobody can be asked
 		}
 		if empty++; len(wanted.Requests) > 0 {
 			empty = 0
@@ -160,7 +164,7 @@ var errNoObject = errors.New("the params of a request are no object")
 // declare puts the capabilities of the client into a request that tells them,
 // as it declared them: the library has types of its own for them.
 func (c *conn) declare(req transport.JSONRPCRequest) (any, error) {
-	if c.own == nil {
+	if _, complete := req.Params.(json.RawMessage); complete || c.own == nil {
 		return req.Params, nil
 	}
 	starts := req.Method == string(mcp.MethodInitialize)
