@@ -167,9 +167,7 @@ func (a *actor) ended(c *call, value json.RawMessage, err error, timedOut bool) 
 	switch {
 	case err == nil:
 		a.settle(c, core.OutcomeSuccess, value, nil)
-	case a.crashed && a.work.Err() != nil:
-		a.move(c, callIssued) // it may have run
-	case (a.abort != nil || a.fault != nil) && !a.crashed:
+	case a.abort != nil, a.fault != nil && !a.crashed:
 		a.settle(c, core.OutcomeCancelled, nil, core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool))
 	case a.stopping && errors.Is(context.Cause(a.work), errStopped):
 		// Nobody knows how it ended; the next runner asks.

@@ -48,15 +48,14 @@ func (a *actor) panicked(doing string, v any) *core.Error {
 	return a.eng.panicked(a.run.ID, a.host, doing, v)
 }
 
-// attempt runs f and reports whether it came to its end.
-func (a *actor) attempt(doing string, f func()) (ok bool) {
+// attempt runs f, whatever comes of it.
+func (a *actor) attempt(doing string, f func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			a.panicked(doing, v)
+			_ = a.panicked(doing, v)
 		}
 	}()
 	f()
-	return true
 }
 
 // guarded is what runs beside the actor. A panic in it says nothing against the

@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -191,7 +193,8 @@ func (s *supervisor) resume(ctx context.Context, id core.ID) {
 // lift takes up a run if this machine can go on with it. Where servers share a
 // database, another one may have the folder, and trust it: there the run goes on,
 // here it would only fail.
-func (s *supervisor) lift(ctx context.Context, id core.ID) (*engine.Handle, error) {
+func (s *supervisor) lift(ctx context.Context, id core.ID) (_ *engine.Handle, err error) {
+	defer s.survive(id, &err)
 	run, err := s.c.base.Store.Run(ctx, id)
 	if err != nil {
 		return nil, err
@@ -202,6 +205,14 @@ func (s *supervisor) lift(ctx context.Context, id core.ID) (*engine.Handle, erro
 		}
 	}
 	return s.eng.Resume(ctx, id)
+}
+
+// survive makes an error of a panic: the process has other runs. It is deferred.
+func (s *supervisor) survive(id core.ID, err *error) {
+	if v := recover(); v != nil { // its text may hold anything
+		s.c.o.Logger.Error("a panic while a run was taken up", "workflow_id", id, "kind", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+		*err = core.Errorf(core.CodeInternal, "something went wrong inside pml while the run was taken up; its log says more").WithRun(id)
+	}
 }
 
 // canRun says why a run cannot go on on this machine: its folder is not here, or

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -296,5 +297,47 @@ func TestWait_TakenOver(t *testing.T) {
 	}
 	if r := <-told; r.Status != api.StatusComplete || string(r.Result) != `"slept"` {
 		t.Errorf("%+v", r)
+	}
+}
+
+// mad is a store that panics when it is asked for the program of one run.
+type mad struct {
+	store.Store
+
+	run core.ID
+}
+
+func (m mad) Program(ctx context.Context, id core.ID) (core.Program, error) {
+	if id == m.run {
+		panic("out of range")
+	}
+	return m.Store.Program(ctx, id)
+}
+
+// A run at which whoever takes it up panics ends no process: the others go on. One
+// that this lies in ends as failed.
+func TestSupervise_Panics(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	p := m.server()
+	now := m.clock.Now().Add(-time.Hour)
+	run := core.Run{ID: newID(), Kind: core.KindDAG, Workspace: m.ws, Side: core.SideServer, State: core.RunRunning, CreatedAt: now, UpdatedAt: now, DAGVersion: 1}
+	odd := run
+	odd.ID = newID()
+	program := core.Program{Kind: core.KindDAG, Version: 1, Added: []core.Addition{{From: 99}}}
+	for _, r := range []core.Run{run, odd} {
+		if err := p.store.Commit(p.ctx(), store.Step{Run: r, Create: true, Program: &program}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.m.Store = mad{p.m.Store, odd.ID}
+	other := m.server()
+	good := other.start(sleeper("300"))
+	other.until(good, func(r core.Run) bool { return r.JournalSeq > 0 })
+	other.kill()
+	p.supervise()
+	p.until(good, is(core.RunComplete))
+	if r := p.until(run.ID, is(core.RunFailed)); r.Error == nil || r.Error.Code != core.CodeInternal {
+		t.Errorf("%v", r.Error)
 	}
 }
