@@ -22,48 +22,61 @@ func (a *app) auditCmd() *cobra.Command {
 }
 
 func (a *app) auditLsCmd() *cobra.Command {
-	var after int64
+	var since string
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List decisions in their order",
-		Long:    "Lists decisions in their order, after a sequence number.",
-		Example: "  pml audit ls --limit 20\n  pml audit ls --after 120 -o wide",
+		Long: `Lists decisions in their order, and attempts that were refused: those of this
+machine's log and of the server's, each with numbers of its own.
+
+--since leaves out what came up to a line: client:12,server:340, or a number alone
+where there is no server. A line with ×N stands for N refused attempts.`,
+		Example: "  pml audit ls --limit 20\n  pml audit ls --since client:120,server:7 -o wide",
 		Args:    maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit <= 0 || after < 0 {
-				return usagef("--limit must be above 0 and --after not below it")
+			if limit <= 0 {
+				return usagef("--limit must be above 0")
+			}
+			after, err := parseNumbers(since)
+			if err != nil {
+				return err
 			}
 			return a.listAudit(cmd.Context(), after, limit)
 		},
 	}
-	cmd.Flags().Int64Var(&after, "after", 0, "only lines after this sequence number")
+	cmd.Flags().StringVar(&since, "since", "0", "only lines after this one: its number, or client:N,server:N")
+	cmd.Flags().StringVar(&since, "after", "0", "the same as --since")
+	_ = cmd.Flags().MarkHidden("after") // as it was called before
+	cmd.MarkFlagsMutuallyExclusive("since", "after")
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many")
+	_ = cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
 	return cmd
 }
 
-func (a *app) listAudit(ctx context.Context, after int64, limit int) error {
+func (a *app) listAudit(ctx context.Context, since api.Since, limit int) error {
 	b, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := b.Audit(ctx, after, limit)
+	rows, err := b.Audit(ctx, since, limit)
 	if err != nil {
 		return err
 	}
 	page := api.Page[core.AuditRow]{Items: rows}
 	if len(rows) == limit {
-		page.Next = strconv.FormatInt(rows[len(rows)-1].Seq, 10)
+		page.Next = sinceText(pastRows(since, rows))
 	}
 	next := page.Next
 	if a.human() {
 		page.Next = ""
 	}
 	err = printList(a, page, "no decisions yet", []column[core.AuditRow]{
+		{title: "SIDE", get: func(r core.AuditRow) string { return string(r.Side) }},
 		{title: "SEQ", get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
 		{title: "AT", get: func(r core.AuditRow) string { return stamp(r.At) }},
-		{title: "OUTCOME", get: func(r core.AuditRow) string { return string(r.Outcome) }},
+		{title: "OUTCOME", get: outcomeText},
 		{title: "TYPE", get: func(r core.AuditRow) string { return string(r.Type) }},
 		{title: "BY", get: func(r core.AuditRow) string { return r.By.Who + "/" + string(r.By.Via) }},
 		{title: "WORKFLOW", get: func(r core.AuditRow) string { return r.RunID.Short() }},
@@ -73,16 +86,41 @@ func (a *app) listAudit(ctx context.Context, after int64, limit int) error {
 		{title: "HASH", wide: true, get: func(r core.AuditRow) string { return r.Hash }},
 	})
 	if err == nil && next != "" {
-		a.note("more: add --after %s", next)
+		a.note("more: add --since %s", next)
 	}
 	return err
+}
+
+// outcomeText is the outcome of a row, and how many attempts it stands for.
+func outcomeText(r core.AuditRow) string {
+	if r.Count > 1 {
+		return fmt.Sprintf("%s ×%d", r.Outcome, r.Count)
+	}
+	return string(r.Outcome)
+}
+
+// pastRows is since with rows left out that were listed.
+func pastRows(since api.Since, rows []core.AuditRow) api.Since {
+	for _, r := range rows {
+		since = since.Past(r.Side, r.Seq)
+	}
+	return since
+}
+
+// sinceText is since as --since takes it.
+func sinceText(s api.Since) string {
+	text := "client:" + strconv.FormatInt(s.Of(core.SideClient), 10)
+	if n := s.Of(core.SideServer); n > 0 {
+		text += ",server:" + strconv.FormatInt(n, 10)
+	}
+	return text
 }
 
 func (a *app) auditExportCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "export",
 		Short:   "Print the whole log, one JSON object a line",
-		Long:    "Prints every line of the audit log as JSON, one object a line, hashes included, whatever the output format.",
+		Long:    "Prints every line of the audit logs of this machine and of the server as JSON, one object a line, hashes included, whatever the output format. Lines with the same side are one chain.",
 		Example: "  pml audit export > decisions.jsonl",
 		Args:    maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -90,8 +128,8 @@ func (a *app) auditExportCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for after := int64(0); ; {
-				rows, err := b.Audit(cmd.Context(), after, 1000)
+			for since := (api.Since{}); ; {
+				rows, err := b.Audit(cmd.Context(), since, 1000)
 				if err != nil || len(rows) == 0 {
 					return err
 				}
@@ -100,7 +138,7 @@ func (a *app) auditExportCmd() *cobra.Command {
 						return err
 					}
 				}
-				after = rows[len(rows)-1].Seq
+				since = pastRows(since, rows)
 			}
 		},
 	}
@@ -110,7 +148,7 @@ func (a *app) auditVerifyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify",
 		Short:   "Check that no line was changed, added or taken out",
-		Long:    "Recomputes the chain of hashes. A log that does not hold ends with exit code 1.",
+		Long:    "Recomputes the chain of hashes of this machine's log and of the server's. One that does not hold, or that cannot be checked, ends with exit code 1.",
 		Example: "  pml audit verify && echo untouched",
 		Args:    maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -123,16 +161,33 @@ func (a *app) auditVerifyCmd() *cobra.Command {
 				return err
 			}
 			err = a.print(r, func(w *strings.Builder) {
-				if r.OK {
-					fmt.Fprintf(w, "ok: %d lines\n", r.Rows)
-					return
+				for _, log := range r.Logs {
+					writeReport(w, log)
 				}
-				fmt.Fprintf(w, "broken at line %d: %s\n", r.Bad, core.Visible(r.Reason, 0, false))
+				if len(r.Logs) == 0 {
+					writeReport(w, r)
+				}
 			})
 			if err == nil && !r.OK {
 				return exitStatus(exitFailed)
 			}
 			return err
 		},
+	}
+}
+
+// writeReport says how one log is.
+func writeReport(w *strings.Builder, r api.AuditReport) {
+	side := ""
+	if r.Side != "" {
+		side = string(r.Side) + ": "
+	}
+	switch {
+	case r.OK:
+		fmt.Fprintf(w, "%sok: %d lines\n", side, r.Rows)
+	case r.Bad == 0:
+		fmt.Fprintf(w, "%s%s\n", side, core.Visible(r.Reason, 0, false))
+	default:
+		fmt.Fprintf(w, "%sbroken at line %d: %s\n", side, r.Bad, core.Visible(r.Reason, 0, false))
 	}
 }

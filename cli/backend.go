@@ -64,7 +64,9 @@ type Journal interface {
 	// Events calls f for events in order; with follow it waits for more until
 	// the context ends. Those of all runs say their side.
 	Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) error
-	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+	// Audit lists rows of the audit logs by time; they say their side where there
+	// are two.
+	Audit(ctx context.Context, since api.Since, limit int) ([]core.AuditRow, error)
 	VerifyAudit(ctx context.Context) (api.AuditReport, error)
 }
 

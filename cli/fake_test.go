@@ -47,6 +47,7 @@ type fake struct {
 	pending  []core.Approval
 	tools    []core.Tool
 	audit    []core.AuditRow
+	report   *api.AuditReport // of audit verify
 	checks   []api.Check
 	closed   int
 	world    world
@@ -252,10 +253,13 @@ func (f *fake) Events(ctx context.Context, _ core.ID, since api.Since, follow bo
 	return nil
 }
 
-func (f *fake) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (f *fake) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+	f.mu.Lock()
+	f.since = since
+	f.mu.Unlock()
 	var out []core.AuditRow
 	for _, r := range f.audit {
-		if r.Seq > after && len(out) < limit {
+		if r.Seq > since.Of(r.Side) && len(out) < limit {
 			out = append(out, r)
 		}
 	}
@@ -263,6 +267,9 @@ func (f *fake) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow
 }
 
 func (f *fake) VerifyAudit(context.Context) (api.AuditReport, error) {
+	if f.report != nil {
+		return *f.report, nil
+	}
 	return api.AuditReport{Rows: len(f.audit), OK: f.failWith == nil, Bad: 2, Reason: "the hash does not match"}, nil
 }
 

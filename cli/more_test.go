@@ -99,7 +99,7 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	f := &fake{audit: []core.AuditRow{{Seq: 1, At: at, Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Hash: "h1"}, {Seq: 2, At: at, Hash: "h2"}}}
-	(&shell{fake: f}).run("audit", "ls", "--limit", "1").want(t, 0).has(t, "out", "ann/cli", "2026-03-01T12:00:00Z").has(t, "err", "--after 1")
+	(&shell{fake: f}).run("audit", "ls", "--limit", "1").want(t, 0).has(t, "out", "ann/cli", "2026-03-01T12:00:00Z").has(t, "err", "--since client:1")
 	s := (&shell{fake: f}).run("audit", "export").want(t, 0)
 	if strings.Count(s.out, "\n") != 2 || !strings.Contains(s.out, `"hash":"h2"`) {
 		t.Errorf("%s", s.out)

@@ -154,9 +154,17 @@ type Decision struct {
 	Abort bool `json:"abort,omitempty"`
 }
 
+// OutcomeRefused is the outcome of an attempt that decided nothing: by one who
+// may not decide, about something else than was asked, or too late. It is no
+// state of an approval, and so not of that type.
+const OutcomeRefused = "refused"
+
 // AuditRow is one line of the append-only audit log. Hash covers the row and
 // the hash of the row before it.
 type AuditRow struct {
+	// Side is whose log the row is in, said where those of both are listed. The
+	// hash does not cover it.
+	Side       Side          `json:"side,omitempty"`
 	Seq        int64         `json:"seq"`
 	At         time.Time     `json:"at"`
 	RunID      ID            `json:"workflow_id,omitempty"`
@@ -168,6 +176,8 @@ type AuditRow struct {
 	Outcome    ApprovalState `json:"outcome"`
 	By         Actor         `json:"by"`
 	Reason     string        `json:"reason,omitempty"`
-	PrevHash   string        `json:"prev_hash"`
-	Hash       string        `json:"hash"`
+	// Count is how many refused attempts the row stands for, if more than one.
+	Count    int    `json:"count,omitempty"`
+	PrevHash string `json:"prev_hash"`
+	Hash     string `json:"hash"`
 }

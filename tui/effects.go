@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"net/url"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -278,37 +279,40 @@ func (m *model) copy(i screen.Copy, now time.Time) tea.Cmd {
 	return nil
 }
 
-// loadAudit reads the rows of the audit log that are new, and keeps the newest.
+// loadAudit reads the rows of the audit logs that are new, and keeps the newest.
 func (m *model) loadAudit() tea.Cmd {
+	since := m.audited
 	rows := m.state.Audit()
 	rows = rows[:len(rows):len(rows)] // the state's own stay as they are
 	return m.effect(func(ctx context.Context) then {
-		rows, err := m.newestAudit(ctx, rows)
+		rows, since, err := m.newestAudit(ctx, rows, since)
 		return func(m *model, now time.Time) tea.Cmd {
 			if err != nil {
 				m.say(screen.Bad, problem("cannot read the audit log", err), now)
 			}
+			m.audited = since
 			m.state.SetAudit(rows)
 			return nil
 		}
 	})
 }
 
-func (m *model) newestAudit(ctx context.Context, rows []core.AuditRow) ([]core.AuditRow, error) {
+// newestAudit adds what comes after since, and says how far it has come.
+func (m *model) newestAudit(ctx context.Context, rows []core.AuditRow, since api.Since) ([]core.AuditRow, api.Since, error) {
 	for {
-		after := int64(0)
-		if len(rows) > 0 {
-			after = rows[len(rows)-1].Seq
-		}
-		page, err := m.o.Backend.Audit(ctx, after, auditPage)
+		page, err := m.o.Backend.Audit(ctx, since, auditPage)
 		if err != nil || len(page) == 0 {
-			return rows, err
+			return rows, since, err
 		}
-		if rows = append(rows, page...); len(rows) > maxAudit {
-			rows = rows[len(rows)-maxAudit:]
+		before := since
+		for _, r := range page {
+			since = since.Past(r.Side, r.Seq)
 		}
-		if len(page) < auditPage || page[len(page)-1].Seq <= after {
-			return rows, nil
+		rows = append(rows, page...)
+		slices.SortStableFunc(rows, screen.ByAuditTime) // one half may have been away
+		rows = rows[max(0, len(rows)-maxAudit):]
+		if len(page) < auditPage || since == before {
+			return rows, since, nil
 		}
 	}
 }

@@ -103,12 +103,12 @@ func (b *fakeBackend) Events(ctx context.Context, _ core.ID, _ api.Since, _ bool
 	}
 }
 
-func (b *fakeBackend) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (b *fakeBackend) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []core.AuditRow
 	for _, r := range b.audit {
-		if r.Seq > after && len(out) < limit {
+		if r.Seq > since.Of(r.Side) && len(out) < limit {
 			out = append(out, r)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/feed"
 	"github.com/casys-ai/pml/tui/osc"
 	"github.com/casys-ai/pml/tui/paint"
@@ -30,13 +31,15 @@ type reader interface {
 // model is what the library drives: it turns its messages into calls of the
 // screen, and what the screen wants into commands.
 type model struct {
-	o      Options
-	state  *state.State
-	screen *screen.Screen
-	feed   reader
-	term   osc.Terminal
-	send   func(sequence string) // to the terminal, between frames
-	dir    string                // files are saved in, empty: the current folder
+	o     Options
+	state *state.State
+	// audited is how far the audit logs have been read.
+	audited api.Since
+	screen  *screen.Screen
+	feed    reader
+	term    osc.Terminal
+	send    func(sequence string) // to the terminal, between frames
+	dir     string                // files are saved in, empty: the current folder
 	// after has a tickMsg come, exec the library's way to lend the terminal to another
 	// program.
 	after func(d time.Duration) tea.Cmd

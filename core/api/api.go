@@ -186,11 +186,19 @@ type Page[T any] struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Since is the number after which events are wanted. Each half of pml numbers its
-// own; Any is for where one of them is meant.
+// Since is the number after which events, or rows of the audit log, are wanted.
+// Each half of pml numbers its own; Any is for where one of them is meant.
 type Since struct{ Any, Client, Server int64 }
 
-// Of is the number in the events of a half.
+// Past is since with what comes up to a number of a side left out, too.
+func (s Since) Past(side core.Side, n int64) Since {
+	if side == core.SideServer {
+		return Since{Client: max(s.Any, s.Client), Server: n}
+	}
+	return Since{Client: n, Server: max(s.Any, s.Server)}
+}
+
+// Of is the number of a half.
 func (s Since) Of(side core.Side) int64 {
 	if side == core.SideServer {
 		return max(s.Any, s.Server)
@@ -231,9 +239,14 @@ type Paths struct {
 
 // AuditReport is the answer of audit verify.
 type AuditReport struct {
-	Rows int   `json:"rows"`
-	OK   bool  `json:"ok"`
-	Bad  int64 `json:"first_bad_seq,omitempty"`
-	// Reason says what is wrong with the first bad row.
+	// Side is whose log it is about; of a report on several, whose row is bad.
+	Side core.Side `json:"side,omitempty"`
+	Rows int       `json:"rows"`
+	OK   bool      `json:"ok"`
+	Bad  int64     `json:"first_bad_seq,omitempty"`
+	// Reason says what is wrong with the first bad row, or why the log could not
+	// be checked: then there is no bad row.
 	Reason string `json:"reason,omitempty"`
+	// Logs are the reports on each log, of a report on several.
+	Logs []AuditReport `json:"logs,omitempty"`
 }

@@ -53,11 +53,12 @@ func Verify(rows []core.AuditRow) (bad int64, reason string) {
 	return 0, ""
 }
 
-// hashed is a row without its hash field: the outer one shadows it and is
-// left out while nil.
+// hashed is a row without its hash and side: the outer fields shadow those and
+// are left out while nil.
 type hashed struct {
 	core.AuditRow
 	Hash *string `json:"hash,omitempty"`
+	Side *string `json:"side,omitempty"`
 }
 
 func hash(row core.AuditRow) (string, error) {

@@ -143,6 +143,46 @@ func (c *Client) Records(ctx context.Context, id core.ID, after int64) ([]core.R
 	}
 }
 
+// auditLimit is the longest page of the audit log that a server gives.
+const auditLimit = 1000
+
+// Audit lists rows of the server's audit log after a sequence number, as far as
+// the caller may see them; limit 0 means all. A server that is too old to tell is
+// core.CodeServerUnreachable.
+func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	out := []core.AuditRow{}
+	for {
+		want := auditLimit
+		if limit > 0 {
+			want = min(limit-len(out), auditLimit)
+		}
+		var page api.Page[core.AuditRow]
+		q := url.Values{"since": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(want)}}
+		if err := c.get(ctx, "/audit", q, &page); err != nil {
+			return nil, c.noAudit(err)
+		}
+		out = append(out, page.Items...)
+		if len(page.Items) == 0 || page.Next == "" || limit > 0 && len(out) >= limit || page.Items[len(page.Items)-1].Seq <= after {
+			return out, nil
+		}
+		after = page.Items[len(page.Items)-1].Seq
+	}
+}
+
+// VerifyAudit has the server check its whole audit log.
+func (c *Client) VerifyAudit(ctx context.Context) (r api.AuditReport, err error) {
+	err = c.get(ctx, "/audit/verify", nil, &r)
+	return r, c.noAudit(err)
+}
+
+// noAudit is the error of a server that knows no such path.
+func (c *Client) noAudit(err error) error {
+	if core.CodeOf(err) != core.CodeUsage {
+		return err
+	}
+	return core.Errorf(core.CodeServerUnreachable, "the server at %s is older than this pml and does not tell its audit log", c.name).WithNext("pml", "server", "status")
+}
+
 // RemoveWorkflows removes ended runs, one after the other; it stops at the
 // first that cannot be removed.
 func (c *Client) RemoveWorkflows(ctx context.Context, ids ...core.ID) error {

@@ -100,6 +100,8 @@ type shared struct {
 
 	traces sync.Mutex // held while a run that was given away is ended
 	events newest     // the newest event that was seen
+
+	refusals refusals // attempts that were refused, until they are in the audit log
 }
 
 // Open returns a client. It reads and starts nothing yet.
@@ -136,6 +138,9 @@ func (c *Client) Close() error {
 		keep(eng.Close())
 	}
 	keep(c.closeThrough(late))
+	if c.refusals.pending() {
+		c.settleRefused(late)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.hosts {

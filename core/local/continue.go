@@ -18,6 +18,7 @@ import (
 func (c *Client) Continue(ctx context.Context, req api.ContinueRequest) (api.Result, error) {
 	run, err := c.o.Store.Run(ctx, req.ID)
 	if err != nil {
+		c.unknownRun(ctx, req, err)
 		return api.Result{}, err
 	}
 	if err := c.continuable(run, req.Decision != nil); err != nil {
@@ -35,6 +36,7 @@ func (c *Client) Continue(ctx context.Context, req api.ContinueRequest) (api.Res
 	show := c.shownOf(run.Workspace)
 	decided, err := c.decide(ctx, run, req)
 	if err != nil {
+		c.refusedDecision(ctx, run, req, err)
 		return api.Result{}, show.err(core.AsError(err))
 	}
 	ids := make([]core.ID, len(decided))

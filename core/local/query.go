@@ -301,31 +301,3 @@ func (c *Client) Events(ctx context.Context, id core.ID, since int64, follow boo
 		}
 	}
 }
-
-// Audit lists rows of the audit log. Values of keys are left out of reasons
-// that were written before they were declared: then the hash of the row, which
-// VerifyAudit checks, is that of the reason as it was.
-func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
-	rows, err := c.o.Store.Audit(ctx, after, limit)
-	if rows == nil {
-		rows = []core.AuditRow{}
-	}
-	for i := range rows {
-		dir := rows[i].Workspace
-		if dir == "" {
-			dir = c.o.Workspace.Dir
-		}
-		rows[i].Reason = c.shownOf(dir).text(rows[i].Reason)
-	}
-	return rows, err
-}
-
-// VerifyAudit checks the chain of hashes of the whole audit log.
-func (c *Client) VerifyAudit(ctx context.Context) (api.AuditReport, error) {
-	rows, err := c.o.Store.Audit(ctx, 0, 0)
-	if err != nil {
-		return api.AuditReport{}, err
-	}
-	bad, reason := approval.Verify(rows)
-	return api.AuditReport{Rows: len(rows), OK: reason == "", Bad: bad, Reason: reason}, nil
-}

@@ -167,25 +167,40 @@ func (s *scoped) Events(ctx context.Context, f store.EventFilter) ([]core.Event,
 	}
 }
 
+// auditAtOnce bounds how many rows of others are looked through at once.
+const auditAtOnce = 1000
+
 // Audit implements store.Reader: the rows of the scope's runs.
 func (s *scoped) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
-	rows, err := s.Store.Audit(ctx, after, 0)
-	if err != nil {
-		return nil, err
-	}
+	mine := map[core.ID]bool{"": false}
 	var out []core.AuditRow
-	for _, r := range rows {
-		if r.RunID == "" {
-			continue
+	for {
+		rows, err := s.Store.Audit(ctx, after, auditAtOnce)
+		if err != nil {
+			return nil, err
 		}
-		if _, err := s.Run(ctx, r.RunID); err == nil {
-			out = append(out, r)
+		for _, r := range rows {
+			after = r.Seq
+			sees, known := mine[r.RunID]
+			if !known {
+				_, err := s.Run(ctx, r.RunID)
+				if err != nil && core.CodeOf(err) != core.CodeNotFound {
+					return nil, err
+				}
+				sees = err == nil
+				mine[r.RunID] = sees
+			}
+			if sees {
+				out = append(out, r)
+			}
+			if limit > 0 && len(out) == limit {
+				return out, nil
+			}
 		}
-		if limit > 0 && len(out) == limit {
-			break
+		if len(rows) < auditAtOnce {
+			return out, nil
 		}
 	}
-	return out, nil
 }
 
 // approval finds out whether an approval is the scope's.

@@ -38,6 +38,8 @@ type half struct {
 	answer    api.Result // of execute and the moves
 	during    func()     // what happens while execute, continue and retry wait
 	servers   []api.ServerInfo
+	audit     []core.AuditRow
+	report    api.AuditReport
 	tools     []core.Tool
 }
 
@@ -212,6 +214,22 @@ func (h *half) Prune(context.Context, time.Time) (int, error) { return 1, nil }
 
 func (h *half) TraceOf(_ context.Context, id core.ID) (api.Trace, error) {
 	return api.Trace{State: core.RunComplete, Result: json.RawMessage(`"` + string(id) + `"`), Records: []core.Record{{Seq: 1, Result: json.RawMessage(`"` + strings.Repeat("x", 500) + `"`)}}}, nil
+}
+
+func (h *half) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	out := []core.AuditRow{}
+	for _, r := range h.audit {
+		if r.Seq > after && (limit == 0 || len(out) < limit) {
+			out = append(out, r)
+		}
+	}
+	return out, h.down
+}
+
+func (h *half) VerifyAudit(context.Context) (api.AuditReport, error) { return h.report, h.down }
+
+func (h *half) Refused(_ context.Context, run core.ID, reason string) error {
+	return h.call("refused %s %s", run, reason)
 }
 
 func (h *half) Name() string { return "https://" + h.name }

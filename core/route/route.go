@@ -3,7 +3,7 @@
 // decides, before anything is sent, which half runs a program.
 //
 // A Backend has the methods for which there are two halves. What only this
-// machine has (trust, MCP servers, configuration, audit) stays the local half's;
+// machine has (trust, MCP servers, configuration) stays the local half's;
 // who wires both lets the shallower method win:
 //
 //	type own struct{ *local.Client }
@@ -45,6 +45,9 @@ type Journal interface {
 	Workflow(ctx context.Context, id core.ID) (core.Workflow, error)
 	RemoveWorkflows(ctx context.Context, ids ...core.ID) error
 	Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error
+	// Audit lists rows after a sequence number, in order; limit 0 means all.
+	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+	VerifyAudit(ctx context.Context) (api.AuditReport, error)
 }
 
 // Approvals lists and keeps alive what waits for a person.
@@ -79,6 +82,8 @@ type Local interface {
 	KeysFound(ctx context.Context, approval core.ID) ([]string, error)
 	// TraceOf is what to report of a run that a server gave to this machine.
 	TraceOf(ctx context.Context, id core.ID) (api.Trace, error)
+	// Refused puts a refused attempt into the audit log; run may be empty.
+	Refused(ctx context.Context, run core.ID, reason string) error
 	// Prune removes runs that ended before a time and returns how many.
 	Prune(ctx context.Context, before time.Time) (int, error)
 }

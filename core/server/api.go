@@ -65,6 +65,7 @@ func newAPI(s *Server) huma.API {
 	s.addRuns()
 	s.addReads()
 	s.addApprovals()
+	s.addAudit()
 	s.addServer()
 	s.addStreams()
 	tune(a.OpenAPI())

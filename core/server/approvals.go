@@ -72,7 +72,11 @@ func approval(ctx context.Context, c call, in *ApprovalPath) (*approvalOutput, e
 func decide(ctx context.Context, c call, in *decideInput) (*outcome, error) {
 	run, id, err := c.both(ctx, in.RunPath, in.ApprovalPath)
 	if err != nil {
-		return nil, err
+		text := in.ID
+		if run != "" {
+			text = in.Checkpoint
+		}
+		return nil, c.unknownTo(ctx, run, text, err)
 	}
 	d, err := c.decides(ctx, run, id, in.Body)
 	if err != nil {

@@ -56,6 +56,18 @@ type Journal interface {
 	Snapshot(ctx context.Context) (api.Snapshot, error)
 	// Resolve accepts an id, a prefix of 4 or more, or @latest.
 	Resolve(ctx context.Context, text string) (id, approval core.ID, err error)
+	// Audit lists rows of the audit log after a sequence number, those of the
+	// scope's runs; limit 0 means all.
+	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+	// VerifyAudit checks the chain of the whole log, whatever the scope sees of it.
+	VerifyAudit(ctx context.Context) (api.AuditReport, error)
+}
+
+// Auditor is a Backend that keeps what was refused before it came to the half.
+type Auditor interface {
+	// Refused puts a refused attempt of the scope into the audit log; run may be
+	// empty. A run that is not the scope's is not in the row.
+	Refused(ctx context.Context, run core.ID, reason string) error
 }
 
 // Approvals lists and keeps alive what waits for a person; Continue decides.

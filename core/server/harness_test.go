@@ -192,6 +192,38 @@ func (s *scoped) Records(_ context.Context, _ core.ID, after int64) ([]core.Reco
 	return out, nil
 }
 
+// Audit has a row of each run, and one of none.
+func (s *scoped) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	if err := s.ask([]any{"audit", after, limit}); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []core.AuditRow
+	for i, run := range append(slices.Clone(s.runs), core.Run{}) {
+		row := core.AuditRow{Seq: int64(i + 1), At: start, RunID: run.ID, Outcome: core.OutcomeRefused, Reason: "because", Count: 3, By: core.Actor{Who: "me", Via: core.ViaCLI}, PrevHash: "p", Hash: "h"}
+		if row.Seq > after && s.sees(run.Owner) && (limit == 0 || len(out) < limit) {
+			out = append(out, row)
+		}
+	}
+	return out, nil
+}
+
+func (s *scoped) VerifyAudit(context.Context) (api.AuditReport, error) {
+	return api.AuditReport{Rows: 3, Bad: 2, Reason: "changed"}, s.ask("verify")
+}
+
+// refusal is an attempt that Refused was told of.
+type refusal struct {
+	owner  string
+	run    core.ID
+	reason string
+}
+
+func (s *scoped) Refused(_ context.Context, run core.ID, reason string) error {
+	return s.ask(refusal{s.scope.Owner, run, reason})
+}
+
 func (s *scoped) RemoveWorkflows(_ context.Context, ids ...core.ID) error { return s.ask(ids) }
 
 func (s *scoped) Events(ctx context.Context, run core.ID, since int64, follow bool, f func(core.Event) error) error {

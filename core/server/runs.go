@@ -102,11 +102,11 @@ func continueWorkflow(ctx context.Context, c call, b api.ExecuteBody) (*outcome,
 	d := b.ContinueWorkflow
 	id, approval, err := c.run(ctx, string(d.WorkflowID))
 	if err != nil {
-		return nil, err
+		return nil, c.unknownTo(ctx, "", string(d.WorkflowID), err)
 	}
 	if d.CheckpointID != "" {
 		if approval, err = c.approvalOf(ctx, id, string(d.CheckpointID)); err != nil {
-			return nil, err
+			return nil, c.unknownTo(ctx, id, string(d.CheckpointID), err)
 		}
 	}
 	req := api.ContinueRequest{ID: id, By: c.scope.By, Reason: d.Reason, Decision: &api.Decision{
@@ -135,6 +135,9 @@ func plan(ctx context.Context, c call, in *executeInput) (*planOutput, error) {
 func goOn(ctx context.Context, c call, in *continueInput) (*outcome, error) {
 	id, approval, err := c.run(ctx, in.ID)
 	if err != nil {
+		if in.Body != nil && in.Body.Decision != nil {
+			err = c.unknownTo(ctx, "", in.ID, err)
+		}
 		return nil, err
 	}
 	req := api.ContinueRequest{ID: id, By: c.scope.By}
@@ -158,7 +161,7 @@ func (c call) decides(ctx context.Context, run, approval core.ID, d api.Decision
 	if d.Checkpoint != "" {
 		named, err := c.approvalOf(ctx, run, string(d.Checkpoint))
 		if err != nil {
-			return nil, err
+			return nil, c.unknownTo(ctx, run, string(d.Checkpoint), err)
 		}
 		if approval != "" && named != approval {
 			return nil, invalid([]core.Fault{{Path: "/checkpoint_id", Message: "the path names another approval"}})

@@ -161,12 +161,12 @@ func (b *Backend) Approvals(_ context.Context, all bool) ([]core.Approval, error
 }
 
 // Audit implements feed.Reader.
-func (b *Backend) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (b *Backend) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []core.AuditRow
 	for _, r := range b.audit {
-		if r.Seq > after && (limit <= 0 || len(out) < limit) {
+		if r.Seq > since.Of(r.Side) && (limit <= 0 || len(out) < limit) {
 			out = append(out, r)
 		}
 	}

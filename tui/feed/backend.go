@@ -26,7 +26,9 @@ type Reader interface {
 	// Events calls f for events in order and, with follow, waits for more until
 	// the context ends. They say their side.
 	Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) error
-	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+	// Audit lists rows of the audit logs by time; they say their side, where there
+	// are two.
+	Audit(ctx context.Context, since api.Since, limit int) ([]core.AuditRow, error)
 }
 
 // Decider decides, and moves runs. A run whose runner is dead is taken over by

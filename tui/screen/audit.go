@@ -1,8 +1,11 @@
 package screen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -13,9 +16,9 @@ import (
 // auditPanel shows the audit log, newest first: who decided what, and how it
 // ended. The log is read when the panel is first looked at.
 type auditPanel struct {
-	words  string // what a row must contain
-	cursor int64  // number of the selected row
-	moved  bool   // the cursor is not on the newest
+	words  string        // what a row must contain
+	cursor core.AuditRow // the selected row
+	moved  bool          // the cursor is not on the newest
 	scroll scroll
 	detail detail
 
@@ -46,7 +49,7 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 // auditMatches reports whether every word is somewhere in a row.
 func auditMatches(r core.AuditRow, words []string) bool {
 	text := strings.ToLower(strings.Join([]string{
-		string(r.Outcome), string(r.Type), typeName(r.Type), r.Tool, r.By.Who, string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
+		string(r.Side), string(r.Outcome), string(r.Type), typeName(r.Type), r.Tool, r.By.Who, string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
 	}, "\n"))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -61,16 +64,20 @@ func (p *auditPanel) at(rows []core.AuditRow) int {
 	if !p.moved {
 		return min(0, len(rows)-1)
 	}
-	// Numbers fall from row to row.
-	lo, hi := 0, len(rows)
-	for lo < hi {
-		if mid := (lo + hi) / 2; rows[mid].Seq > p.cursor {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
+	lo, _ := slices.BinarySearchFunc(rows, p.cursor, func(row, cursor core.AuditRow) int { return ByAuditTime(cursor, row) })
 	return min(lo, len(rows)-1)
+}
+
+// ByAuditTime orders rows of the audit logs of both halves: each has numbers of
+// its own, so the time comes first.
+func ByAuditTime(a, b core.AuditRow) int {
+	if n := a.At.Compare(b.At); n != 0 {
+		return n
+	}
+	if n := strings.Compare(string(a.Side), string(b.Side)); n != 0 {
+		return n
+	}
+	return cmp.Compare(a.Seq, b.Seq)
 }
 
 func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
@@ -81,7 +88,7 @@ func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	at := p.at(rows)
 	if to, ok := p.scroll.move(act, at, len(rows)); ok {
 		if len(rows) > 0 {
-			p.moved, p.cursor = to > 0, rows[to].Seq
+			p.moved, p.cursor = to > 0, rows[to]
 		}
 		return nil, true
 	}
@@ -134,7 +141,7 @@ func (p *auditPanel) copyOut(act keys.Action, r core.AuditRow, e *Env) []Intent 
 	case keys.CopyCommand:
 		return []Intent{Copy{What: "a command", Text: "pml approvals show " + string(r.ApprovalID)}}
 	case keys.Edit:
-		return []Intent{View{Name: fmt.Sprintf("audit-%d.json", r.Seq), Text: indented(r)}}
+		return []Intent{View{Name: "audit-" + strings.ReplaceAll(rowName(r), " ", "-") + ".json", Text: indented(r)}}
 	case keys.Save:
 		var b strings.Builder
 		rows := p.list(e)
@@ -204,7 +211,15 @@ func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
 		}
 	}
 	r := rows[at]
-	p.detail.draw(in.Sub(0, in.H-below, in.W, below), fmt.Sprintf("row %d", r.Seq), itoa(int(r.Seq)), func() string { return indented(r) })
+	p.detail.draw(in.Sub(0, in.H-below, in.W, below), "row "+rowName(r), rowName(r), func() string { return indented(r) })
+}
+
+// rowName is a row's number, and whose it is where there are two.
+func rowName(r core.AuditRow) string {
+	if r.Side == "" {
+		return strconv.FormatInt(r.Seq, 10)
+	}
+	return core.Visible(string(r.Side), 20, false) + " " + strconv.FormatInt(r.Seq, 10)
 }
 
 func (p *auditPanel) drawEmpty(in paint.Area, e *Env) {
@@ -229,7 +244,11 @@ func drawAuditRow(in paint.Area, y int, cols []column, r *core.AuditRow, e *Env)
 	}
 	cols[auTime].text(in, y, muted, day)
 	glyph, style := approvalLook(r.Outcome, e.Theme)
-	cols[auOutcome].text(in, y, style, glyph+" "+core.Visible(string(r.Outcome), 20, false))
+	outcome := core.Visible(string(r.Outcome), 20, false)
+	if r.Count > 1 {
+		outcome += " ×" + itoa(r.Count)
+	}
+	cols[auOutcome].text(in, y, style, glyph+" "+outcome)
 	cols[auType].text(in, y, paint.Style{}, typeName(r.Type))
 	cols[auWhat].text(in, y, paint.Style{}, core.Visible(r.Tool, 200, false))
 	by := core.Visible(r.By.Who, 60, false)
@@ -244,7 +263,7 @@ func drawAuditRow(in paint.Area, y int, cols []column, r *core.AuditRow, e *Env)
 func (p *auditPanel) click(x, y int, e *Env) []Intent {
 	rows := p.list(e)
 	if row := p.scroll.top + y - 2; y >= 2 && y-2 < p.scroll.height && row < len(rows) {
-		p.moved, p.cursor = row > 0, rows[row].Seq
+		p.moved, p.cursor = row > 0, rows[row]
 	}
 	return nil
 }

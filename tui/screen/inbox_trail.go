@@ -77,7 +77,7 @@ func trailLines(id core.ID, e *Env) []line {
 	}
 	for _, r := range e.State.Audit() {
 		if r.ApprovalID == id {
-			add("audit", fmt.Sprintf("%s row %d  %s by %s  %s", clockText(r.At, e), r.Seq, r.Outcome, day(r.By), r.Reason))
+			add("audit", fmt.Sprintf("%s row %s  %s by %s  %s", clockText(r.At, e), rowName(r), r.Outcome, day(r.By), r.Reason))
 			add("", "hash "+r.Hash)
 		}
 	}

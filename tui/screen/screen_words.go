@@ -114,6 +114,8 @@ func approvalLook(s core.ApprovalState, t *paint.Theme) (glyph string, style pai
 		return g.Expired, paint.Style{Role: paint.Muted}
 	case core.ApprovalSuperseded:
 		return g.Skipped, paint.Style{Role: paint.Muted}
+	case core.OutcomeRefused: // of a row of the audit log
+		return g.Failed, paint.Style{Role: paint.Warn}
 	}
 	return "?", paint.Style{}
 }

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+type auditInput struct {
+	Since int64 `query:"since" minimum:"0" doc:"Rows after this sequence number"`
+	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+}
+
+func (s *Server) addAudit() {
+	add(s, op("audit", http.MethodGet, prefix+"/audit", "Who decided what, in order; a key sees the decisions about its own runs"), audit)
+	add(s, op("verify-audit", http.MethodGet, prefix+"/audit/verify", "Check that no row of the whole audit log was changed, added or taken out"), verifyAudit)
+}
+
+func audit(ctx context.Context, c call, in *auditInput) (*page[core.AuditRow], error) {
+	rows, err := c.Audit(ctx, in.Since, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	next := ""
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		next = number(rows[in.Limit-1].Seq)
+	}
+	return pageOf(rows, next), nil
+}
+
+type auditReport struct{ Body api.AuditReport }
+
+func verifyAudit(ctx context.Context, c call, _ *nothing) (*auditReport, error) {
+	r, err := c.VerifyAudit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &auditReport{r}, nil
+}
+
+// unknownTo puts a decision about what the caller does not have into the audit
+// log; run is the one that it has, if any.
+func (c call) unknownTo(ctx context.Context, run core.ID, text string, err error) error {
+	a, ok := c.Backend.(Auditor)
+	if !ok || core.CodeOf(err) != core.CodeNotFound {
+		return err
+	}
+	reason := string(core.CodeNotFound) + `: a decision about "` + core.Visible(text, 64, false) + `", which is not there`
+	if lost := a.Refused(ctx, run, reason); lost != nil {
+		c.s.o.Logger.Warn("a refusal is not in the audit log yet", "error", core.AsError(lost))
+	}
+	return err
+}
