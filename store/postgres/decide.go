@@ -14,17 +14,18 @@ import (
 // Decide implements store.Decider. An approval of a run that has expired is
 // core.CodeWorkflowExpired: it cannot be asked again.
 func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
+	began := time.Now()
 	if a, done, err := s.decideQuickly(ctx, d, renew); done || err != nil {
 		return a, err
 	}
-	return s.onApproval(ctx, d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+	return s.onApproval(ctx, briefly-time.Since(began), d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		return t.decide(row, run, d, renew)
 	})
 }
 
 // Extend implements store.Decider. A zero time lets the approval never expire.
 func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.Approval, error) {
-	return s.onApproval(ctx, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+	return s.onApproval(ctx, briefly, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		before := row.Approval
 		var err error
 		if row.Approval, err = approval.Extend(before, until, t.now); err != nil {
@@ -52,16 +53,16 @@ func (s *Store) Renew(ctx context.Context, id, fresh core.ID, now time.Time, unt
 	if !validID(fresh) {
 		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "%q cannot be an id", fresh)
 	}
-	return s.onApproval(ctx, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+	return s.onApproval(ctx, briefly, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		return t.renew(row, run, fresh, now.UTC(), until, by)
 	})
 }
 
 // onApproval runs f on an approval and its run, both locked, and returns the
 // approval that it leaves. Unless the approval was decided, its run has not ended.
-func (s *Store) onApproval(ctx context.Context, id core.ID, f func(*txn, *approvalRow, *runRow) (*approvalRow, error)) (core.Approval, error) {
+func (s *Store) onApproval(ctx context.Context, patience time.Duration, id core.ID, f func(*txn, *approvalRow, *runRow) (*approvalRow, error)) (core.Approval, error) {
 	var out core.Approval
-	err := s.update(ctx, func(t *txn) error {
+	err := s.write(ctx, patience, func(t *txn) error {
 		var run *runRow
 		var row *approvalRow
 		if err := t.read(readRun(&run, lockRunOf, id), readApproval(&row, id), t.readHead()); err != nil {

@@ -34,10 +34,13 @@ const (
 // othersWrite is how long decisions are read first once another store was faster.
 const othersWrite = time.Minute
 
-// audited notes the newest row of the audit log.
+// audited notes a row of the audit log, unless a newer one is known.
 func (k *known) audited(head core.AuditRow) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.head != nil && head.Seq < k.head.Seq {
+		return
+	}
 	k.head = &core.AuditRow{Seq: head.Seq, Hash: head.Hash}
 }
 
@@ -55,17 +58,24 @@ func (k *known) stepped(id core.ID, t *txn) {
 	if t == nil || len(t.opened) == 0 || t.wrote == nil {
 		return
 	}
-	if k.runs == nil || len(k.runs) >= mostWaiting { // a full one starts again
-		k.runs, k.in = map[core.ID]*waitingRun{}, map[core.ID]core.ID{}
-	}
-	w := &waitingRun{run: t.wrote, header: t.data, asked: map[core.ID]*approvalRow{}}
+	w := &waitingRun{run: &runRow{}, header: t.data, asked: map[core.ID]*approvalRow{}}
+	w.run.fill(t.wrote) // and nothing of what may be large
 	size := len(t.data)
 	for _, a := range t.opened {
 		if size += len(a.raw) + len(a.Context); size <= largeWaiting {
-			w.asked[a.ID], k.in[a.ID] = a, id
+			w.asked[a.ID] = &approvalRow{raw: a.raw, Approval: core.Approval{Context: a.Context}}
 		}
 	}
+	if len(w.asked) == 0 {
+		return
+	}
+	if k.runs == nil || len(k.runs) >= mostWaiting { // a full one starts again
+		k.runs, k.in = map[core.ID]*waitingRun{}, map[core.ID]core.ID{}
+	}
 	k.runs[id] = w
+	for a := range w.asked {
+		k.in[a] = id
+	}
 }
 
 // standing is where a run stands that has asked a question, nil when that is not

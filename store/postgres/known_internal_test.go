@@ -51,3 +51,32 @@ func TestKnown_Bound(t *testing.T) {
 		t.Error("others wrote long ago, and nothing counts any more")
 	}
 }
+
+// What is known of a run is what a decision is made from: neither its input nor its
+// result, however large they are, and nothing of a run whose header is large.
+func TestKnown_KeepsLittle(t *testing.T) {
+	t.Parallel()
+	var k known
+	wrote := &runRow{Run: core.Run{ID: "r", Result: make(json.RawMessage, 1), Options: core.RunOptions{Input: make(json.RawMessage, 1)}}}
+	asked := []*approvalRow{{Approval: core.Approval{ID: "a", Context: json.RawMessage("{}")}, raw: []byte("{}")}}
+	k.stepped("r", &txn{wrote: wrote, data: []byte("{}"), opened: asked})
+	if got := k.runs["r"].run; got.Result != nil || got.Options.Input != nil {
+		t.Errorf("%+v", got)
+	}
+	k.stepped("r", &txn{wrote: wrote, data: make([]byte, largeWaiting), opened: asked})
+	if len(k.runs) != 0 {
+		t.Error("a large header is kept for nothing")
+	}
+}
+
+// Of two rows of the audit log the newer one counts, in whatever order they become
+// known.
+func TestKnown_Newest(t *testing.T) {
+	t.Parallel()
+	var k known
+	k.audited(core.AuditRow{Seq: 2, Hash: "new"})
+	k.audited(core.AuditRow{Seq: 1, Hash: "old"})
+	if k.head.Seq != 2 || k.head.Hash != "new" {
+		t.Errorf("%+v", k.head)
+	}
+}

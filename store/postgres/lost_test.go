@@ -304,6 +304,36 @@ func TestUpdate_RollbackHangs(t *testing.T) {
 	}
 }
 
+// TestDecide_OneConnectionHangs: a decision whose connection answers no more is made
+// on another, within the time that it has altogether.
+func TestDecide_OneConnectionHangs(t *testing.T) {
+	t.Parallel()
+	p, address := through(t, database(t))
+	s := open(t, address, wall{})
+	_, a, _ := asking(t, s)
+	if err := s.Record(t.Context(), core.AuditRow{Outcome: core.ApprovalApproved}); err != nil {
+		t.Fatal(err)
+	}
+	p.holdBack("asked AS")
+	type outcome struct {
+		a   core.Approval
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		got, err := s.Decide(t.Context(), yes(a), store.Renewal{})
+		done <- outcome{got, err}
+	}()
+	select {
+	case got := <-done:
+		if got.err != nil || got.a.State != core.ApprovalApproved {
+			t.Errorf("%s, %v", got.a.State, got.err)
+		}
+	case <-time.After(hung):
+		t.Error("it hangs")
+	}
+}
+
 // TestOpen_Settings: the database notices by itself that a machine is gone.
 func TestOpen_Settings(t *testing.T) {
 	t.Parallel()

@@ -262,14 +262,20 @@ func (s *Store) readApproval(row pgx.Row) (core.Approval, error) {
 	return r.Approval, nil
 }
 
-// withRun reads the header of a run and its approvals in one round trip.
+// withRun reads the header of a run and its approvals in one round trip, as they
+// stand at one moment.
 func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string, args []any) (out []core.Approval, err error) {
 	err = s.read(ctx, func(ctx context.Context) error {
 		var b pgx.Batch
+		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 		b.Queue("SELECT "+runColumns+" FROM workflows w WHERE w.id = $1", clean(string(f.RunID)))
 		b.Queue(sql, args...)
+		b.Queue("COMMIT")
 		res := s.pool.SendBatch(ctx, &b)
 		defer func() { _ = res.Close() }()
+		if _, err := res.Exec(); err != nil {
+			return err
+		}
 		row, err := scanRun(res.QueryRow())
 		if err != nil {
 			return err
@@ -282,6 +288,9 @@ func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string,
 			return err
 		}
 		if out, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (core.Approval, error) { return s.readApproval(row) }); err != nil {
+			return err
+		}
+		if err := res.Close(); err != nil {
 			return err
 		}
 		*f.Into = view(row.Run, s.now())
