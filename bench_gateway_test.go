@@ -3,6 +3,7 @@ package pml_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,24 +21,31 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/bolt"
 )
 
 // BenchmarkGateway compares a call of an upstream tool through pml with the
 // direct call of the same server over HTTP, in turn:
 //
 //	go test -run '^$' -bench Gateway -benchtime 2000x .
+//
+// A journaled call has its floor beside it: two bare commits of the same kind of
+// store, one before the call and one with its outcome.
 func BenchmarkGateway(b *testing.B) {
 	g := newGatewayBench(b)
 	for _, bench := range []struct {
 		name, tool string
 		client     *client.Client
+		floor      store.Writer // nil: none
 	}{
-		{"read/stdio", "echo", g.stdio}, {"read/http", "echo", g.socket},
-		{"journaled/stdio", "note", g.stdio}, {"journaled/http", "note", g.socket},
+		{"read/stdio", "echo", g.stdio, nil}, {"read/http", "echo", g.socket, nil},
+		{"journaled/stdio", "note", g.stdio, bareStore(b, false)}, {"journaled/http", "note", g.socket, bareStore(b, true)},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			direct, through := make([]time.Duration, 0, b.N), make([]time.Duration, 0, b.N)
+			var direct, through, floor []time.Duration
 			for range 50 {
 				g.call(b, g.direct, bench.tool)
 				g.call(b, bench.client, bench.tool)
@@ -46,8 +54,15 @@ func BenchmarkGateway(b *testing.B) {
 			for range b.N {
 				direct = append(direct, g.call(b, g.direct, bench.tool))
 				through = append(through, g.call(b, bench.client, bench.tool))
+				if bench.floor != nil {
+					floor = append(floor, twoCommits(b, bench.floor))
+				}
 			}
 			d, t := middle(direct), middle(through)
+			if f := middle(floor); f > 0 {
+				b.ReportMetric(float64(f.Microseconds()), "two-commits-µs")
+				b.ReportMetric(float64((t - d - f).Microseconds()), "more-than-floor-µs")
+			}
 			b.ReportMetric(float64(d.Microseconds()), "direct-µs")
 			b.ReportMetric(float64(t.Microseconds()), "through-µs")
 			b.ReportMetric(float64(t)/float64(d), "ratio")
@@ -202,7 +217,43 @@ func (g *gatewayBench) together(b *testing.B, c *client.Client, n int) time.Dura
 	return time.Since(began)
 }
 
+// bareStore is a store as pml stdio has one, or as a server has.
+func bareStore(b *testing.B, exclusive bool) store.Writer {
+	b.Helper()
+	s, err := bolt.Open(bolt.Options{
+		Dir: b.TempDir(), Exclusive: exclusive, Clock: benchClock{}, NewID: benchID, PID: os.Getpid(), Process: "bench", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// twoCommits keeps what a call of an offered tool keeps, and nothing else.
+func twoCommits(b *testing.B, w store.Writer) time.Duration {
+	now := time.Now()
+	run := core.Run{ID: benchID(), Workspace: "/ws", Kind: core.KindDAG, State: core.RunRunning, CreatedAt: now, UpdatedAt: now, Runner: "bench", Epoch: 1}
+	record := core.Record{Seq: 1, Kind: core.RecordStarted, CallID: "a", Tool: "bench:note", Attempt: 1, Args: json.RawMessage(`{"text":"hello"}`), StartedAt: now, At: now}
+	tasks := []core.TaskSpec{{ID: "a", Tool: record.Tool, Arguments: record.Args}}
+	begin := store.Step{Run: run, Create: true, Program: &core.Program{Kind: core.KindDAG, Version: 1, Tasks: tasks}, Records: []core.Record{record}}
+	began := time.Now()
+	if err := w.Commit(b.Context(), begin); err != nil {
+		b.Fatal(err)
+	}
+	run.State, run.EndedAt = core.RunComplete, &now
+	record.Seq, record.Kind, record.Outcome, record.Result = 2, core.RecordSettled, core.OutcomeSuccess, record.Args
+	if err := w.Commit(b.Context(), store.Step{Run: run, Records: []core.Record{record}}); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// middle is the median, 0 of nothing.
 func middle(all []time.Duration) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
 	slices.Sort(all)
 	return all[len(all)/2]
 }
