@@ -56,7 +56,7 @@ func (c *approvalCache) put(r *approvalRow, raw []byte) {
 		c.rows = map[core.ID]cachedApproval{}
 	}
 	row := *r
-	row.Context = nil
+	row.Context, row.context.data = nil, bytes.Clone(row.context.data)
 	row.CreatedAt, row.CallIDs = row.CreatedAt.Round(0), slices.Clone(row.CallIDs)
 	if row.ExpiresAt = utc(row.ExpiresAt); row.ExpiresAt != nil {
 		*row.ExpiresAt = row.ExpiresAt.Round(0)

@@ -117,3 +117,19 @@ func TestApprovalCache_Newest(t *testing.T) {
 		}
 	}
 }
+
+// What is kept is nobody else's: who put it, or got it, may do with it what it wants.
+func TestApprovalCache_IsItsOwn(t *testing.T) {
+	t.Parallel()
+	var c approvalCache
+	r := &approvalRow{Approval: core.Approval{ID: "a", State: core.ApprovalOpen, CallIDs: []string{"c1"}}, context: part{data: []byte(`{"n":1}`)}}
+	raw := []byte("row")
+	c.put(r, raw)
+	for range 2 {
+		r.context.data[5], r.CallIDs[0] = '2', "c2"
+		var ok bool
+		if r, ok = c.get("a", raw); !ok || string(r.context.data) != `{"n":1}` || r.CallIDs[0] != "c1" {
+			t.Fatalf("%v %s %v", ok, r.context.data, r.CallIDs)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (k *known) stepped(id core.ID, t *txn) {
 	size := len(t.data)
 	for _, a := range t.opened {
 		if size += len(a.raw) + len(a.Context); size <= largeWaiting {
-			w.asked[a.ID] = &approvalRow{raw: a.raw, Approval: core.Approval{Context: a.Context}}
+			w.asked[a.ID] = &approvalRow{raw: a.raw, Approval: core.Approval{Context: bytes.Clone(a.Context)}}
 		}
 	}
 	if len(w.asked) == 0 {
@@ -92,7 +93,7 @@ func (k *known) standing(id core.ID, now time.Time) *standing {
 	if decode(w.header, &at.run.Run) != nil || decode(at.row.raw, &at.row.Approval) != nil {
 		return nil
 	}
-	at.row.Context = w.asked[id].Context
+	at.row.Context = bytes.Clone(w.asked[id].Context) // the caller's own
 	at.run.fill(w.run)
 	return at
 }

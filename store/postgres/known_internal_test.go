@@ -80,3 +80,22 @@ func TestKnown_Newest(t *testing.T) {
 		t.Errorf("%+v", k.head)
 	}
 }
+
+// What is known is nobody else's: who has asked, or decides, may do with it what it
+// wants.
+func TestKnown_IsItsOwn(t *testing.T) {
+	t.Parallel()
+	var k known
+	k.audited(core.AuditRow{Seq: 1})
+	context := json.RawMessage(`{"n":1}`)
+	asked := []*approvalRow{{Approval: core.Approval{ID: "a", Context: context}, raw: []byte("{}")}}
+	k.stepped("r", &txn{wrote: &runRow{}, data: []byte("{}"), opened: asked})
+	for range 2 {
+		context[5] = '2'
+		at := k.standing("a", time.Now())
+		if at == nil || string(at.row.Context) != `{"n":1}` {
+			t.Fatalf("%+v", at)
+		}
+		context = at.row.Context
+	}
+}
