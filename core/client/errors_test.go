@@ -55,6 +55,26 @@ func TestProblem_WholeError(t *testing.T) {
 	}
 }
 
+// TestAudit_OlderServer: a server that knows no audit log is as good as away for
+// who asks for it.
+func TestAudit_OlderServer(t *testing.T) {
+	t.Parallel()
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem(w, 404, core.Errorf(core.CodeUsage, "there is no path %s", r.URL.Path))
+	}))
+	t.Cleanup(ts.Close)
+	c, err := open(t, client.Options{URL: ts.URL, Checked: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Audit(t.Context(), 0, 0)
+	if e := wantCode(t, err, core.CodeServerUnreachable); !strings.Contains(e.Message, "older") {
+		t.Error(e.Message)
+	}
+	_, err = c.VerifyAudit(t.Context())
+	wantCode(t, err, core.CodeServerUnreachable)
+}
+
 // TestAsk_Unreachable: each way not to get an answer has its own words, and the
 // key is in none of them.
 func TestAsk_Unreachable(t *testing.T) {

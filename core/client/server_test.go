@@ -125,6 +125,19 @@ func (b *behind) Records(_ context.Context, _ core.ID, after int64) ([]core.Reco
 	return out, nil
 }
 
+func (b *behind) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+	b.note([]any{"audit", after, limit})
+	var out []core.AuditRow
+	for seq := after + 1; seq <= 2500 && (limit == 0 || len(out) < limit); seq++ {
+		out = append(out, core.AuditRow{Seq: seq, Outcome: core.OutcomeRefused})
+	}
+	return out, nil
+}
+
+func (b *behind) VerifyAudit(context.Context) (api.AuditReport, error) {
+	return api.AuditReport{Rows: 2500, Bad: 7, Reason: "changed"}, nil
+}
+
 func (b *behind) RemoveWorkflows(_ context.Context, ids ...core.ID) error {
 	b.note(ids)
 	return nil
@@ -306,6 +319,18 @@ func TestServer_EveryMethod(t *testing.T) {
 	recs, err := c.Records(ctx, aRun, 10)
 	ok("records", err)
 	equal("records", len(recs), 2490)
+	rows, err := c.Audit(ctx, 10, 0)
+	ok("audit", err)
+	equal("audit", []int64{int64(len(rows)), rows[0].Seq, rows[2489].Seq}, []int64{2490, 11, 2500})
+	rows, err = c.Audit(ctx, 0, 1200)
+	ok("audit of a length", err)
+	equal("audit of a length", []int64{int64(len(rows)), rows[1199].Seq}, []int64{1200, 1200})
+	rows, err = c.Audit(ctx, 2500, 5)
+	ok("no rows", err)
+	equal("no rows", rows, []core.AuditRow{})
+	report, err := c.VerifyAudit(ctx)
+	ok("verify", err)
+	equal("verify", report, api.AuditReport{Rows: 2500, Bad: 7, Reason: "changed"})
 	ok("remove", c.RemoveWorkflows(ctx, aRun))
 	aps, err := c.Approvals(ctx, true)
 	ok("approvals", err)
