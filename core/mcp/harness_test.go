@@ -145,6 +145,8 @@ func newEdge(t *testing.T, b mcp.Backend, change func(*mcp.Options)) *mcp.Edge {
 		Validate: new(upstream.Validator).Faults,
 		Clock:    newClock(),
 		Version:  "1.2.3",
+		// The fake begins nothing: only tests of turns take any.
+		Beginning: 10_000,
 	}
 	if change != nil {
 		change(&o)

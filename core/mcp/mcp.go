@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type Options struct {
 	MaxMessage  int64         // bytes of one message: 8 MiB
 	MaxCalls    int           // of a session at the same time: 1000
 	OwnerCalls  int           // of an API key at the same time, over all its sessions: 100
+	Beginning   int           // runs that begin at the same time, of all callers: 2 for each CPU
 	MaxSessions int           // over HTTP, of all callers: 10,000
 	SessionIdle time.Duration // until a session over HTTP is forgotten: 8 h
 	Beat        time.Duration // between signs of life of a call that runs: 15 s
@@ -77,6 +79,7 @@ type Edge struct {
 	held   heldCalls
 	peers  peers
 	info   json.RawMessage // who answers, as modern results say it
+	turns  chan struct{}   // holds one for each run that begins
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -95,7 +98,7 @@ func New(o Options) (*Edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, calls: map[string]int{}}
+	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, calls: map[string]int{}, turns: make(chan struct{}, o.Beginning)}
 	e.protocol = server.NewMCPServer("pml", o.Version,
 		server.WithTitle("PML"), server.WithInstructions(instructions),
 		server.WithCacheHints(0, mcp.CacheScopePrivate), // runs and tools are the caller's own
@@ -133,6 +136,7 @@ func defaults(o *Options) error {
 	o.MaxMessage = or(o.MaxMessage, 8<<20)
 	o.MaxCalls = or(o.MaxCalls, 1000)
 	o.OwnerCalls = or(o.OwnerCalls, 100)
+	o.Beginning = or(o.Beginning, 2*runtime.GOMAXPROCS(0))
 	o.MaxSessions = or(o.MaxSessions, 10_000)
 	o.SessionIdle = or(o.SessionIdle, 8*time.Hour)
 	o.Beat = or(o.Beat, 15*time.Second)

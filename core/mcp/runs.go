@@ -117,18 +117,29 @@ func execute(ctx context.Context, e *Edge, c *call) (any, error) {
 		return nil, refuse("execute", "", "give one of intent, code, workflow, accept_suggestion, continue_workflow")
 	}
 	started := make(chan core.ID, 1)
+	defer e.accompany(ctx, c, started)()
+	r, err := e.start(ctx, c, req, started)
+	if err != nil {
+		return nil, err
+	}
+	return e.settle(ctx, c, r, p, api.StatusSuccess)
+}
+
+// start makes a run when it is its turn, and tells started of it.
+func (e *Edge) start(ctx context.Context, c *call, req api.ExecuteRequest, started chan<- core.ID) (r api.Result, err error) {
+	begun, ended, err := e.turn(ctx, c.backend)
+	if err != nil {
+		return api.Result{}, err
+	}
+	defer func() { ended(r, err) }()
 	req.Started = func(id core.ID) {
+		begun(id)
 		select {
 		case started <- id:
 		default:
 		}
 	}
-	defer e.accompany(ctx, c, started)()
-	r, err := c.backend.Execute(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return e.settle(ctx, c, r, p, api.StatusSuccess)
+	return c.backend.Execute(ctx, req)
 }
 
 // rejected is the reason of an abort by a denied approval when none was given.
