@@ -39,6 +39,9 @@ where there is no server. A line with ×N stands for N refused attempts.`,
 			if limit <= 0 {
 				return usagef("--limit must be above 0")
 			}
+			if cmd.Flags().Changed("since") && cmd.Flags().Changed("after") {
+				return usagef("--after is another word for --since: give one of the two")
+			}
 			after, err := parseNumbers(since)
 			if err != nil {
 				return err
@@ -49,7 +52,6 @@ where there is no server. A line with ×N stands for N refused attempts.`,
 	cmd.Flags().StringVar(&since, "since", "0", "only lines after this one: its number, or client:N,server:N")
 	cmd.Flags().StringVar(&since, "after", "0", "the same as --since")
 	_ = cmd.Flags().MarkHidden("after") // as it was called before
-	cmd.MarkFlagsMutuallyExclusive("since", "after")
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many")
 	_ = cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -107,6 +108,41 @@ func TestAudit(t *testing.T) {
 	(&shell{fake: f}).run("audit", "verify").want(t, 0).has(t, "out", "ok: 2 lines")
 	f.failWith = errors.New("x")
 	(&shell{fake: f}).run("audit", "verify").want(t, 1).has(t, "out", "broken at line 2")
+}
+
+// TestAudit_BothHalves: rows say whose they are, pages go on after both, and the
+// whole log is exported once.
+func TestAudit_BothHalves(t *testing.T) {
+	t.Parallel()
+	row := func(side core.Side, seq int64) core.AuditRow {
+		return core.AuditRow{Side: side, Seq: seq, At: at, Outcome: core.OutcomeRefused, Count: 12, By: core.Actor{Who: "agent", Via: core.ViaMCP}, Hash: fmt.Sprint(side, seq)}
+	}
+	f := &fake{audit: []core.AuditRow{row(core.SideClient, 1), row(core.SideServer, 1), row(core.SideClient, 2)}}
+	(&shell{fake: f}).run("audit", "ls", "--limit", "2").want(t, 0).has(t, "out", "client", "server", "refused ×12").has(t, "err", "more: add --since client:1,server:1")
+	(&shell{fake: f}).run("audit", "ls", "--limit", "2", "--json").want(t, 0).has(t, "out", `"next": "client:1,server:1"`, `"side": "server"`, `"count": 12`)
+	s := (&shell{fake: f}).run("audit", "ls", "--since", "client:1,server:1").want(t, 0)
+	if f.since != (api.Since{Client: 1, Server: 1}) || strings.Contains(s.out, "server") {
+		t.Errorf("%+v %s", f.since, s.out)
+	}
+	(&shell{fake: f}).run("audit", "ls", "--after", "1").want(t, 0)
+	if f.since != (api.Since{Any: 1}) {
+		t.Errorf("%+v", f.since)
+	}
+	s = (&shell{fake: f}).run("audit", "export").want(t, 0)
+	for _, r := range f.audit {
+		if strings.Count(s.out, `"hash":"`+r.Hash+`"`) != 1 {
+			t.Errorf("%s", s.out)
+		}
+	}
+	for _, flags := range [][]string{{"--since", "x"}, {"--since", "host:1"}, {"--since", "1", "--after", "1"}, {"--limit", "0"}} {
+		(&shell{fake: f}).run(append([]string{"audit", "ls"}, flags...)...).want(t, 2)
+	}
+	ours, theirs := api.AuditReport{Side: core.SideClient, Rows: 2, OK: true}, api.AuditReport{Side: core.SideServer, Rows: 1, OK: true}
+	f.report = &api.AuditReport{OK: true, Rows: 3, Logs: []api.AuditReport{ours, theirs}}
+	(&shell{fake: f}).run("audit", "verify").want(t, 0).has(t, "out", "client: ok: 2 lines", "server: ok: 1 lines")
+	theirs = api.AuditReport{Side: core.SideServer, Reason: "it could not be checked: nobody answers"}
+	f.report = &api.AuditReport{Rows: 2, Side: core.SideServer, Logs: []api.AuditReport{ours, theirs}}
+	(&shell{fake: f}).run("audit", "verify").want(t, 1).has(t, "out", "client: ok: 2 lines", "server: it could not be checked: nobody answers")
 }
 
 func TestDoctor(t *testing.T) {

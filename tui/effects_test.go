@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -144,6 +146,42 @@ func TestModel_LoadAudit(t *testing.T) {
 	h.want(screen.LoadAudit{})
 	h.shows("cannot read the audit log: busy")
 	check(504, 2503)
+}
+
+// TestModel_LoadAuditOfBoth: rows of both logs stand in the order of their times,
+// also those of a server that was away when later ones were read, and none twice.
+func TestModel_LoadAuditOfBoth(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	add := func(side core.Side, seq, second int64) {
+		h.backend.audit = append(h.backend.audit, core.AuditRow{Side: side, Seq: seq, At: time.Unix(second, 0)})
+	}
+	want := func(seconds ...int64) {
+		t.Helper()
+		h.want(screen.LoadAudit{})
+		var got []int64
+		for _, r := range h.m.state.Audit() {
+			got = append(got, r.At.Unix())
+		}
+		if !slices.Equal(got, seconds) {
+			t.Errorf("%v, want %v", got, seconds)
+		}
+	}
+	add(core.SideClient, 1, 10)
+	add(core.SideClient, 2, 30)
+	want(10, 30)
+	add(core.SideServer, 1, 20)
+	want(10, 20, 30)
+	add(core.SideClient, 3, 40)
+	want(10, 20, 30, 40)
+	for i := range int64(maxAudit) { // those of the server are too old to be kept
+		add(core.SideClient, 4+i, 50+i)
+	}
+	h.want(screen.LoadAudit{})
+	h.want(screen.LoadAudit{})
+	if rows := h.m.state.Audit(); len(rows) != maxAudit || rows[0].Seq != 4 || rows[0].Side != core.SideClient {
+		t.Errorf("%d rows, %+v", len(rows), rows[0])
+	}
 }
 
 func TestProfile(t *testing.T) {

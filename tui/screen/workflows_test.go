@@ -3,6 +3,7 @@ package screen
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
@@ -191,6 +192,28 @@ func TestAudit_Rows(t *testing.T) {
 	wantShown(t, s, "1 of 4 rows", "gh:list_*/rule")
 	press(s, "esc", "enter")
 	wantShown(t, s, `"outcome"`)
+}
+
+// TestAudit_BothHalves: the cursor is on a row, and not on a number that both logs
+// have.
+func TestAudit_BothHalves(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	row := func(side core.Side, seq int64, minute int, why string) core.AuditRow {
+		return core.AuditRow{Side: side, Seq: seq, At: ago(time.Duration(minute) * time.Minute), Outcome: core.OutcomeRefused, Count: 3, By: core.Actor{Who: why, Via: core.ViaMCP}}
+	}
+	st.SetAudit([]core.AuditRow{row(core.SideClient, 1, 9, "one"), row(core.SideServer, 1, 8, "two"), row(core.SideClient, 2, 7, "three")})
+	s := newScreen(t, st, 160, 45)
+	press(s, "6", "z", "j")
+	wantShown(t, s, "refused ×3", "two/mcp", "2/3")
+	press(s, "enter")
+	wantShown(t, s, "row server 1", `"side": "server"`)
+	st.SetAudit(append(st.Audit(), row(core.SideServer, 2, 6, "four"))) // one more above it
+	wantShown(t, s, "row server 1", "3/4")
+	press(s, "j")
+	wantShown(t, s, "row client 1", "4/4")
+	press(s, "esc", "/", `"server"`, "enter")
+	wantShown(t, s, "2 of 4 rows")
 }
 
 func TestHelp_SearchAndRun(t *testing.T) {
