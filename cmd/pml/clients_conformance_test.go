@@ -31,7 +31,7 @@ type suite struct {
 // shaken are the scenarios without fixtures of the revisions with a handshake.
 var shaken = []string{
 	"server-initialize", "ping", "completion-complete", "tools-list", "server-sse-multiple-streams", "resources-list", "prompts-list",
-	"dns-rebinding-protection",
+	"dns-rebinding-protection", "logging-set-level",
 }
 
 var suites = []suite{
@@ -66,7 +66,6 @@ var unfit = map[string]string{
 	"input-required-result-":       "the tools test_input_required_result_…",
 	"http-custom-header-":          "a tool with x-mcp-header in its schema",
 	"tasks-":                       "the extension for tasks and its tools",
-	"logging-set-level":            "the capability for logging",
 }
 
 // unfitChecks are such checks within scenarios that pass for the rest.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	mcpgo "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -48,7 +49,8 @@ func dialSDK(t testing.TB, to dialed, revision string) *goSDK {
 	t.Cleanup(cancel)
 	g := &goSDK{t: t, progress: map[string]func(float64){}}
 	c := sdk.NewClient(&sdk.Implementation{Name: "go-sdk", Version: "1"}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{},
+		Capabilities:       &sdk.ClientCapabilities{},
+		ElicitationHandler: to.Elicits.handler(),
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 			token, _ := r.Params.ProgressToken.(string)
 			g.mu.Lock()
@@ -73,6 +75,26 @@ func dialSDK(t testing.TB, to dialed, revision string) *goSDK {
 	}
 	t.Cleanup(g.close)
 	return g
+}
+
+// handler answers questions as the drivers in node do; nil for a client that
+// cannot be asked.
+func (el *elicits) handler() func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	if el == nil {
+		return nil
+	}
+	return func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		<-time.After(time.Duration(el.After) * time.Millisecond) // whoever reads takes time
+		if el.Action != "accept" {
+			return &sdk.ElicitResult{Action: el.Action}, nil
+		}
+		question, err := json.Marshal(r.Params)
+		if err != nil {
+			return nil, err
+		}
+		content, _ := approval(question)["content"].(map[string]any)
+		return &sdk.ElicitResult{Action: el.Action, Content: content}, nil
+	}
 }
 
 func (g *goSDK) version() string { return g.session.InitializeResult().ProtocolVersion }

@@ -46,6 +46,14 @@ type dialed struct {
 	Dir     string            `json:"cwd,omitempty"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
+	// Elicits has the client declare that it can be asked, and answer like this.
+	Elicits *elicits `json:"elicits,omitempty"`
+}
+
+// elicits is how a client answers the questions of pml.
+type elicits struct {
+	Action string `json:"action"` // accept or decline
+	After  int64  `json:"after"`  // ms
 }
 
 // command is the process that a client starts, for clients in Go.

@@ -32,10 +32,6 @@ type peer struct {
 	name     string
 	revision string // that both agree on
 	dial     func(t testing.TB, to dialed) mcpClient
-	// breaks: over TCP the client gives up its connection with a call that it
-	// cancels. go-sdk 1.8.0 sends notifications/cancelled without any header of
-	// the revision, and takes the refusal for the end.
-	breaks bool
 }
 
 // peers are all clients that are tried; packages is the folder of those in node.
@@ -53,7 +49,7 @@ func peers(packages string) []peer {
 // goPeers are the clients that need no node.
 func goPeers() []peer {
 	return []peer{
-		{name: "go-sdk", revision: newRevision, breaks: true, dial: func(t testing.TB, to dialed) mcpClient { return dialSDK(t, to, "") }},
+		{name: "go-sdk", revision: newRevision, dial: func(t testing.TB, to dialed) mcpClient { return dialSDK(t, to, "") }},
 		{name: "go-sdk, legacy", revision: oldRevision, dial: func(t testing.TB, to dialed) mcpClient { return dialSDK(t, to, oldRevision) }},
 		{name: "mcp-go", revision: newRevision, dial: func(t testing.TB, to dialed) mcpClient { return dialMCPGo(t, to) }},
 		{name: "mcp-go, legacy", revision: oldRevision, dial: func(t testing.TB, to dialed) mcpClient {
@@ -70,6 +66,8 @@ type meeting struct {
 	key    string // over TCP, as the rest
 	url    string
 	server *process
+	// elicits is how the client answers questions; nil: it cannot be asked.
+	elicits *elicits
 }
 
 // restart kills pml with -9, and connects the client to a new one.
@@ -102,6 +100,7 @@ func (m *meeting) connect() {
 		m.url = m.status(0).Server.URL
 		to = dialed{URL: m.url + "/mcp", Headers: map[string]string{"Authorization": "Bearer " + m.key}}
 	}
+	to.Elicits = m.elicits
 	m.client = m.peer.dial(m.t, to)
 	if got := m.client.version(); got != m.peer.revision {
 		m.t.Fatalf("agreed on %q, want %q", got, m.peer.revision)
@@ -305,10 +304,6 @@ func (m *meeting) cancels() {
 	cancel()
 	if err := <-ended; err == nil {
 		m.t.Error("a cancelled call has a result")
-	}
-	if m.peer.breaks && m.key != "" {
-		m.client.close()
-		m.connect()
 	}
 	var list api.Page[core.Workflow]
 	raw, err := m.client.call(context.Background(), "workflow_status", map[string]any{"status": []string{"running"}}, nil)

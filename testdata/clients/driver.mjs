@@ -26,6 +26,17 @@ function traced(transport) {
   return trace;
 }
 
+// answering is the answer of whoever sits at the client to a question of the
+// server: a form filled in or declined, after some milliseconds.
+export function answering({ action, after }) {
+  return async ({ params }) => {
+    await new Promise((resolve) => setTimeout(resolve, after));
+    if (action !== "accept") return { action };
+    const typed = /To approve, type ([0-9a-z]{4})\./.exec(JSON.stringify(params));
+    return { action, content: { approve: true, reason: "they said yes", ...(typed && { confirm: typed[1] }) } };
+  };
+}
+
 // drive answers commands with what connect(target) gives: a client and its
 // transport, and the protocol's version.
 export async function drive(connect) {

@@ -2,8 +2,9 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
-import { drive } from "./driver.mjs";
+import { answering, drive } from "./driver.mjs";
 
 await drive(async (target) => {
   const transport = target.url
@@ -17,7 +18,8 @@ await drive(async (target) => {
     version = v;
     told.call(transport, v);
   };
-  const client = new Client({ name: "sdk", version: "1" });
+  const client = new Client({ name: "sdk", version: "1" }, { capabilities: target.elicits ? { elicitation: { form: {} } } : {} });
+  if (target.elicits) client.setRequestHandler(ElicitRequestSchema, answering(target.elicits));
   await client.connect(transport);
   return { client, transport, version: () => version, call: (params, options) => client.callTool(params, undefined, options) };
 });
