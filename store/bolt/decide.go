@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -34,17 +33,9 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 			return nil, err
 		}
 		old := *run
-		outlast(run, row.ExpiresAt)
+		approval.Outlast(&run.Run, row.ExpiresAt)
 		return row, t.putRun(&old, run)
 	})
-}
-
-// outlast lets a run that waits live at least until a time, for ever without
-// one: nobody could answer a question of a run that has expired.
-func outlast(run *runRow, until *time.Time) {
-	if mayExpire(run.State) && run.ExpiresAt != nil && (until == nil || run.ExpiresAt.Before(*until)) {
-		run.ExpiresAt = utc(until)
-	}
 }
 
 // Renew implements store.Decider. It follows an approval to the one under
@@ -82,25 +73,16 @@ func (t *txn) undecided(id core.ID) (*approvalRow, *runRow, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if row.State == core.ApprovalApproved || row.State == core.ApprovalDenied {
-		return row, run, nil
-	}
 	if run == nil {
+		if row.State == core.ApprovalApproved || row.State == core.ApprovalDenied {
+			return row, nil, nil
+		}
 		return nil, nil, noRun(row.RunID)
 	}
-	switch state := t.view(run.Run).State; {
-	case state == core.RunExpired:
-		return nil, nil, expiredRun(run)
-	case state.Final() && row.State == core.ApprovalOpen:
-		return nil, nil, core.Errorf(core.CodeNotWaiting, "the run %s of the approval %s has ended: it is %s",
-			run.ID.Short(), id.Short(), state).WithRun(run.ID).WithNext("pml", "workflows", "show", string(run.ID))
+	if err := approval.Undecided(row.Approval, run.Run, t.now); err != nil {
+		return nil, nil, err
 	}
 	return row, run, nil
-}
-
-func expiredRun(r *runRow) error {
-	return core.Errorf(core.CodeWorkflowExpired, "the run %s has expired: it waited too long for a decision and cannot be continued",
-		r.ID.Short()).WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
 }
 
 func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error) {
@@ -109,31 +91,20 @@ func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error)
 		return nil, err
 	}
 	before := row.Approval
-	res, err := approval.Decide(before, d, t.now)
-	if err != nil || run == nil {
+	if run == nil {
+		_, err := approval.Decide(before, d, t.now)
 		return row, err
 	}
 	old := *run
-	at := t.now
-	if !d.At.IsZero() {
-		at = d.At.UTC()
-	}
-	abort := d.Abort && run.Abort == nil && !run.State.Final()
-	if !res.Changed && !abort {
-		return row, nil
-	}
-	if abort {
-		run.Abort = &core.AbortRequest{By: d.By, At: at, Reason: d.Reason}
+	res, write, err := approval.Rule(before, &run.Run, d, renew.RunUntil, t.now)
+	if err != nil || !write {
+		return row, err
 	}
 	if res.Changed {
 		if err := t.settle(run, before, row, res); err != nil {
 			return nil, err
 		}
-		if run.State == core.RunWaiting { // one that runs sets it when it pauses, an interrupted one has none
-			run.ExpiresAt = utc(renew.RunUntil)
-		}
 	}
-	run.UpdatedAt = at
 	return row, t.putRun(&old, run)
 }
 
@@ -177,25 +148,11 @@ func (t *txn) renew(id, fresh core.ID, now time.Time, until *time.Time, by core.
 	if err := t.putApproval(run, nil, next); err != nil {
 		return nil, err
 	}
-	if err := t.addEvents(run, requested(again)); err != nil {
+	if err := t.addEvents(run, approval.Requested(again)); err != nil {
 		return nil, err
 	}
-	outlast(run, again.ExpiresAt)
+	approval.Outlast(&run.Run, again.ExpiresAt)
 	return next, t.putRun(&old, run)
-}
-
-// requested is the event that tells of a new approval.
-func requested(a core.Approval) core.Event {
-	data, err := json.Marshal(struct {
-		Type core.ApprovalType `json:"approval_type"`
-		Risk core.Risk         `json:"risk"`
-		By   core.Actor        `json:"requested_by"`
-	}{a.Type, a.Risk, a.RequestedBy})
-	if err != nil {
-		data = core.Null
-	}
-	return core.Event{Type: core.EventApprovalRequested, At: a.CreatedAt, Tool: a.Tool, ApprovalID: a.ID,
-		Message: a.Description, Data: data}
 }
 
 func utc(t *time.Time) *time.Time {
@@ -226,11 +183,11 @@ func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) err
 		if err != nil {
 			return err
 		}
-		switch state := t.view(run.Run).State; {
+		switch state := approval.RunAt(run.Run, t.now).State; {
 		case state == core.RunExpired:
-			return expiredRun(run)
+			return approval.Expired(run.Run)
 		case state.Final():
-			return ended(run)
+			return approval.Ended(run.Run)
 		}
 		return f(t, run)
 	})
@@ -238,11 +195,6 @@ func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) err
 		return core.Run{}, err
 	}
 	return s.Run(ctx, id)
-}
-
-func ended(r *runRow) error {
-	return core.Errorf(core.CodeNotWaiting, "the run %s has ended: it is %s", r.ID.Short(), r.State).
-		WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
 }
 
 // Replan implements store.Decider.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -34,7 +35,7 @@ func (t *txn) list(f store.RunFilter, found func(core.Run)) error {
 			if err != nil {
 				return err
 			}
-			if run := t.view(row.Run); matchRun(run, f) {
+			if run := approval.RunAt(row.Run, t.now); matchRun(run, f) {
 				found(run)
 				if n++; n == f.Limit {
 					return nil
@@ -114,7 +115,7 @@ func (t *txn) orphans(self string, limit int) (ids []core.ID, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !hasWork(r) || t.view(r.Run).State.Final() {
+		if !hasWork(r) || approval.RunAt(r.Run, t.now).State.Final() {
 			continue
 		}
 		if _, known := free[r.Runner]; !known {

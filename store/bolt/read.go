@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -21,7 +22,7 @@ func (s *Store) Run(ctx context.Context, id core.ID) (core.Run, error) {
 		if err != nil {
 			return err
 		}
-		run = t.view(row.Run)
+		run = approval.RunAt(row.Run, t.now)
 		result, input = part{}, part{}
 		b := t.runBucket(id)
 		if row.HasResult {
@@ -204,7 +205,7 @@ func (t *txn) readInto(f store.ApprovalFilter) error {
 	if f.Owner != "" && run.Owner != f.Owner || f.Workspace != "" && run.Workspace != f.Workspace {
 		return noRun(f.RunID)
 	}
-	*f.Into = t.view(run.Run)
+	*f.Into = approval.RunAt(run.Run, t.now)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // Remove implements store.Writer. Ids that no run has are core.CodeNotFound,
@@ -17,7 +18,7 @@ func (s *Store) Remove(ctx context.Context, ids ...core.ID) error {
 			if err != nil {
 				return err
 			}
-			if !t.view(row.Run).State.Final() {
+			if !approval.RunAt(row.Run, t.now).State.Final() {
 				state, err := t.standing(row)
 				if err != nil {
 					return err

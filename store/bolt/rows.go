@@ -103,7 +103,7 @@ func (t *txn) putRun(before, r *runRow) error {
 
 // indexExpiry lists the run among those that can expire.
 func (t *txn) indexExpiry(r *runRow, add bool) error {
-	if r.ExpiresAt == nil || !mayExpire(r.State) {
+	if r.ExpiresAt == nil || !approval.MayExpire(r.State) {
 		return nil
 	}
 	b, key := t.bucket(bucketRunExpiry), timeKey(r.ExpiresAt, r.ID)
@@ -111,19 +111,6 @@ func (t *txn) indexExpiry(r *runRow, add bool) error {
 		return t.put(b, key, []byte{})
 	}
 	return t.del(b, key)
-}
-
-func mayExpire(s core.RunState) bool { return !s.Final() && core.CanMove(s, core.RunExpired) }
-
-// view is the run as readers see it: one that is past its expiry has expired,
-// although no writer has recorded it yet.
-func (t *txn) view(r core.Run) core.Run {
-	if r.ExpiresAt != nil && mayExpire(r.State) && !t.now.Before(*r.ExpiresAt) {
-		r.State = core.RunExpired
-		at := *r.ExpiresAt
-		r.EndedAt = &at
-	}
-	return r
 }
 
 // approvalRow is an approval as it is kept.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -162,11 +163,11 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 		if err != nil {
 			return err
 		}
-		switch state := t.view(run.Run).State; {
+		switch state := approval.RunAt(run.Run, t.now).State; {
 		case state == core.RunExpired:
-			return expiredRun(run)
+			return approval.Expired(run.Run)
 		case state.Final() && !core.CanMove(state, core.RunRunning):
-			return ended(run)
+			return approval.Ended(run.Run)
 		}
 		// Nobody runs what has ended.
 		if run.Runner != "" && run.Runner != runner && !run.State.Final() {

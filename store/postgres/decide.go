@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -14,11 +13,17 @@ import (
 // Decide implements store.Decider. An approval of a run that has expired is
 // core.CodeWorkflowExpired: it cannot be asked again.
 func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
-	began := time.Now()
-	if a, done, err := s.decideQuickly(ctx, d, renew); done || err != nil {
+	quick, cancel := context.WithTimeout(ctx, quickly)
+	a, done, err := s.decideQuickly(quick, d, renew)
+	patience := briefly
+	if quick.Err() != nil {
+		patience -= quickly
+	}
+	cancel()
+	if done || err != nil {
 		return a, err
 	}
-	return s.onApproval(ctx, briefly-time.Since(began), d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+	return s.onApproval(ctx, patience, d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		return t.decide(row, run, d, renew)
 	})
 }
@@ -34,17 +39,9 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 		if err := t.putApproval(run, &before, row); err != nil {
 			return nil, err
 		}
-		outlast(run, row.ExpiresAt)
+		approval.Outlast(&run.Run, row.ExpiresAt)
 		return row, t.putRun(run)
 	})
-}
-
-// outlast lets a run that waits live at least until a time, for ever without
-// one: nobody could answer a question of a run that has expired.
-func outlast(run *runRow, until *time.Time) {
-	if mayExpire(run.State) && run.ExpiresAt != nil && (until == nil || run.ExpiresAt.Before(*until)) {
-		run.ExpiresAt = utc(until)
-	}
 }
 
 // Renew implements store.Decider. It follows an approval to the one under
@@ -74,7 +71,7 @@ func (s *Store) onApproval(ctx context.Context, patience time.Duration, id core.
 		if run == nil {
 			return noRun(row.RunID)
 		}
-		if err := t.undecided(row, run); err != nil {
+		if err := approval.Undecided(row.Approval, run.Run, t.now); err != nil {
 			return err
 		}
 		left, err := f(t, row, run)
@@ -89,46 +86,19 @@ func (s *Store) onApproval(ctx context.Context, patience time.Duration, id core.
 	return out, nil
 }
 
-// undecided refuses what can be decided no more because its run has ended.
-func (t *txn) undecided(row *approvalRow, run *runRow) error {
-	if row.State == core.ApprovalApproved || row.State == core.ApprovalDenied {
-		return nil
-	}
-	switch state := view(run.Run, t.now).State; {
-	case state == core.RunExpired:
-		return expiredRun(run)
-	case state.Final() && row.State == core.ApprovalOpen:
-		return core.Errorf(core.CodeNotWaiting, "the run %s of the approval %s has ended: it is %s",
-			run.ID.Short(), row.ID.Short(), state).WithRun(run.ID).WithNext("pml", "workflows", "show", string(run.ID))
-	}
-	return nil
-}
-
 func (t *txn) decide(row *approvalRow, run *runRow, d core.Decision, renew store.Renewal) (*approvalRow, error) {
-	res, err := approval.Decide(row.Approval, d, t.now)
+	res, write, err := approval.Rule(row.Approval, &run.Run, d, renew.RunUntil, t.now)
 	if err != nil {
 		return nil, err
 	}
-	at := t.now
-	if !d.At.IsZero() {
-		at = d.At.UTC()
-	}
-	abort := d.Abort && run.Abort == nil && !run.State.Final()
-	if !res.Changed && !abort {
+	if !write {
 		return row, nil
-	}
-	if abort {
-		run.Abort = &core.AbortRequest{By: d.By, At: at, Reason: d.Reason}
 	}
 	if res.Changed {
 		if err := t.settle(run, row, res); err != nil {
 			return nil, err
 		}
-		if run.State == core.RunWaiting { // one that runs sets it when it pauses, an interrupted one has none
-			run.ExpiresAt = utc(renew.RunUntil)
-		}
 	}
-	run.UpdatedAt = at
 	return row, t.putRun(run)
 }
 
@@ -140,7 +110,7 @@ func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time,
 			err = approval.NotFound(row.RenewedBy)
 		}
 		if err == nil {
-			err = t.undecided(next, run)
+			err = approval.Undecided(next.Approval, run.Run, t.now)
 		}
 		if err != nil {
 			return nil, err
@@ -156,7 +126,7 @@ func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time,
 		return nil, err
 	}
 	if run.State.Final() {
-		return nil, ended(run)
+		return nil, approval.Ended(run.Run)
 	}
 	if other, err := t.approval(fresh); err != nil || other != nil {
 		if err == nil {
@@ -182,25 +152,11 @@ func (t *txn) askAgain(row *approvalRow, run *runRow, again core.Approval, now t
 	if err := t.putApproval(run, nil, next); err != nil {
 		return nil, err
 	}
-	if err := t.addEvents(run, requested(again)); err != nil {
+	if err := t.addEvents(run, approval.Requested(again)); err != nil {
 		return nil, err
 	}
-	outlast(run, again.ExpiresAt)
+	approval.Outlast(&run.Run, again.ExpiresAt)
 	return next, t.putRun(run)
-}
-
-// requested is the event that tells of a new approval.
-func requested(a core.Approval) core.Event {
-	data, err := json.Marshal(struct {
-		Type core.ApprovalType `json:"approval_type"`
-		Risk core.Risk         `json:"risk"`
-		By   core.Actor        `json:"requested_by"`
-	}{a.Type, a.Risk, a.RequestedBy})
-	if err != nil {
-		data = core.Null
-	}
-	return core.Event{Type: core.EventApprovalRequested, At: a.CreatedAt, Tool: a.Tool, ApprovalID: a.ID,
-		Message: a.Description, Data: data}
 }
 
 // Record implements store.Decider.

@@ -58,8 +58,8 @@ func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
 	if stored == nil {
 		return nil, false, noRun(p.Run.ID)
 	}
-	if view(stored.Run, t.now).State == core.RunExpired && stored.State != core.RunExpired {
-		return nil, false, fenced(&runRow{Run: view(stored.Run, t.now)})
+	if approval.RunAt(stored.Run, t.now).State == core.RunExpired && stored.State != core.RunExpired {
+		return nil, false, fenced(&runRow{Run: approval.RunAt(stored.Run, t.now)})
 	}
 	return stored, false, admissible(p, stored)
 }

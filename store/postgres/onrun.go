@@ -29,11 +29,11 @@ func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) err
 		if err != nil {
 			return err
 		}
-		switch state := view(run.Run, t.now).State; {
+		switch state := approval.RunAt(run.Run, t.now).State; {
 		case state == core.RunExpired:
-			return expiredRun(run)
+			return approval.Expired(run.Run)
 		case state.Final():
-			return ended(run)
+			return approval.Ended(run.Run)
 		}
 		return f(t, run)
 	})
@@ -197,7 +197,7 @@ func (t *txn) expireDue(now time.Time, limit int) (int, error) {
 // for good: its runner, should there be one, is fenced off, and its open
 // approvals expire with it.
 func (t *txn) expire(run *runRow, open []*approvalRow, now time.Time) (n int, err error) {
-	gone := view(run.Run, now).State == core.RunExpired && run.State != core.RunExpired
+	gone := approval.RunAt(run.Run, now).State == core.RunExpired && run.State != core.RunExpired
 	for _, row := range open {
 		if !gone && row.StateAt(now) != core.ApprovalExpired {
 			continue
@@ -244,7 +244,7 @@ func (s *Store) Remove(ctx context.Context, ids ...core.ID) error {
 			if row == nil {
 				return noRun(id)
 			}
-			if view(row.Run, t.now).State.Final() {
+			if approval.RunAt(row.Run, t.now).State.Final() {
 				continue
 			}
 			state, err := t.standing(row)

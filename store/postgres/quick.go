@@ -72,8 +72,6 @@ func (s *Store) decideQuickly(ctx context.Context, d core.Decision, renew store.
 		return out, false, err
 	}
 	defer s.inflight.Done()
-	ctx, cancel := context.WithTimeout(ctx, quickly)
-	defer cancel()
 	at, read := s.known.standing(d.ApprovalID, s.now()), false
 	if at == nil {
 		if at, err = s.stand(ctx, d.ApprovalID); err != nil || at == nil {
@@ -117,7 +115,7 @@ func (s *Store) rule(ctx context.Context, args []any) (kept bool, err error) {
 func (s *Store) ruling(at *standing, d core.Decision, renew store.Renewal) (left *approvalRow, args []any, hash string, ok bool) {
 	t := &txn{now: s.now()}
 	run := *at.run
-	if t.undecided(at.row, &run) != nil || run.Abort != nil {
+	if approval.Undecided(at.row.Approval, run.Run, t.now) != nil || run.Abort != nil {
 		return nil, nil, "", false
 	}
 	raw := at.row.raw

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -50,7 +51,7 @@ func (s *Store) Run(ctx context.Context, id core.ID) (core.Run, error) {
 		if row == nil {
 			return noRun(id)
 		}
-		out = view(row.Run, s.now())
+		out = approval.RunAt(row.Run, s.now())
 		out.Result, out.Options.Input = result, input
 		return nil
 	})
@@ -174,7 +175,7 @@ func (s *Store) Runs(ctx context.Context, f store.RunFilter) ([]core.Run, error)
 	}
 	out := make([]core.Run, len(found))
 	for i, r := range found {
-		out[i] = view(r.Run, now)
+		out[i] = approval.RunAt(r.Run, now)
 	}
 	return out, nil
 }
@@ -184,7 +185,7 @@ func (s *Store) Runs(ctx context.Context, f store.RunFilter) ([]core.Run, error)
 func candidates(states []core.RunState) []string {
 	var out []string
 	for _, s := range core.RunStates {
-		if slices.Contains(states, s) || mayExpire(s) && slices.Contains(states, core.RunExpired) {
+		if slices.Contains(states, s) || approval.MayExpire(s) && slices.Contains(states, core.RunExpired) {
 			out = append(out, string(s))
 		}
 	}
@@ -293,7 +294,7 @@ func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string,
 		if err := res.Close(); err != nil {
 			return err
 		}
-		*f.Into = view(row.Run, s.now())
+		*f.Into = approval.RunAt(row.Run, s.now())
 		return nil
 	})
 	return out, err

@@ -183,31 +183,8 @@ func utc(t *time.Time) *time.Time {
 	return &u
 }
 
-func mayExpire(s core.RunState) bool { return !s.Final() && core.CanMove(s, core.RunExpired) }
-
-// view is the run as readers see it: one that is past its expiry has expired,
-// although no writer has recorded it yet.
-func view(r core.Run, now time.Time) core.Run {
-	if r.ExpiresAt != nil && mayExpire(r.State) && !now.Before(*r.ExpiresAt) {
-		r.State = core.RunExpired
-		at := *r.ExpiresAt
-		r.EndedAt = &at
-	}
-	return r
-}
-
 func noRun(id core.ID) error {
 	return core.Errorf(core.CodeNotFound, "there is no run %s", core.Visible(string(id), 80, false)).WithNext("pml", "workflows", "ls")
-}
-
-func expiredRun(r *runRow) error {
-	return core.Errorf(core.CodeWorkflowExpired, "the run %s has expired: it waited too long for a decision and cannot be continued",
-		r.ID.Short()).WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
-}
-
-func ended(r *runRow) error {
-	return core.Errorf(core.CodeNotWaiting, "the run %s has ended: it is %s", r.ID.Short(), r.State).
-		WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
 }
 
 func fenced(r *runRow) error {

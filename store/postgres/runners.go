@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -255,11 +256,11 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 		if err != nil {
 			return err
 		}
-		switch state := view(run.Run, t.now).State; {
+		switch state := approval.RunAt(run.Run, t.now).State; {
 		case state == core.RunExpired:
-			return expiredRun(run)
+			return approval.Expired(run.Run)
 		case state.Final() && !core.CanMove(state, core.RunRunning):
-			return ended(run)
+			return approval.Ended(run.Run)
 		}
 		// Nobody runs what has ended.
 		if run.Runner != "" && run.Runner != runner && !run.State.Final() {
