@@ -68,7 +68,7 @@ func (h *Host) make(ctx context.Context, call engine.Call, progress func(string)
 // request is a call as it is sent to its server.
 func (h *Host) request(s *settings, ready readiness, tool string, call engine.Call, progress func(string)) upstream.Request {
 	req := upstream.Request{
-		Launch: ready.launch, Edition: ready.edition, Tool: tool, Args: call.Args, Timeout: s.granted.Limits.CallTimeout,
+		Launch: ready.launch, Edition: ready.edition, Tool: tool, Args: call.Args, Owner: call.Owner, Timeout: s.granted.Limits.CallTimeout,
 		Progress: func(message string, done, total float64) {
 			progress(s.redact.String(progressText(message, done, total)))
 		},

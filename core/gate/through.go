@@ -98,12 +98,11 @@ func launchFor(r readiness, peer *upstream.Peer) upstream.Launch {
 	return l
 }
 
-// declares reports whether a client has declared anything that servers ask by.
-func declares(peer *upstream.Peer) bool {
-	if peer == nil {
-		return false
-	}
-	switch strings.TrimSpace(string(peer.Capabilities)) {
+func declares(peer *upstream.Peer) bool { return peer != nil && Declares(peer.Capabilities) }
+
+// Declares reports whether a client has declared anything that servers ask by.
+func Declares(capabilities json.RawMessage) bool {
+	switch strings.TrimSpace(string(capabilities)) {
 	case "", "{}", "null":
 		return false
 	}

@@ -18,7 +18,7 @@ import (
 // through is what all views of a client share of what is offered through.
 type through struct {
 	mu       sync.Mutex
-	peers    map[string]*guestPeer // by session
+	peers    map[string]*guestPeer // of those that have declared something, by owner and session
 	watchers map[int]func(server, workspace string)
 	watching int                   // numbers the watchers
 	known    map[string]remembered // by file: what was read or found out
@@ -44,20 +44,30 @@ type guestPeer struct {
 	now atomic.Pointer[api.Peer]
 }
 
-// guest is a peer as this client's servers see it.
+// peerID names a peer among those of all owners.
+func (c *Client) peerID(peer string) string { return c.scope.Owner + "\x00" + peer }
+
+// guest is a peer as this client's servers see it. One that has declared nothing
+// is told of each call by the way of that call.
 func (c *Client) guest(p *api.Peer) *upstream.Peer {
 	if p == nil {
 		return nil
 	}
+	id := c.peerID(p.ID)
+	if !gate.Declares(p.Capabilities) {
+		g := &guestPeer{}
+		g.now.Store(p)
+		return &upstream.Peer{ID: id, Owner: c.scope.Owner, Notify: g.notify(c.shownOf(c.o.Workspace.Dir))}
+	}
 	t := c.through
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g := t.peers[p.ID]
+	g := t.peers[id]
 	if g == nil || string(g.up.Capabilities) != string(p.Capabilities) {
 		g = &guestPeer{}
 		show := c.shownOf(c.o.Workspace.Dir)
-		g.up = &upstream.Peer{ID: p.ID, Capabilities: p.Capabilities, Ask: g.ask(show), Notify: g.notify(show)}
-		t.peers[p.ID] = g
+		g.up = &upstream.Peer{ID: id, Owner: c.scope.Owner, Capabilities: p.Capabilities, Ask: g.ask(show), Notify: g.notify(show)}
+		t.peers[id] = g
 	}
 	g.now.Store(p)
 	return g.up
@@ -94,6 +104,7 @@ func (g *guestPeer) notify(show shown) func(string, json.RawMessage) {
 func (c *Client) PeerGone(peer string) {
 	t := c.through
 	t.mu.Lock()
+	peer = c.peerID(peer)
 	delete(t.peers, peer)
 	t.mu.Unlock()
 	c.hostsMu.RLock()

@@ -76,12 +76,6 @@ func (c *client) trusting() *client {
 	return c
 }
 
-// trusted trusts a workspace that this process has looked at just now.
-func (m *machine) trusted(c *client) {
-	c.trusting()
-	m.clock.forward(time.Second)
-}
-
 func (c *client) through(tool, args string) (api.OfferedResult, error) {
 	return c.CallExposed(c.ctx(), tool, api.OfferedCall{Args: json.RawMessage(args), By: core.Actor{Who: "agent", Via: core.ViaMCP}, Peer: &api.Peer{ID: "p"}})
 }
@@ -251,7 +245,7 @@ func TestThrough_Refused(t *testing.T) {
 	}
 	_, err := c.through("up:read", ``)
 	code(t, err, core.CodeNotTrusted)
-	m.trusted(c)
+	c.trusting() // counts for the next call, in the same moment
 	_, err = c.through("up:write", ``)
 	code(t, err, core.CodeNoSuchTool)
 	_, err = c.through("up:never", ``)
@@ -434,4 +428,28 @@ func TestThrough_ReadsInOneList(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(2, 4)
+}
+
+// What another process has written counts for the very next call: a rule that
+// denies, and a configuration that nobody trusts.
+func TestThrough_Changed(t *testing.T) {
+	t.Parallel()
+	m, u := exposing(t, exposeAll)
+	c := m.client().trusting()
+	if _, err := c.through("up:read", ``); err != nil {
+		t.Fatal(err)
+	}
+	m.writeHome("config.json", `{"permissions": {"deny": ["up:read"]}}`)
+	_, err := c.through("up:read", ``)
+	code(t, err, core.CodePermissionDenied)
+	m.writeHome("config.json", `{}`)
+	if _, err := c.through("up:read", ``); err != nil {
+		t.Fatal(err)
+	}
+	m.write(".pml.json", `{"mcpServers": {"up": {"type": "http", "url": "`+u.url+`"}}, "permissions": {"allow": ["up"]}, "expose": ["up:*"]}`)
+	_, err = c.through("up:read", ``)
+	code(t, err, core.CodeNotTrusted)
+	if n := u.calls.Load(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
 }

@@ -77,7 +77,8 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 	}
 	callCtx, cancel := context.WithTimeout(ctx, req.Timeout)
 	defer cancel()
-	defer c.fly(callCtx)()
+	callCtx, done := c.fly(callCtx, req.Owner, req.Launch.Peer)
+	defer done()
 	callCtx, a := withAnswer(callCtx)
 	err = c.send(callCtx, req, meta)
 	if a.raw != nil {

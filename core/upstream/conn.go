@@ -31,6 +31,7 @@ const (
 // conn is one live connection, its handshake complete.
 type conn struct {
 	name    string
+	key     key
 	edition Edition // set before anybody gets it
 	client  *client.Client
 	// protocol and server are set by the handshake: what it said of itself.
@@ -52,7 +53,7 @@ type conn struct {
 	declared map[string]json.RawMessage
 	patience time.Duration // how long a question waits that belongs to no call
 	// tell passes a notification on, nil for nowhere. It returns at once.
-	tell    func(method string, params json.RawMessage)
+	tell    func(during *flight, method string, params json.RawMessage)
 	serving serving
 	// greeting is the result of the handshake as it was sent.
 	greeting     json.RawMessage

@@ -126,7 +126,8 @@ func (m *Manager) forwardOnce(ctx context.Context, l Launch, method string, fiel
 	}
 	callCtx, cancel := context.WithTimeout(ctx, m.limits.Call)
 	defer cancel()
-	defer c.fly(callCtx)()
+	callCtx, done := c.fly(callCtx, ownerOf(l), l.Peer)
+	defer done()
 	callCtx, a := withAnswer(callCtx)
 	err = c.request(callCtx, method, fields)
 	name := l.Name + ":" + method

@@ -41,7 +41,9 @@ type Manager struct {
 	servers map[key]*server
 	records map[id]*record
 	// listeners are the peers that use a shared connection, by server and their ID.
-	listeners map[id]map[string]func(string, json.RawMessage)
+	listeners map[id]map[string]*Peer
+	// levels are those from which on servers were told to log.
+	levels map[id]json.RawMessage
 	// editions counts the connections of all servers.
 	editions Edition
 	closed   bool
@@ -89,7 +91,7 @@ func New(opts Options) *Manager {
 	return &Manager{
 		opts: opts, limits: opts.Limits.withDefaults(), log: opts.Logger,
 		spawn: newSpawner(ctx), ctx: ctx, cancel: cancel, servers: map[key]*server{}, records: map[id]*record{},
-		listeners: map[id]map[string]func(string, json.RawMessage){},
+		listeners: map[id]map[string]*Peer{}, levels: map[id]json.RawMessage{},
 	}
 }
 
@@ -253,7 +255,7 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 		r.start, r.protocol, r.server = took, c.protocol, c.server
 		again = r.conns > 1
 	}
-	watched := slices.Collect(maps.Keys(s.watched))
+	watched, level := slices.Collect(maps.Keys(s.watched)), m.levels[s.key.id()]
 	m.mu.Unlock()
 	st.conn, st.err = c, err
 	if c != nil {
@@ -261,8 +263,8 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 		go m.watch(s, c)
 		if err != nil {
 			c.lose(endedByUs)
-		} else if len(watched) > 0 {
-			m.wg.Go(func() { m.resubscribe(c, watched) })
+		} else {
+			m.takeUp(c, watched, level)
 		}
 	}
 	if again { // before anybody calls the new one

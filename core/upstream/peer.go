@@ -17,6 +17,9 @@ type Peer struct {
 	// ID names the peer. One that has declared capabilities has a connection of
 	// its own to each server.
 	ID string
+	// Owner is whose client it is, where servers work for several: what a server
+	// logs of the calls of one is not told to another.
+	Owner string
 	// Capabilities are declared to the server in the handshake: sampling,
 	// elicitation, roots, as the peer declared them; empty or {} for none.
 	Capabilities json.RawMessage
@@ -85,46 +88,6 @@ func (p *Peer) declared() map[string]json.RawMessage {
 	return all
 }
 
-// teller returns where the notifications of a connection go.
-func (m *Manager) teller(l Launch, own *Peer) func(string, json.RawMessage) {
-	if own != nil {
-		if own.Notify == nil {
-			return nil
-		}
-		return own.Notify
-	}
-	of := id{name: l.Name, workspace: l.Workspace}
-	return func(method string, params json.RawMessage) {
-		for _, tell := range m.listenersOf(of) {
-			tell(method, params)
-		}
-	}
-}
-
-func (m *Manager) listenersOf(of id) []func(string, json.RawMessage) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := make([]func(string, json.RawMessage), 0, len(m.listeners[of]))
-	for _, tell := range m.listeners[of] {
-		out = append(out, tell)
-	}
-	return out
-}
-
-// listen remembers a peer that uses a shared connection, until it is Gone.
-// m.mu is held.
-func (m *Manager) listen(k key, p *Peer) {
-	if p == nil || p.Notify == nil || k.own {
-		return
-	}
-	all := m.listeners[k.id()]
-	if all == nil {
-		all = map[string]func(string, json.RawMessage){}
-		m.listeners[k.id()] = all
-	}
-	all[p.ID] = p.Notify
-}
-
 // Gone stops the connections that a peer had of its own, and forgets it.
 func (m *Manager) Gone(peer string) {
 	m.mu.Lock()
@@ -145,6 +108,11 @@ func (m *Manager) Gone(peer string) {
 	for of := range m.records {
 		if of.own && of.peer == peer {
 			delete(m.records, of)
+		}
+	}
+	for of := range m.levels {
+		if of.own && of.peer == peer {
+			delete(m.levels, of)
 		}
 	}
 }

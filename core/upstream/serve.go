@@ -32,24 +32,22 @@ type serving struct {
 	calls map[*flight]struct{}
 }
 
-// flight is a call or request that runs; its context ends with it.
-type flight struct{ ctx context.Context }
-
 var (
 	errCallOver  = errors.New("the call that it belongs to is over")
 	errTakenBack = errors.New("the server has taken it back")
 )
 
-// fly notes that something runs, until done is called.
-func (c *conn) fly(ctx context.Context) (done func()) {
-	f := &flight{ctx: ctx}
+// fly notes that something runs, and for whom, until done is called. What comes
+// in the stream of a request with the context is about it.
+func (c *conn) fly(ctx context.Context, owner string, peer *Peer) (_ context.Context, done func()) {
+	f := &flight{over: ctx.Done(), owner: owner, peer: peer}
 	c.serving.mu.Lock()
 	defer c.serving.mu.Unlock()
 	if c.serving.calls == nil {
 		c.serving.calls = map[*flight]struct{}{}
 	}
 	c.serving.calls[f] = struct{}{}
-	return func() {
+	return context.WithValue(ctx, flightKey{}, f), func() {
 		c.serving.mu.Lock()
 		defer c.serving.mu.Unlock()
 		delete(c.serving.calls, f)
@@ -61,7 +59,8 @@ func (c *conn) fly(ctx context.Context) (done func()) {
 func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
 	method := w.name()
 	if !w.isRequest() {
-		c.notify(method, w.params)
+		during, _ := ctx.Value(flightKey{}).(*flight)
+		c.notify(during, method, w.params)
 		return
 	}
 	id := json.RawMessage(w.id)
@@ -125,7 +124,7 @@ func (c *conn) begin(ctx context.Context, method, id string) (context.Context, f
 		go func() {
 			for _, f := range calls {
 				select {
-				case <-f.ctx.Done():
+				case <-f.over:
 				case <-ctx.Done():
 					return
 				}
@@ -221,8 +220,9 @@ func responseTo(id, result json.RawMessage, err error) []byte {
 	return text
 }
 
-// notify handles what the server says unasked. It runs on the reader.
-func (c *conn) notify(method string, params []byte) {
+// notify handles what the server says unasked, in the stream of a request or,
+// where during is nil, of none. It runs on the reader.
+func (c *conn) notify(during *flight, method string, params []byte) {
 	switch method {
 	case string(mcp.MethodNotificationToolsListChanged):
 		c.toolsChanged()
@@ -242,7 +242,7 @@ func (c *conn) notify(method string, params []byte) {
 		return
 	}
 	if c.tell != nil {
-		c.tell(method, params)
+		c.tell(during, method, params)
 	}
 }
 

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -72,7 +73,7 @@ func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) 
 
 func (m *Manager) newConn(life context.Context, l Launch) *conn {
 	c := &conn{
-		name: l.Name, clock: m.opts.Clock, log: m.log, lost: make(chan struct{}),
+		name: l.Name, key: keyOf(l), clock: m.opts.Clock, log: m.log, lost: make(chan struct{}),
 		changed: make(chan struct{}, 1), root: l.Workspace, patience: m.limits.Call,
 		info: mcp.Implementation{Name: m.opts.ClientName, Version: m.opts.ClientVersion},
 	}
@@ -80,7 +81,7 @@ func (m *Manager) newConn(life context.Context, l Launch) *conn {
 	if c.declared = l.Peer.declared(); len(c.declared) > 0 {
 		c.own = l.Peer
 	}
-	c.tell = m.teller(l, c.own)
+	c.tell = func(during *flight, method string, params json.RawMessage) { m.tell(c, during, method, params) }
 	return c
 }
 

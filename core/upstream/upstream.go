@@ -157,6 +157,8 @@ type Request struct {
 	// Meta is the _meta of the request, a JSON object without a token for
 	// progress; may be empty.
 	Meta json.RawMessage
+	// Owner is whose call it is, where servers work for several.
+	Owner string
 	// Timeout bounds the call itself, not the start of the server nor the wait
 	// for a free place; zero means Limits.Call.
 	Timeout time.Duration

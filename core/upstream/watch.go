@@ -16,6 +16,13 @@ func uriOf(fields map[string]json.RawMessage) string {
 	return uri
 }
 
+func ownerOf(l Launch) string {
+	if l.Peer == nil {
+		return ""
+	}
+	return l.Peer.Owner
+}
+
 func peerID(l Launch) string {
 	if l.Peer == nil {
 		return ""
@@ -47,24 +54,35 @@ func (m *Manager) answersHere(s *server, c *conn, l Launch, method string, field
 		if !c.modern {
 			return false
 		}
-		var level string
-		_ = json.Unmarshal(fields["level"], &level)
-		c.mu.Lock()
-		c.level = level
-		c.mu.Unlock()
-		_ = c.client.SetLevel(c.life, mcp.SetLevelRequest{Params: mcp.SetLevelParams{Level: mcp.LoggingLevel(level)}}) //nolint:staticcheck // deprecated like what it passes on; it only remembers the level
+		c.logFrom(fields["level"])
+		m.subscribed(s, l, method, fields)
 		return true
 	}
 	return false
 }
 
-// subscribed remembers a subscription that the server has accepted.
+// logFrom tells with each request from which level on the server is to log, as
+// the newest revision has it.
+func (c *conn) logFrom(level json.RawMessage) {
+	var name string
+	_ = json.Unmarshal(level, &name)
+	c.mu.Lock()
+	c.level = name
+	c.mu.Unlock()
+	_ = c.client.SetLevel(c.life, mcp.SetLevelRequest{Params: mcp.SetLevelParams{Level: mcp.LoggingLevel(name)}}) //nolint:staticcheck // deprecated like what it passes on; it only remembers the level
+}
+
+// subscribed remembers what the server was asked to tell, and has accepted.
 func (m *Manager) subscribed(s *server, l Launch, method string, fields map[string]json.RawMessage) {
-	if method != methodSubscribe {
+	if method != methodSubscribe && method != methodSetLevel {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if method == methodSetLevel {
+		m.levels[s.key.id()] = fields["level"]
+		return
+	}
 	if s.removed {
 		return
 	}
@@ -117,6 +135,24 @@ func (m *Manager) unsubscribe(c *conn, uris []string) {
 	}
 }
 
+// takeUp tells a new connection from which level on to log, and what to tell of,
+// as the one before it was told.
+func (m *Manager) takeUp(c *conn, watched []string, level json.RawMessage) {
+	if level != nil && c.modern {
+		c.logFrom(level)
+		level = nil
+	}
+	if level == nil && len(watched) == 0 {
+		return
+	}
+	m.wg.Go(func() {
+		if level != nil && c.capabilities.serve(methodSetLevel) {
+			m.tellOnce(c, methodSetLevel, map[string]json.RawMessage{"level": level})
+		}
+		m.resubscribe(c, watched)
+	})
+}
+
 // resubscribe tells a new connection what the one before it was asked to tell.
 func (m *Manager) resubscribe(c *conn, uris []string) {
 	for _, uri := range uris {
@@ -128,16 +164,20 @@ func (m *Manager) resubscribe(c *conn, uris []string) {
 	}
 }
 
-// tellURI makes a request whose outcome nobody waits for.
 func (m *Manager) tellURI(c *conn, method, uri string) {
+	text, err := json.Marshal(uri)
+	if err != nil {
+		return
+	}
+	m.tellOnce(c, method, map[string]json.RawMessage{"uri": text})
+}
+
+// tellOnce makes a request whose outcome nobody waits for.
+func (m *Manager) tellOnce(c *conn, method string, fields map[string]json.RawMessage) {
 	ctx, cancel := context.WithTimeout(c.life, m.limits.Call)
 	defer cancel()
 	ctx, a := withAnswer(ctx)
-	text, err := json.Marshal(uri)
-	if err == nil {
-		err = c.request(ctx, method, map[string]json.RawMessage{"uri": text})
-	}
-	if err != nil || a.rpc != nil {
-		m.log.Debug("a subscription was not changed", "server", c.name, "method", method)
+	if err := c.request(ctx, method, fields); err != nil || a.rpc != nil {
+		m.log.Debug("the server was not told what is wanted of it", "server", c.name, "method", method)
 	}
 }
