@@ -4,14 +4,18 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	mcpgo "github.com/mark3labs/mcp-go/client"
 
@@ -273,9 +277,7 @@ func TestLiar_Names(t *testing.T) {
 		m := newMachine(t, allowRec())
 		l := liar(t, m, over)
 		for _, name := range []string{"execute\x1b[2J", "exec\x00ute", "execute\n", " execute", "EXECUTE", "execute\u202e", "\u2066approval_response", ""} {
-			if r, err := l.try(name, map[string]any{"code": "return 1"}); err == nil && r.Status != api.StatusError {
-				t.Errorf("%q: %+v", name, r)
-			}
+			l.shown(l.try(name, map[string]any{"code": "return 1"}))
 			tool := "rec:danger" + name
 			raw, err := json.Marshal("danger" + name)
 			if err != nil {
@@ -309,4 +311,77 @@ func (m *meeting) shown(r api.Result, err error) {
 	if err == nil && r.Status != api.StatusError || strings.ContainsAny(text, "\x1b\x00\u202e\u2066") {
 		m.t.Errorf("%v %+v", err, r)
 	}
+}
+
+// TestLiar_State: a requestState that is made up, changed, given to another call
+// or used before decides nothing and begins nothing, and is in the audit log.
+func TestLiar_State(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	w := m.wire()
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"w","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+	n := 0
+	call := func(code string, more map[string]any) message {
+		t.Helper()
+		n++
+		params := map[string]any{"name": "execute", "arguments": map[string]any{"code": code}}
+		maps.Copy(params, more)
+		raw, err := json.Marshal(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s,%s`+"}\n", n, meta, raw[1:]))
+		all := w.until(fmt.Sprint(n))
+		return all[len(all)-1]
+	}
+	var in struct {
+		Type     string                     `json:"resultType"`
+		Requests map[string]json.RawMessage `json:"inputRequests"`
+		State    string                     `json:"requestState"`
+	}
+	if first := call(asksOnce, nil); json.Unmarshal(first.Result, &in) != nil || in.Type != "input_required" {
+		t.Fatalf("%s %+v", first.Result, first.Error)
+	}
+	<-time.After(seen)
+	yes := func(state string) map[string]any {
+		answers := map[string]any{"requestState": state, "inputResponses": map[string]any{}}
+		for key, question := range in.Requests {
+			answers["inputResponses"] = map[string]any{key: approval(question)}
+		}
+		return answers
+	}
+	refused := func(what, code, state string) {
+		t.Helper()
+		if got := call(code, yes(state)); got.Error == nil || got.Error.Code != -32602 {
+			t.Errorf("%s: %s %+v", what, got.Result, got.Error)
+		}
+	}
+	body, seal, _ := strings.Cut(in.State, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer := regexp.MustCompile(`"exp":\d+`).ReplaceAll(raw, []byte(`"exp":9999999999999`))
+	refused("made up", asksOnce, "e30.e30")
+	refused("changed", asksOnce, base64.RawURLEncoding.EncodeToString(longer)+"."+seal)
+	refused("without its seal", asksOnce, body+".")
+	refused("of another call", `return await mcp.rec.danger({x: "other"})`, in.State)
+	if m.count("danger") != 0 || len(m.approvals()) != 1 {
+		t.Fatalf("%q", m.calls())
+	}
+	if done := call(asksOnce, yes(in.State)); done.Error != nil || !strings.Contains(string(done.Result), `"success"`) {
+		t.Errorf("%s %+v", done.Result, done.Error)
+	}
+	refused("used before", asksOnce, in.State)
+	if m.count("danger") != 1 || m.count("inc") != 1 {
+		t.Errorf("%q", m.calls())
+	}
+	_ = w.in.Close()
+	if _, exit := w.rest(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+	if out := m.ok("audit", "ls").Stdout; !strings.Contains(out, "requestState: ") || !strings.Contains(out, "belongs to another call") {
+		t.Errorf("no refusal in the audit log:\n%s", out)
+	}
+	m.ok("audit", "verify")
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/casys-ai/pml/core"
 )
 
 // wire is a pml stdio whose bytes are looked at.
@@ -205,6 +207,8 @@ func TestStdio_BadInput(t *testing.T) {
 		"an unknown notification":   {`{"jsonrpc":"2.0","method":"notifications/of/nothing"}` + "\n", none},
 		"arguments that are a list": {`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"execute","arguments":[1]}}` + "\n", params},
 		"a revision of the future":  {modern("2099-01-01") + "\n", unsupported},
+		"a revision of the past":    {modern("1999-01-01") + "\n", unsupported},
+		"a revision that hides":     {modern(`2025\u001b[2J\u202e`) + "\n", unsupported},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -317,4 +321,44 @@ func TestStdio_Ends(t *testing.T) {
 			t.Error("it does not end")
 		}
 	})
+}
+
+// TestStdio_OutputEnds: a host that closes stdout, and nothing else, is gone: a
+// call that is under way has its time, and pml ends as it does when stdin ends.
+func TestStdio_OutputEnds(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, allowRec())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := m.command(ctx, "stdio")
+	var said buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close() })
+	write := func(text string) {
+		if _, err := io.WriteString(in, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(hello + executing(1, `const a = await mcp.rec.inc({key: "a"}); await mcp.rec.slow({ms: 600000, value: 1}); return a.count`))
+	waitFor(t, "the call to run", func() bool { return m.count("slow") > 0 })
+	_ = out.Close()
+	write(still)
+	_ = cmd.Wait() // the state says how
+	if code := cmd.ProcessState.ExitCode(); code != 0 || ctx.Err() != nil {
+		t.Errorf("%v: %s", cmd.ProcessState, said.String())
+	}
+	if w := m.latest(); w.State != core.RunInterrupted {
+		t.Errorf("the run is %s", w.State)
+	}
 }
