@@ -176,7 +176,8 @@ func BenchmarkMCP_Execute(b *testing.B) {
 }
 
 // BenchmarkMCP_Waiting is the memory of one pml stdio with 1,000 runs that wait
-// for a person: with their calls answered, and with all of them open.
+// for a person: with their calls answered one after the other, and with all of
+// them begun at once and open.
 func BenchmarkMCP_Waiting(b *testing.B) {
 	const waiting = 1000
 	pml := buildBench(b, "./cmd/pml")
@@ -196,8 +197,6 @@ func BenchmarkMCP_Waiting(b *testing.B) {
 					l.send("tools/call", map[string]any{"name": "execute", "arguments": args})
 					if c.wait == 0 {
 						l.next()
-					} else if i%25 == 24 { // agents do not start a thousand at once
-						allWait(b, i+1, pml, dir, env)
 					}
 				}
 				allWait(b, waiting, pml, dir, env)
