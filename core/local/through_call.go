@@ -71,6 +71,7 @@ func (c *Client) CallExposed(ctx context.Context, tool string, oc api.OfferedCal
 		if try == maxThrough {
 			return out, back.Reason
 		}
+		t.anew()
 	}
 }
 
@@ -128,6 +129,14 @@ func (c *Client) throughCall(h *gate.Host, tool string, oc api.OfferedCall) (*th
 		return nil, err
 	}
 	return t, nil
+}
+
+// anew makes the call one of another run: the one that was begun for it has ended
+// without it.
+func (t *throughCall) anew() {
+	t.h.Leave(t.call.RunID)
+	t.call.RunID = t.c.o.NewID()
+	t.h.Attend(t.call.RunID, t.guest)
 }
 
 // checked passes the call through the gates.

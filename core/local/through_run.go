@@ -78,13 +78,19 @@ func (t *throughCall) journaled(ctx context.Context, repeatable bool) (api.Offer
 		return out, err
 	}
 	c.published(step.Events)
-	raw, err := t.h.Through(ctx, t.call)
+	callCtx, over := t.abortable(ctx)
+	raw, err := t.h.Through(callCtx, t.call)
+	abort := over()
 	if errors.Is(context.Cause(ctx), errClosing) {
 		// Nobody knows how it ended: whoever goes on with the run asks.
 		return out, core.Errorf(core.CodeCancelled, "pml stopped before %s had answered; it may have had its effect", t.call.Tool).WithRun(run.ID)
 	}
 	r := t.settled(began, raw, err)
 	r.Seq = int64(len(step.Records)) + 1
+	if r.Outcome == core.OutcomeCancelled && abort != nil {
+		run.Abort = abort
+		err = core.Errorf(core.CodeAborted, "aborted by %s; %s was told to stop, and may have had its effect", abort.By.Who, t.call.Tool).WithRun(run.ID)
+	}
 	if fault := t.end(context.WithoutCancel(ctx), run, r); fault != nil {
 		return out, fault
 	}
@@ -111,14 +117,19 @@ func (t *throughCall) end(ctx context.Context, run core.Run, r core.Record) erro
 	layer := 0
 	done := core.Event{Type: core.EventTaskComplete, At: r.At, RunID: run.ID, TaskID: r.CallID, Tool: r.Tool, Layer: &layer, DurationMS: r.DurationMS()}
 	ended := core.Event{Type: core.EventWorkflowComplete, At: r.At, RunID: run.ID}
-	if r.Outcome == core.OutcomeSuccess {
+	switch {
+	case r.Outcome == core.OutcomeSuccess:
 		run.State = core.RunComplete
 		result, err := json.Marshal(map[string]json.RawMessage{r.CallID: r.Result})
 		if err != nil { // it is kept with the call all the same
 			result = nil
 		}
 		run.Result = result
-	} else {
+	case run.Abort != nil:
+		run.State, run.Error = core.RunAborted, core.Errorf(core.CodeAborted, "aborted by %s", run.Abort.By.Who)
+		done.Type, done.Message, done.Error = core.EventTaskError, string(r.Outcome), r.Error
+		ended.Type, ended.Message, ended.Error = core.EventWorkflowAbort, run.Abort.Reason, run.Error
+	default:
 		run.State, run.Error = core.RunFailed, r.Error
 		done.Type, done.Message, done.Error = core.EventTaskError, string(r.Outcome), r.Error
 		ended.Type, ended.Error = core.EventWorkflowFailed, r.Error

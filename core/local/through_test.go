@@ -429,27 +429,3 @@ func TestThrough_ReadsInOneList(t *testing.T) {
 	}
 	until(2, 4)
 }
-
-// What another process has written counts for the very next call: a rule that
-// denies, and a configuration that nobody trusts.
-func TestThrough_Changed(t *testing.T) {
-	t.Parallel()
-	m, u := exposing(t, exposeAll)
-	c := m.client().trusting()
-	if _, err := c.through("up:read", ``); err != nil {
-		t.Fatal(err)
-	}
-	m.writeHome("config.json", `{"permissions": {"deny": ["up:read"]}}`)
-	_, err := c.through("up:read", ``)
-	code(t, err, core.CodePermissionDenied)
-	m.writeHome("config.json", `{}`)
-	if _, err := c.through("up:read", ``); err != nil {
-		t.Fatal(err)
-	}
-	m.write(".pml.json", `{"mcpServers": {"up": {"type": "http", "url": "`+u.url+`"}}, "permissions": {"allow": ["up"]}, "expose": ["up:*"]}`)
-	_, err = c.through("up:read", ``)
-	code(t, err, core.CodeNotTrusted)
-	if n := u.calls.Load(); n != 2 {
-		t.Errorf("%d calls", n)
-	}
-}
