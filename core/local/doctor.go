@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -88,7 +89,13 @@ func (c *Client) checkConfig(ctx context.Context) []api.Check {
 	if err != nil {
 		return []api.Check{failed("configuration", err)}
 	}
+	// That the files can be read says nothing of the patterns in them: what
+	// compiles those is asked, as it is what every call asks.
+	_, compiled := c.config()
 	out := []api.Check{{Name: "configuration", Status: checkOK, Detail: fmt.Sprintf("%d MCP server(s)", len(all.Servers))}}
+	if compiled != nil {
+		out = []api.Check{failed("configuration", compiled)}
+	}
 	for _, f := range all.Unset() {
 		out = append(out, api.Check{Name: "configuration", Status: checkWarn, Detail: f.String()})
 	}
@@ -108,6 +115,9 @@ func (c *Client) checkConfig(ctx context.Context) []api.Check {
 	}
 	out = append(out, c.checkPinSet(all)...)
 	out = append(out, c.checkCredentials()...)
+	if compiled != nil {
+		return out // nothing else works before it does
+	}
 	out = append(out, c.checkServers(ctx)...)
 	return append(out, c.checkRules(ctx)...)
 }
@@ -116,7 +126,7 @@ func (c *Client) checkConfig(ctx context.Context) []api.Check {
 func (c *Client) checkRules(ctx context.Context) []api.Check {
 	cfg, err := c.config()
 	if err != nil {
-		return nil // told already
+		return []api.Check{failed("configuration", err)}
 	}
 	p, err := policy.Compile(policy.Rules{
 		Allow: cfg.Permissions.Allow, Deny: cfg.Permissions.Deny, Ask: cfg.Permissions.Ask, ReadOnly: cfg.Permissions.ReadOnly,
@@ -126,7 +136,7 @@ func (c *Client) checkRules(ctx context.Context) []api.Check {
 	}
 	short, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	tools, _, err := c.Tools(short) // the servers that have none, or are slow, were told already
+	tools, problems, err := c.Tools(short) // why servers have none was told already
 	if err != nil && short.Err() == nil {
 		return []api.Check{failed("servers", err)}
 	}
@@ -135,13 +145,30 @@ func (c *Client) checkRules(ctx context.Context) []api.Check {
 	for i, t := range tools {
 		known[i] = t.ID()
 	}
+	var unknown []string
+	for _, f := range problems {
+		unknown = append(unknown, f.Path)
+	}
 	for _, f := range p.Lint(known) {
+		if concerns(f.Rule, unknown) {
+			continue
+		}
 		out = append(out, api.Check{Name: "permissions", Status: checkWarn, Detail: fmt.Sprintf("%s %q: %s", f.List, f.Rule, f.Message)})
 	}
 	if len(out) == 0 {
 		out = append(out, api.Check{Name: "servers", Status: checkOK, Detail: fmt.Sprintf("%d tools can be listed", len(tools))})
 	}
 	return append(out, c.checkExposed(short, known)...)
+}
+
+// concerns reports whether a pattern may be about a server of which no tools are
+// known: then that it matches none says nothing.
+func concerns(rule string, servers []string) bool {
+	half, _, _ := strings.Cut(rule, ":")
+	p, err := policy.Compile(policy.Rules{Allow: []string{half}})
+	return slices.ContainsFunc(servers, func(name string) bool {
+		return err != nil || p.Decide(name+":*", false).Effect == policy.Allow
+	})
 }
 
 func (c *Client) checkProgram(name string) api.Check {

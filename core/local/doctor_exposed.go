@@ -12,12 +12,15 @@ import (
 // what cannot be. It runs after the servers were looked at.
 func (c *Client) checkExposed(ctx context.Context, known []string) []api.Check {
 	cfg, err := c.config()
-	if err != nil || len(cfg.Expose) == 0 {
-		return nil // told already
+	if err != nil {
+		return []api.Check{failed("expose", err)}
+	}
+	if len(cfg.Expose) == 0 {
+		return nil
 	}
 	h, err := c.own()
 	if err != nil {
-		return nil
+		return []api.Check{failed("expose", err)}
 	}
 	e, err := h.Exposure()
 	if err != nil {
@@ -27,19 +30,28 @@ func (c *Client) checkExposed(ctx context.Context, known []string) []api.Check {
 	warn := func(detail string) {
 		out = append(out, api.Check{Name: "expose", Status: checkWarn, Detail: core.Visible(detail, 600, false)})
 	}
-	for _, f := range e.Findings(known) {
-		warn(fmt.Sprintf("%q: %s", f.Rule, f.Message))
-	}
 	var servers []api.Exposed
+	var unknown []string
 	for _, name := range e.Names() {
 		s, err := c.Explore(ctx, nil, name)
+		if err != nil || len(s.Problems) > 0 {
+			unknown = append(unknown, name)
+		}
 		if err != nil {
 			continue // it takes too long: told already
 		}
 		servers = append(servers, s)
 	}
+	for _, f := range e.Findings(known) {
+		if !concerns(f.Rule, unknown) {
+			warn(fmt.Sprintf("%q: %s", f.Rule, f.Message))
+		}
+	}
 	offer := api.Merge(servers)
 	for _, p := range offer.Problems {
+		if p.Path == "expose" { // it is the name of the check
+			p.Path = ""
+		}
 		warn(p.String())
 	}
 	if len(out) == 0 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ const (
 func (c *Client) checkServers(ctx context.Context) []api.Check {
 	h, err := c.own()
 	if err != nil {
-		return nil // told already
+		return []api.Check{failed("servers", err)}
 	}
 	list, err := h.Servers()
 	if err != nil {
@@ -59,7 +60,7 @@ func (c *Client) checkServers(ctx context.Context) []api.Check {
 			out = append(out, check)
 		}
 	}
-	return append(out, checkLock(ctx, h, list)...)
+	return append(out, c.checkLock(ctx, h, list)...)
 }
 
 func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Duration) api.Check {
@@ -113,26 +114,46 @@ func started(h *api.ServerHealth) string {
 }
 
 // checkLock says whether pml.lock is up to date, if anything in the workspace
-// is to be pinned.
-func checkLock(ctx context.Context, h *gate.Host, list []api.ServerInfo) []api.Check {
-	own := false
+// is pinned or to be pinned.
+func (c *Client) checkLock(ctx context.Context, h *gate.Host, list []api.ServerInfo) []api.Check {
+	var own []string
 	for _, s := range list {
-		own = own || s.Origin == string(env.FromWorkspace) && s.State != api.ServerNotTrusted
+		if s.Origin != string(env.FromWorkspace) {
+			continue
+		}
+		if own = append(own, s.Name); s.State == api.ServerNotTrusted {
+			return nil
+		}
 	}
-	if !own {
+	if len(own) == 0 && !exists(c.o.Workspace.Lock()) {
 		return nil
 	}
 	r, err := h.LockServers(ctx, true)
-	switch {
-	case err != nil:
+	if err != nil {
 		return []api.Check{failed("lock", err)}
-	case len(r.Changed) > 0:
-		return []api.Check{{
-			Name: "lock", Status: checkWarn, Detail: "pml.lock does not say how these servers are: " + strings.Join(r.Changed, ", "),
-			Next: []string{"pml", "servers", "lock"},
-		}}
 	}
-	return []api.Check{{Name: "lock", Status: checkOK, Detail: "pml.lock is up to date"}}
+	var stale, left []string
+	for _, name := range r.Changed {
+		if slices.Contains(own, name) {
+			stale = append(stale, name)
+		} else {
+			left = append(left, name)
+		}
+	}
+	out := []api.Check{}
+	warn := func(what string, names []string) {
+		if len(names) > 0 {
+			out = append(out, api.Check{
+				Name: "lock", Status: checkWarn, Detail: core.Visible(what+strings.Join(names, ", "), 600, false), Next: []string{"pml", "servers", "lock"},
+			})
+		}
+	}
+	warn("pml.lock does not say how these servers are: ", stale)
+	warn("pml.lock still has servers that the configuration does not have: ", left)
+	if len(out) == 0 {
+		out = append(out, api.Check{Name: "lock", Status: checkOK, Detail: "pml.lock is up to date"})
+	}
+	return out
 }
 
 // checkCredentials says whether others can read what connects servers.
