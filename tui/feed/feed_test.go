@@ -240,6 +240,48 @@ func TestFeed_Interrupted(t *testing.T) {
 	})
 }
 
+// TestFeed_WantedAgain: a run that nobody looks at is read for its header alone.
+// When it is looked at again, so are its layers.
+func TestFeed_WantedAgain(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBackend()
+			r := run(1, core.RunWaiting)
+			b.put(r)
+			v := running(t, feed.Options{Backend: b})
+			v.feed.Want([]core.ID{r.ID})
+			v.after(2*time.Second, func(*state.State) {})
+			v.feed.Want(nil)
+			v.after(time.Second, func(*state.State) {})
+			r.State, r.JournalSeq = core.RunComplete, 7
+			b.put(r)
+			b.do(func() {
+				b.layers[r.ID] = []core.Layer{{Tasks: []core.Task{{ID: "t", Tool: "s:t", State: core.TaskSuccess}}}}
+			})
+			if told {
+				b.emit(core.Event{Type: core.EventWorkflowComplete, RunID: r.ID})
+			}
+			v.after(15*time.Second, func(s *state.State) {
+				if got, _ := s.Run(r.ID); got.State != core.RunComplete {
+					t.Errorf("told %v: the run is %s", told, got.State)
+				}
+			})
+			v.feed.Want([]core.ID{r.ID})
+			v.after(2*time.Second, func(s *state.State) {
+				if w, _ := s.Workflow(r.ID); len(w.Layers) != 1 {
+					t.Errorf("told %v: the layers are old", told)
+				}
+			})
+			b.calls("run")
+			v.after(time.Minute, func(*state.State) {})
+			if n := b.calls("run"); n != 0 {
+				t.Errorf("told %v: %d reads of a run that has ended", told, n)
+			}
+		})
+	}
+}
+
 // TestFeed_Many: many runs that nobody looks at are read as a list; those that
 // are not in it one by one, never more than four at once.
 func TestFeed_Many(t *testing.T) {

@@ -274,16 +274,16 @@ func (l *loop) read(r *runInfo, w core.Workflow, gen int64) {
 	if r.header < gen {
 		r.header = 0
 	}
-	if r.layers < gen {
-		r.layers = 0
-	}
 	want := l.runs.want
-	if !slices.Contains(want, w.ID) {
+	if !slices.Contains(want, w.ID) { // its layers stay as old as they are
 		l.push(func(s *state.State) {
 			s.PutRuns(w.Run)
 			s.PutApprovals(w.Approvals...)
 		})
 		return
+	}
+	if r.layers < gen {
+		r.layers = 0
 	}
 	r.loaded = true
 	f := l.f
