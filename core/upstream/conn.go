@@ -203,14 +203,19 @@ func keep(ctx context.Context, req transport.JSONRPCRequest, resp *transport.JSO
 	return &short
 }
 
-func wantsInput(result json.RawMessage) bool {
-	if !bytes.Contains(result, []byte("input_required")) {
+// wantsInput reports whether a result, which is valid JSON, asks for input: its type says so, however
+// it is written, and whatever another member of that name says.
+func wantsInput(result json.RawMessage) (wants bool) {
+	result = bytes.TrimLeft(result, " \t\r\n")
+	if len(result) == 0 || result[0] != '{' {
 		return false
 	}
-	var r struct {
-		ResultType string `json:"resultType"`
-	}
-	return json.Unmarshal(result, &r) == nil && r.ResultType == "input_required"
+	eachMember(result, func(name, value []byte) {
+		if value[0] == '"' && bytes.EqualFold(name, []byte("resultType")) {
+			wants = wants || string(unquoted(value)) == "input_required"
+		}
+	})
+	return wants
 }
 
 // cachedTools returns the tools if they are known.

@@ -78,10 +78,10 @@ func (f *eventFilter) flush() {
 	}
 	f.event, f.data = nil, nil
 	w, ok := parseWire(bytes.TrimSpace(data))
-	if ok = ok && w.isMessage(); ok {
+	if ok && w.isMessage() {
 		f.heard(w)
 	}
-	if !ok || !w.unasked() {
+	if !ok || !w.unasked() { // what names a method and is no message is dropped: the library would answer it
 		f.pending = event
 		return
 	}

@@ -29,7 +29,7 @@ func TestEvents(t *testing.T) {
 		"both":                    {in: "data: " + note + "\n\ndata: " + result + "\n\n", passed: "\ndata: " + result + "\n\n", heard: []string{note, result}},
 		"a comment":               {in: ": ping\n\n", passed: ": ping\n\n"},
 		"no JSON":                 {in: "data: hello\n\n", passed: "data: hello\n\n"},
-		"other JSON":              {in: "data: {\"method\":\"n\"}\n\n", passed: "data: {\"method\":\"n\"}\n\n"},
+		"other JSON":              {in: "data: {\"method\":\"n\"}\n\n", passed: "\n"},
 		"the last without an end": {in: "data: " + note, heard: []string{note}},
 		"half a message":          {in: `data: {"jsonrpc":`, passed: `data: {"jsonrpc":`},
 	} {

@@ -9,12 +9,6 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// content is one element of a result's content, as far as it is looked at.
-type content struct {
-	Type string  `json:"type"`
-	Text *string `json:"text"`
-}
-
 // NormalizeResult turns the result of tools/call into the value that a script
 // gets: structuredContent if there is one, else a single text parsed as JSON
 // if it parses (numbers keep their digits), else that text as a string, else
@@ -22,15 +16,11 @@ type content struct {
 // its text. A result that is not MCP is a core.CodeToolFailed too, and one that
 // is nested more deeply than core.MaxDepth.
 func NormalizeResult(raw json.RawMessage) (json.RawMessage, error) {
-	var r struct {
-		IsError    bool              `json:"isError"`
-		Structured json.RawMessage   `json:"structuredContent"`
-		Content    []json.RawMessage `json:"content"`
-	}
 	if bytes.Equal(bytes.TrimSpace(raw), core.Null) {
 		return nil, core.Errorf(core.CodeToolFailed, "the server's answer is not an MCP result: it is null")
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	r, err := readResult(raw)
+	if err != nil {
 		return nil, core.Errorf(core.CodeToolFailed, "the server's answer is not an MCP result: %w", err)
 	}
 	r.Structured = bytes.TrimSpace(r.Structured)
@@ -45,6 +35,39 @@ func NormalizeResult(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, core.Errorf(core.CodeToolFailed, "the result is nested more than %d levels deep", core.MaxDepth)
 	}
 	return value, err
+}
+
+// result is a result of tools/call as far as it is looked at.
+type result struct {
+	IsError    bool
+	Structured json.RawMessage
+	Content    []json.RawMessage
+}
+
+// readResult reads a result by the exact names of its members, as whoever gets
+// it as it was sent reads it.
+func readResult(raw json.RawMessage) (r result, err error) {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
+		return r, json.Unmarshal(raw, &struct{}{})
+	}
+	eachMember(raw, func(name, value []byte) {
+		var problem error
+		switch string(name) {
+		case "isError":
+			r.IsError = false
+			problem = json.Unmarshal(value, &r.IsError)
+		case "structuredContent":
+			r.Structured = bytes.Clone(value)
+		case "content":
+			r.Content = nil
+			problem = json.Unmarshal(value, &r.Content)
+		}
+		if err == nil {
+			err = problem
+		}
+	})
+	return r, err
 }
 
 func valueOf(contents []json.RawMessage, structured json.RawMessage) (json.RawMessage, error) {
@@ -64,11 +87,25 @@ func valueOf(contents []json.RawMessage, structured json.RawMessage) (json.RawMe
 
 // textOf returns the text of a content whose type is text.
 func textOf(raw json.RawMessage) (string, bool) {
-	var c content
-	if json.Unmarshal(raw, &c) != nil || c.Type != "text" || c.Text == nil {
+	if len(raw) == 0 || raw[0] != '{' {
 		return "", false
 	}
-	return *c.Text, true
+	var kind string
+	var text *string
+	fits := true
+	eachMember(raw, func(name, value []byte) {
+		switch string(name) {
+		case "type":
+			fits = json.Unmarshal(value, &kind) == nil && fits
+		case "text":
+			text = nil
+			fits = json.Unmarshal(value, &text) == nil && fits
+		}
+	})
+	if !fits || kind != "text" || text == nil {
+		return "", false
+	}
+	return *text, true
 }
 
 // textValue is a text as JSON: what it says if it is JSON, else a string.

@@ -67,25 +67,12 @@ func parseWire(text []byte) (w wire, ok bool) {
 		return w, false
 	}
 	w.text = text
-	for i := 1; ; {
-		i = skipSpace(text, i)
-		if text[i] == '}' {
-			return w, true
-		}
-		if text[i] == ',' {
-			i = skipSpace(text, i+1)
-		}
-		end := skipValue(text, i)
-		key := text[i+1 : end-1]
-		i = skipSpace(text, skipSpace(text, end)+1) // behind the colon
-		end = skipValue(text, i)
-		w.member(key, text[i:end:end])
-		i = end
-	}
+	eachMember(text, w.member)
+	return w, true
 }
 
-func (w *wire) member(key, value []byte) {
-	switch string(key) {
+func (w *wire) member(name, value []byte) {
+	switch string(name) {
 	case "id":
 		w.id = value
 	case "method":
@@ -99,6 +86,40 @@ func (w *wire) member(key, value []byte) {
 	case "jsonrpc":
 		w.versioned = string(value) == `"2.0"`
 	}
+}
+
+// eachMember calls f with the name and the text of each member of an object,
+// which is valid JSON and begins with its brace; doubled ones come twice, names
+// as they read without escapes. Who reads names by it reads them exactly:
+// encoding/json takes "ID" for "id".
+func eachMember(text []byte, f func(name, value []byte)) {
+	for i := 1; ; {
+		i = skipSpace(text, i)
+		if text[i] == '}' {
+			return
+		}
+		if text[i] == ',' {
+			i = skipSpace(text, i+1)
+		}
+		end := skipValue(text, i)
+		name := text[i:end]
+		i = skipSpace(text, skipSpace(text, end)+1) // behind the colon
+		end = skipValue(text, i)
+		f(unquoted(name), text[i:end:end])
+		i = end
+	}
+}
+
+// unquoted is what a JSON string says.
+func unquoted(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	var s string
+	if json.Unmarshal(quoted, &s) != nil {
+		return nil
+	}
+	return []byte(s)
 }
 
 func skipSpace(text []byte, i int) int {
