@@ -306,7 +306,6 @@ func TestProgress_LooksOnce(t *testing.T) {
 			t.Errorf("%d looks; %q", looks.Load(), said)
 		}
 		// A look that does not come back.
-		f.events = nil
 		f.workflow = func(core.ID) (core.Workflow, error) {
 			close(begun)
 			<-release
