@@ -277,7 +277,11 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 		return false
 	}
 	why := c.rule.Why(v, e.Now)
-	if approves := v == decide.Approve || v == decide.Remember; approves && c.rule.Ended(e.Now) == "" {
+	approves := v == decide.Approve || v == decide.Remember
+	switch ended := c.rule.Ended(e.Now) != ""; {
+	case ended:
+		why = nothingLeft
+	case approves:
 		switch {
 		case c.wait:
 			why = readingArguments
@@ -291,6 +295,9 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 	c.say(Bad, why)
 	return false
 }
+
+// nothingLeft is what a key that decides does where the question is over.
+const nothingLeft = "nothing is left to decide here"
 
 // tooSmall says why a window shows too little of what is of high risk.
 const tooSmall = "approve needs 60x15 (HIGH)"

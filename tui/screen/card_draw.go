@@ -43,6 +43,15 @@ func question(a core.Approval) string {
 	return "Approve " + typeName(a.Type) + "?"
 }
 
+// title asks the question of the card, or says that it is none any more.
+func (c *card) title(e *Env) string {
+	ap := c.rule.Approval()
+	if c.rule.Ended(e.Now) != "" && ap.StateAt(e.Now) != core.ApprovalExpired {
+		return "Resolved: " + typeName(ap.Type)
+	}
+	return question(ap)
+}
+
 // area is the part of a window that a card takes.
 func (c *card) area(a paint.Area) paint.Area {
 	if modeOf(a.W, a.H) == dashboard && !c.full {
@@ -61,7 +70,7 @@ func (c *card) draw(window paint.Area, e *Env) {
 	c.x, c.y, c.w, c.h = a.X-window.X, a.Y-window.Y, a.W, a.H
 	c.offer(e)
 	ap := c.rule.Approval()
-	box := a.Frame(paint.Title{Left: question(ap), Focus: true, Style: riskStyle(ap.Risk)})
+	box := a.Frame(paint.Title{Left: c.title(e), Focus: true, Style: riskStyle(ap.Risk)})
 	drawLeft(a, ap, e)
 	if box.W <= 0 || box.H < 3 {
 		return
@@ -198,7 +207,7 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	a.Text(x, 1, a.W-x, paint.Style{}, by+" at "+clockText(ap.CreatedAt, e)+"   id "+ap.ID.Short())
 }
 
-// offer says which buttons there are.
+// offer says which buttons there are: none decides what is over.
 func (c *card) offer(e *Env) {
 	ap := c.rule.Approval()
 	list := []button{
@@ -225,8 +234,11 @@ func (c *card) offer(e *Env) {
 	if ap.Type == core.ApproveTool {
 		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
 	}
-	if ap.StateAt(e.Now) == core.ApprovalExpired {
+	switch {
+	case ap.StateAt(e.Now) == core.ApprovalExpired:
 		list = []button{{act: keys.Again, label: "Ask again"}}
+	case c.rule.Ended(e.Now) != "":
+		list = nil
 	}
 	for i := range list {
 		if bound := e.Keys.Keys(list[i].act); list[i].key == "" && len(bound) > 0 {
@@ -339,10 +351,12 @@ func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 	switch c.mode {
 	case deciding:
 		text, style := e.found.of(ap.ID)
-		switch {
-		case c.rule.Answer() != nil:
+		switch ended := c.rule.Ended(e.Now) != ""; {
+		case ended && c.note != "": // the status says why
+			text, style = c.note, c.level.style()
+		case c.rule.Answer() != nil && !ended:
 			text, style = answerText(c.rule.Answer()), ask
-		case c.news(e) != "" && (c.rule.Ended(e.Now) != "" || c.rule.Lost() != ""): // what the status says there stays
+		case c.news(e) != "" && (ended || c.rule.Lost() != ""): // what the status says there stays
 			text, style = c.news(e), e.flash.level.style()
 		}
 		a.Text(0, 0, a.W, style, text)

@@ -123,8 +123,8 @@ func (c *card) keep(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	switch {
 	case why != "":
 		why += nothingQueued
-	case act != keys.Again:
-		why = c.rule.Ended(e.Now)
+	case act != keys.Again && c.rule.Ended(e.Now) != "":
+		why = nothingLeft
 	}
 	switch {
 	case why != "":
@@ -185,6 +185,9 @@ func (c *card) copyCommand(e *Env) Intent {
 	a := c.rule.Approval()
 	if a.StateAt(e.Now) == core.ApprovalExpired {
 		return Copy{What: "the command that asks again", Text: decide.Shell([]string{"pml", "approvals", "renew", a.ID.Short()})}
+	}
+	if c.rule.Ended(e.Now) != "" {
+		return Copy{What: "the command that shows it", Text: decide.Shell([]string{"pml", "approvals", "show", a.ID.Short()})}
 	}
 	verb, what := decide.Approve, "the command that approves"
 	if c.moved && c.focus < len(c.buttons) {

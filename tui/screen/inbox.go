@@ -22,9 +22,12 @@ type inboxPanel struct {
 	selected   core.ID
 	was        int  // the row that was selected
 	waited     bool // the selected approval waited
+	// byHand says that the person put the cursor where it is; had is what waited
+	// then.
+	byHand bool
+	had    []core.Approval
 
-	view  scroll // of lines: see rowAt
-	first int    // the row of the panel where they begin
+	view  inboxView
 	whats map[whatKey]string
 }
 
@@ -66,16 +69,18 @@ func (r *inboxRows) index(id core.ID) int {
 }
 
 // settle brings rows, marks and the selection up to date. The selection stays
-// on its approval; when that waits no more, it goes to the one in its place. The
-// order is kept while something is being decided.
+// on its approval; when that waits no more, it goes to the one in its place. What
+// is over keeps it only where the person put it there, and until something new
+// waits. The order is kept while something is being decided.
 func (p *inboxPanel) settle(e *Env) {
-	if !e.deciding || !p.rows.made {
-		p.refresh(e)
+	if e.Sel.Approval != p.selected {
+		p.putByHand(e)
 	}
+	news := (!e.deciding || !p.rows.made) && p.refresh(e)
 	n := p.rows.len()
 	if n == 0 {
 		if p.filter == "" {
-			e.Sel.Approval = ""
+			e.Sel.Approval, p.selected = "", ""
 		}
 		return
 	}
@@ -84,12 +89,29 @@ func (p *inboxPanel) settle(e *Env) {
 		i = -1
 	}
 	if i < 0 {
+		p.byHand = false
 		i = max(min(p.was, n-1), 0)
 		if p.waited && len(p.rows.waiting) > 0 {
 			i = min(i, len(p.rows.waiting)-1)
 		}
 	}
+	if i >= len(p.rows.waiting) && len(p.rows.waiting) > 0 && !e.deciding && (!p.byHand || news && p.arrived()) {
+		i, p.byHand = 0, false
+	}
 	p.choose(i, e)
+}
+
+// putByHand notes that the person put the cursor where it is.
+func (p *inboxPanel) putByHand(e *Env) { p.byHand, p.had = true, e.State.Waiting(e.Now) }
+
+// arrived reports whether something waits that did not when the cursor was put
+// where it is.
+func (p *inboxPanel) arrived() bool {
+	had := make(map[core.ID]bool, len(p.had))
+	for i := range p.had {
+		had[p.had[i].ID] = true
+	}
+	return slices.ContainsFunc(p.rows.waiting, func(id core.ID) bool { return !had[id] })
 }
 
 // choose selects a row.
@@ -99,11 +121,12 @@ func (p *inboxPanel) choose(i int, e *Env) {
 	e.Sel.Approval = p.selected
 }
 
-// refresh makes the rows anew, if anything has changed.
-func (p *inboxPanel) refresh(e *Env) {
+// refresh makes the rows anew, if anything has changed, and reports whether it
+// did.
+func (p *inboxPanel) refresh(e *Env) bool {
 	r, v := &p.rows, e.State.ApprovalsVersion()
 	if r.made && r.version == v && !e.Now.Before(r.at) && (r.until.IsZero() || e.Now.Before(r.until)) {
-		return
+		return false
 	}
 	keep := inboxFilter(p.filter)
 	waiting := e.State.Waiting(e.Now)
@@ -129,6 +152,7 @@ func (p *inboxPanel) refresh(e *Env) {
 			delete(p.marked, id)
 		}
 	}
+	return true
 }
 
 // do carries an action out.
@@ -235,6 +259,7 @@ func (p *inboxPanel) scroll(act keys.Action, e *Env) bool {
 	}
 	i := max(min(max(p.rows.index(e.Sel.Approval), 0)+by, n-1), 0)
 	p.choose(i, e)
+	p.putByHand(e)
 	if a, known := e.State.Approval(e.Sel.Approval); known && p.rangeOf != "" {
 		p.markTo(a, e)
 	}
@@ -309,8 +334,9 @@ func (p *inboxPanel) together(e *Env) []Intent {
 // click selects a row.
 func (p *inboxPanel) click(_, y int, e *Env) []Intent {
 	p.settle(e)
-	if i := p.rowAt(y - p.first + p.view.top); i >= 0 && y >= p.first && y < p.first+p.view.height {
+	if i := p.view.rowAt(y-p.view.first, &p.rows); i >= 0 {
 		p.choose(i, e)
+		p.putByHand(e)
 	}
 	return nil
 }

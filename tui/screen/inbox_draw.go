@@ -52,34 +52,13 @@ func whatWidth(w int) int {
 	return 24
 }
 
-// The lines of the list: those that wait, an empty one, a heading, and those
-// that are over. rowAt is the row in a line, -1 in one that has none.
-func (p *inboxPanel) rowAt(line int) int {
-	n := len(p.rows.waiting)
-	switch {
-	case line < 0:
-		return -1
-	case line < n:
-		return line
-	case line < n+2 || line-2 >= p.rows.len():
-		return -1
-	}
-	return line - 2
-}
-
-// lineOf is the line in which a row is.
-func (p *inboxPanel) lineOf(row int) int {
-	if row >= len(p.rows.waiting) {
-		return row + 2
-	}
-	return row
-}
-
+// lines is how many lines all rows take: those that wait, an empty line and a
+// heading, and those that are over.
 func (p *inboxPanel) lines() int {
 	if len(p.rows.resolved) == 0 {
 		return len(p.rows.waiting)
 	}
-	return p.rows.len() + 2
+	return p.rows.len() + headingLines
 }
 
 func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
@@ -96,7 +75,7 @@ func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
 	}
 	in := a.Frame(paint.Title{Left: "2 Approvals", Right: right, Foot: foot, Focus: focus})
 	below := p.below(in)
-	p.first, p.view.height = 2, in.H-1-below
+	p.view.first, p.view.height = 2, in.H-1-below
 	if p.rows.len() == 0 {
 		p.drawNothing(in, e)
 	} else {
@@ -125,12 +104,11 @@ func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 	wait, over := waitingColumns(in.W), resolvedColumns(in.W)
 	drawTitles(in, 0, wait)
 	selected := p.rows.index(e.Sel.Approval)
-	p.view.show(p.lineOf(selected), p.lines(), p.view.height)
+	p.view.arrange(selected, &p.rows)
 	for y := range p.view.height {
-		line := p.view.top + y
-		row := p.rowAt(line)
+		row := p.view.rowAt(y, &p.rows)
 		if row < 0 {
-			if line == len(p.rows.waiting)+1 && len(p.rows.resolved) > 0 && y+1 < p.view.height {
+			if p.view.isHeading(y, &p.rows) {
 				drawTitles(in, y+1, over)
 				in.Text(gutter, y+1, 20, paint.Style{Role: paint.Muted}, "recently resolved")
 			}
