@@ -306,6 +306,8 @@ func TestProgress_LooksOnce(t *testing.T) {
 			t.Errorf("%d looks; %q", looks.Load(), said)
 		}
 		// A look that does not come back.
+		synctest.Wait() // nothing reads any more what is changed
+		f.events = nil
 		f.workflow = func(core.ID) (core.Workflow, error) {
 			close(begun)
 			<-release
