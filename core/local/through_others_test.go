@@ -1,7 +1,11 @@
 package local_test
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -63,5 +67,34 @@ func TestThrough_Aborted(t *testing.T) {
 	w, err := other.Workflow(other.ctx(), shown[0].ID)
 	if err != nil || w.State != core.RunAborted || w.Abort == nil || w.Abort.Reason != "it takes too long" || u.calls.Load() != 1 {
 		t.Errorf("%+v, %v, %d calls", w, err, u.calls.Load())
+	}
+}
+
+// A rule that denies reading the resources of a server holds for all requests
+// about them, also where everything of the server is allowed and exposed; one
+// that asks refuses.
+func TestThrough_ResourcesDenied(t *testing.T) {
+	t.Parallel()
+	m, u := exposing(t, exposeAll)
+	u.AddResource(mcp.NewResource("up://r", "r"), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		u.calls.Add(1)
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: "up://r", Text: "read"}}, nil
+	})
+	c := m.client().trusting()
+	do := func(method string) error {
+		_, err := c.ForwardExposed(c.ctx(), &api.Peer{ID: "p"}, "up", method, json.RawMessage(`{"uri":"up://r"}`))
+		return err
+	}
+	if err := do("resources/read"); err != nil || u.calls.Load() != 1 {
+		t.Fatal(err)
+	}
+	for _, rule := range []string{"deny", "ask"} {
+		m.writeHome("config.json", `{"permissions": {"`+rule+`": ["up:resources/read"]}}`)
+		for _, method := range []string{"resources/read", "resources/list", "resources/templates/list", "resources/subscribe"} {
+			code(t, do(method), core.CodePermissionDenied)
+		}
+	}
+	if n := u.calls.Load(); n != 1 {
+		t.Errorf("read %d times", n)
 	}
 }
