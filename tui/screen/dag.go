@@ -118,7 +118,7 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 	}
 	switch act {
 	case keys.Abort, keys.Again, keys.Replan:
-		return doOneRun(act, run), true
+		return doOneRun(act, run, e), true
 	case keys.CopyCommand:
 		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(run.ID)}}, true
 	default:
@@ -147,7 +147,7 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 }
 
 // doOneRun carries out what is about one run as a whole.
-func doOneRun(act keys.Action, run core.Run) []Intent {
+func doOneRun(act keys.Action, run core.Run, e *Env) []Intent {
 	switch act {
 	case keys.Abort:
 		if run.State.Final() {
@@ -158,14 +158,7 @@ func doOneRun(act keys.Action, run core.Run) []Intent {
 		return replan(run)
 	default:
 	}
-	switch run.State {
-	case core.RunInterrupted:
-		return []Intent{Continue{run.ID}}
-	case core.RunFailed:
-		return []Intent{Retry{run.ID}}
-	case core.RunRunning, core.RunWaiting, core.RunComplete, core.RunAborted, core.RunExpired:
-	}
-	return []Intent{say{Note, "only failed runs are retried, and interrupted ones continued"}}
+	return again([]core.Run{run}, e)
 }
 
 // waitsForNobody says that there is nothing to approve.

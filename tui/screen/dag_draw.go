@@ -52,7 +52,7 @@ func tookText(ms float64) string {
 // taskText says how long a task took or may wait, and what it is in, in words.
 func (p *dagPanel) taskText(task int, e *Env) (when, what string) {
 	t := p.model.tasks[task]
-	when, what = tookText(t.DurationMS), string(t.State)
+	when, what = tookText(t.DurationMS), string(p.model.states[task])
 	switch {
 	case t.Predicted:
 		what = "predicted"
@@ -63,6 +63,8 @@ func (p *dagPanel) taskText(task int, e *Env) (when, what string) {
 	}
 	if a, ok := p.waitsFor(task, e); ok {
 		when, what = leftText(a, e), "waiting "+typeName(a.Type)
+	} else if p.inVain(task, e) {
+		when, what = "", expiredText(e)
 	}
 	return when, what
 }
@@ -84,6 +86,12 @@ func (p *dagPanel) waitsFor(task int, e *Env) (core.Approval, bool) {
 	}
 	a, ok := e.State.Approval(id)
 	return a, ok && a.StateAt(e.Now) == core.ApprovalOpen
+}
+
+// inVain reports whether a task waits for an approval that has expired.
+func (p *dagPanel) inVain(task int, e *Env) bool {
+	a, ok := e.State.Approval(p.model.asked[task])
+	return ok && p.model.states[task] == core.TaskWaiting && a.RenewedBy == "" && a.StateAt(e.Now) == core.ApprovalExpired
 }
 
 // leftText is how much time an approval has left.
@@ -195,7 +203,7 @@ func (p *dagPanel) footLines(run core.Run, in paint.Area, e *Env) []func(paint.A
 			out = append(out, labelled("after", text, paint.Style{}))
 		}
 		when, what := p.taskText(i, e)
-		glyph, style := taskLook(t.State, e.Theme)
+		glyph, style := taskLook(p.model.states[i], e.Theme)
 		text := strings.TrimSpace(fmt.Sprintf("%s  %s  %s %s %s", visibleName(t.ID), visibleName(t.Tool), glyph, what, when))
 		out = append(out, labelled("selected", text, style))
 	}
@@ -414,11 +422,11 @@ func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, sta
 		if a, ok := p.waitsFor(box.Nodes[0], e); ok { // what is short goes first
 			when, word = "", leftText(a, e)+" "+typeName(a.Type)
 		}
-		return visibleName(t.ID), when, word, t.State, t.Predicted
+		return visibleName(t.ID), when, word, p.model.states[box.Nodes[0]], t.Predicted
 	}
 	var c dagCounts
 	for _, n := range box.Nodes {
-		c.add(p.model.tasks[n].State)
+		c.add(p.model.states[n])
 	}
 	return fmt.Sprintf("%d/%d", c.done, c.total), "", plural(c.total, "task") + ", = opens", c.state(), false
 }

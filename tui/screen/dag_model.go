@@ -17,8 +17,9 @@ type dagModel struct {
 	run    core.ID
 	of     *core.Layer // the first of the layers that were read
 	layers []dagLayer
-	tasks  []*core.Task // of all layers
-	layer  []int        // of each task, an index of layers
+	tasks  []*core.Task     // of all layers
+	states []core.TaskState // of each task, as far as a person is concerned
+	layer  []int            // of each task, an index of layers
 	byID   map[string]int
 	asked  map[int]core.ID // the approval that a task waits for
 	gates  map[int]core.ID // the approval before a layer, by its number
@@ -102,8 +103,6 @@ func newDAGModel(w *core.Workflow) *dagModel {
 			m.byID[t.ID] = len(m.tasks)
 			m.tasks = append(m.tasks, t)
 			m.layer = append(m.layer, len(m.layers))
-			row.counts.add(t.State)
-			m.counts.add(t.State)
 			for _, from := range t.DependsOn {
 				m.edges = append(m.edges, graph.Edge{From: from, To: t.ID})
 				m.users[from] = append(m.users[from], t.ID)
@@ -113,7 +112,8 @@ func newDAGModel(w *core.Workflow) *dagModel {
 		row.took = tookLayer(l.Tasks)
 		m.layers = append(m.layers, row)
 	}
-	m.findApprovals(w.Approvals)
+	m.findApprovals(w)
+	m.findStates()
 	m.critical = m.longest()
 	return m
 }
@@ -135,10 +135,32 @@ func tookLayer(tasks []core.Task) time.Duration {
 	return end.Sub(start)
 }
 
-// findApprovals finds what tasks and layers wait for.
-func (m *dagModel) findApprovals(list []core.Approval) {
-	for i := range list {
-		a := &list[i]
+// findStates says what the tasks are in, and counts them. One that a person is
+// asked about before it is begun waits, whatever was journaled of it.
+func (m *dagModel) findStates() {
+	for i, t := range m.tasks {
+		st := t.State
+		if _, asked := m.asked[i]; asked && st == core.TaskQueued {
+			st = core.TaskWaiting
+		}
+		m.states = append(m.states, st)
+		m.layers[m.layer[i]].counts.add(st)
+		m.counts.add(st)
+	}
+}
+
+// findApprovals finds what tasks and layers wait for: nobody can answer what has
+// expired until it is asked again, so that it is waited for where nothing else is.
+func (m *dagModel) findApprovals(w *core.Workflow) {
+	if w.State == core.RunWaiting {
+		for i := range w.Approvals {
+			if a := &w.Approvals[i]; a.State == core.ApprovalExpired && a.RenewedBy == "" {
+				m.findTasks(a)
+			}
+		}
+	}
+	for i := range w.Approvals {
+		a := &w.Approvals[i]
 		if a.State != core.ApprovalOpen {
 			continue
 		}
@@ -146,18 +168,27 @@ func (m *dagModel) findApprovals(list []core.Approval) {
 			m.gates[n] = a.ID
 			continue
 		}
-		found := false
-		for _, id := range append(slices.Clone(a.CallIDs), a.PlannedFor) {
-			if t, ok := m.byID[id]; ok {
-				m.asked[t], found = a.ID, true
-			}
+		if m.findTasks(a) {
+			continue
 		}
-		for t := 0; t < len(m.tasks) && !found; t++ { // an older half names no calls
+		for t := range m.tasks { // an older half names no calls
 			if _, taken := m.asked[t]; !taken && m.tasks[t].State == core.TaskWaiting && m.tasks[t].Tool == a.Tool {
-				m.asked[t], found = a.ID, true
+				m.asked[t] = a.ID
+				break
 			}
 		}
 	}
+}
+
+// findTasks finds the tasks that an approval names, and reports whether there is
+// one.
+func (m *dagModel) findTasks(a *core.Approval) (found bool) {
+	for _, id := range append(slices.Clone(a.CallIDs), a.PlannedFor) {
+		if t, ok := m.byID[id]; ok {
+			m.asked[t], found = a.ID, true
+		}
+	}
+	return found
 }
 
 // gateLayer is the layer that an approval stands before.
@@ -197,8 +228,8 @@ func (m *dagModel) start() string {
 		return slices.Index([]core.TaskState{core.TaskWaiting, core.TaskError, core.TaskRunning}, s)
 	}
 	at := -1
-	for _, t := range m.tasks {
-		if r := rank(t.State); best == "" || r >= 0 && (at < 0 || r < at) {
+	for i, t := range m.tasks {
+		if r := rank(m.states[i]); best == "" || r >= 0 && (at < 0 || r < at) {
 			best, at = t.ID, r
 		}
 	}
@@ -209,7 +240,7 @@ func (m *dagModel) start() string {
 func (m *dagModel) layout(o graph.Options) *graph.Layout {
 	nodes := make([]graph.Node, len(m.tasks))
 	for i, t := range m.tasks {
-		keep := t.State == core.TaskWaiting || t.State == core.TaskError
+		keep := m.states[i] == core.TaskWaiting || m.states[i] == core.TaskError
 		nodes[i] = graph.Node{ID: t.ID, Layer: m.layers[m.layer[i]].number, Keep: keep}
 	}
 	o.Tight = len(m.edges) == 0

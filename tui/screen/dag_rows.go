@@ -183,7 +183,7 @@ func (p *dagPanel) drawLayer(a paint.Area, y, layer int, e *Env) {
 // drawTask draws the row of a task.
 func (p *dagPanel) drawTask(a paint.Area, y int, cols []column, task int, e *Env) {
 	t := p.model.tasks[task]
-	glyph, style := taskLook(t.State, e.Theme)
+	glyph, style := taskLook(p.model.states[task], e.Theme)
 	a.Put(4, y, style, glyph)
 	name := paint.Style{}
 	if t.Predicted {

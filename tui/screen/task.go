@@ -135,7 +135,7 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, true
 	case keys.Abort, keys.Again:
 		if run, ok := e.State.Run(e.Sel.Run); ok {
-			return doOneRun(act, run), true
+			return doOneRun(act, run, e), true
 		}
 		return nil, false
 	case keys.Mark: // space: there is nothing to mark here
@@ -298,16 +298,21 @@ func (p *taskPanel) tabsText(w int) string {
 
 // drawHead says what became of the task, and returns the rows that it took.
 func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
-	glyph, style := taskLook(t.State, e.Theme)
-	text := glyph + " " + string(t.State)
+	ap, waits := p.waitsFor(t, e)
+	st := t.State
+	if waits {
+		st = core.TaskWaiting
+	}
+	glyph, style := taskLook(st, e.Theme)
+	text := glyph + " " + string(st)
 	if mayHaveRun(t) {
 		text = glyph + " " + mayHaveRunText
 	}
 	if t.Predicted {
 		text += ", predicted"
 	}
-	if a, ok := p.waitsFor(t, e); ok {
-		text += " " + typeName(a.Type) + " " + leftText(a, e)
+	if waits {
+		text += " " + typeName(ap.Type) + " " + leftText(ap, e)
 	}
 	x := a.Put(0, 0, style, text) + 2
 	var more []string
@@ -331,12 +336,12 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 
 // waitsFor is the open approval that names the task.
 func (p *taskPanel) waitsFor(t *core.Task, e *Env) (core.Approval, bool) {
-	if t.State != core.TaskWaiting {
+	if t.State != core.TaskWaiting && t.State != core.TaskQueued {
 		return core.Approval{}, false
 	}
 	w, _ := e.State.Workflow(p.run)
 	for i := range w.Approvals {
-		if !slices.Contains(w.Approvals[i].CallIDs, t.ID) {
+		if !slices.Contains(w.Approvals[i].CallIDs, t.ID) && w.Approvals[i].PlannedFor != t.ID {
 			continue
 		}
 		if a, ok := e.State.Approval(w.Approvals[i].ID); ok && a.StateAt(e.Now) == core.ApprovalOpen {

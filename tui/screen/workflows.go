@@ -146,7 +146,7 @@ func (p *workflowsPanel) doRun(act keys.Action, ids []core.ID, row int, e *Env) 
 	case keys.Abort:
 		return p.abort(e), true
 	case keys.Again:
-		return p.again(e), true
+		return again(p.chosen(e), e), true
 	case keys.Replan:
 		return replan(run), true
 	default:
@@ -227,23 +227,43 @@ func runNames(runs []core.Run) string {
 	return strings.Join(names, ", ")
 }
 
-// again continues what was interrupted and retries what failed.
-func (p *workflowsPanel) again(e *Env) []Intent {
+// again continues what was interrupted, retries what failed, and asks again
+// where all that a run waits for has expired.
+func again(runs []core.Run, e *Env) []Intent {
 	var out []Intent
-	for _, r := range p.chosen(e) {
+	for _, r := range runs {
 		switch r.State {
 		case core.RunInterrupted:
 			out = append(out, Continue{r.ID})
 		case core.RunFailed:
 			out = append(out, Retry{r.ID})
-		case core.RunRunning, core.RunWaiting, core.RunComplete, core.RunAborted, core.RunExpired:
+		case core.RunWaiting:
+			for _, a := range expiredOf(r, e) {
+				out = append(out, Renew{ID: a.ID})
+			}
+		case core.RunRunning, core.RunComplete, core.RunAborted, core.RunExpired:
 		}
 	}
 	if out == nil {
-		return []Intent{say{Note, "only failed runs are retried, and interrupted ones continued"}}
+		return []Intent{say{Note, "nothing here has failed, expired or been interrupted"}}
 	}
 	return out
 }
+
+// expiredOf are the approvals that a run waits for in vain: nothing else of it
+// waits, and nobody can decide them any more.
+func expiredOf(r core.Run, e *Env) []core.Approval {
+	if r.State != core.RunWaiting {
+		return nil
+	}
+	if _, open := e.State.WaitingOf(r.ID, e.Now); open {
+		return nil
+	}
+	return e.State.ExpiredOf(r.ID, e.Now)
+}
+
+// expiredText says that a run waits for what has expired, and which key helps.
+func expiredText(e *Env) string { return "expired, " + keyOf(e, keys.Again) + " again" }
 
 func replan(r core.Run) []Intent {
 	switch {

@@ -136,6 +136,8 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []column, id core.ID
 				text += " " + ttlText(a.ExpiresAt.Sub(e.Now))
 			}
 			c.text(in, y, paint.Style{Role: paint.Warn}, text)
+		} else if len(expiredOf(r, e)) > 0 {
+			c.text(in, y, paint.Style{Role: paint.Danger}, expiredText(e))
 		}
 	}
 }

@@ -181,6 +181,21 @@ func (s *State) WaitingOf(run core.ID, now time.Time) (a core.Approval, ok bool)
 	return core.Approval{}, false
 }
 
+// ExpiredOf returns the approvals of a run that have run out at a time without
+// being asked again, oldest first.
+func (s *State) ExpiredOf(run core.ID, now time.Time) []core.Approval {
+	var out []core.Approval
+	for _, id := range s.approvals.byRun[run] {
+		if row := s.approvals.byID[id]; row != nil && row.RenewedBy == "" && row.StateAt(now) == core.ApprovalExpired {
+			out = append(out, row.Approval)
+		}
+	}
+	slices.SortFunc(out, func(a, b core.Approval) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
 // Resolved returns up to n approvals that were decided, taken back, or have
 // expired at a time, newest first. The slice is the state's own and is not
 // changed any more.
