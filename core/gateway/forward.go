@@ -3,42 +3,20 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
-// maxPages bounds how far a server's list is read.
-const maxPages = 100
-
-// routes say which server has what: so that a request about it goes there.
-type routes struct {
-	mu        sync.Mutex
-	resources map[string]string // by URI
-	templates []template
-	prompts   map[string]string // by name
-	// full and named are set once all resources, and all prompts, were listed.
-	full, named bool
-}
-
-type template struct {
-	text, server string
-	match        *regexp.Regexp
-}
-
-func newRoutes() *routes {
-	return &routes{resources: map[string]string{}, prompts: map[string]string{}}
-}
-
-func (r *routes) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.resources, r.prompts, r.templates, r.full, r.named = map[string]string{}, map[string]string{}, nil, false, false
-}
+// The bounds of lists that are put together.
+const (
+	maxPages  = 100      // of one server's list
+	maxListed = 4 << 20  // bytes of one server's list
+	maxMerged = 16 << 20 // bytes of the lists of all servers
+	itemBytes = 64       // that an item takes, less its text
+)
 
 // Forward answers a request about resources, prompts, completions and the level
 // of logs out of what servers answer.
@@ -138,7 +116,7 @@ func (f *forward) list(field string, servers []string) (json.RawMessage, bool, e
 	case 1:
 		raw, err := f.send(servers[0], f.method, f.params)
 		if err == nil {
-			f.v.routes.learn(field, servers[0], itemsOf(raw, field))
+			f.learn(field, servers[0], itemsOf(raw, field))
 		}
 		return raw, true, err
 	}
@@ -158,18 +136,22 @@ func (f *forward) list(field string, servers []string) (json.RawMessage, bool, e
 func (f *forward) everything(method, field string, servers []string) ([]json.RawMessage, error) {
 	out := []json.RawMessage{}
 	var failed error
-	ok := false
+	ok, left := false, maxMerged
 	by := map[string][]string{}
 	var from []string
 	for _, s := range servers {
-		items, err := f.pages(s, method, field)
+		most := min(left, maxListed)
+		items, read, err := f.pages(s, method, field, most)
 		if err != nil {
 			failed = err
 			f.v.g.o.Log.Warn("a server did not list what it has", "server", s, "list", field, "error", core.AsError(err))
 			continue
 		}
 		ok = true
-		f.v.routes.learn(field, s, items)
+		if left -= min(read, most); read > most {
+			f.v.g.o.Log.Warn("a server lists more than is passed on", "server", s, "list", field, "bytes", most)
+		}
+		f.learn(field, s, items)
 		for _, item := range items {
 			name := keyOf(field, item)
 			by[name] = append(by[name], s)
@@ -186,7 +168,7 @@ func (f *forward) everything(method, field string, servers []string) ([]json.Raw
 	kept := []json.RawMessage{}
 	for i, item := range out {
 		if name := keyOf(field, item); len(by[name]) > 1 {
-			f.v.routes.drop(name)
+			f.v.routes.nobodys(name)
 			f.v.g.o.Log.Warn("not offered: prompts of several servers have one name", "prompt", core.Visible(name, 120, false), "server", from[i])
 			continue
 		}
@@ -195,28 +177,42 @@ func (f *forward) everything(method, field string, servers []string) ([]json.Raw
 	return kept, nil
 }
 
-// pages are all items of a server's list.
-func (f *forward) pages(server, method, field string) ([]json.RawMessage, error) {
-	var out []json.RawMessage
+// pages are the items of a server's list, as many as there are in so many bytes
+// of its answers. read is how much it answered; more than that is more than most.
+func (f *forward) pages(server, method, field string, most int) (items []json.RawMessage, read int, err error) {
 	params, seen := json.RawMessage("{}"), map[string]bool{}
 	for range maxPages {
 		raw, err := f.send(server, method, params)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		out = append(out, itemsOf(raw, field)...)
-		var page struct {
-			NextCursor string `json:"nextCursor"`
+		page, left := itemsOf(raw, field), most-read
+		if read += len(raw) + itemBytes*len(page); read > most {
+			return append(items, within(page, left)...), read, nil
 		}
-		if json.Unmarshal(raw, &page) != nil || page.NextCursor == "" || seen[page.NextCursor] {
+		items = append(items, page...)
+		var next struct {
+			Cursor string `json:"nextCursor"`
+		}
+		if json.Unmarshal(raw, &next) != nil || next.Cursor == "" || seen[next.Cursor] {
 			break
 		}
-		seen[page.NextCursor] = true
-		if params, err = json.Marshal(map[string]string{"cursor": page.NextCursor}); err != nil {
-			return nil, core.Errorf(core.CodeInternal, "cannot encode a cursor: %w", err)
+		seen[next.Cursor] = true
+		if params, err = json.Marshal(map[string]string{"cursor": next.Cursor}); err != nil {
+			return nil, 0, core.Errorf(core.CodeInternal, "cannot encode a cursor: %w", err)
 		}
 	}
-	return out, nil
+	return items, read, nil
+}
+
+// within are the first items, as many as fit into so many bytes.
+func within(items []json.RawMessage, bytes int) []json.RawMessage {
+	for i, item := range items {
+		if bytes -= len(item) + itemBytes; bytes < 0 {
+			return items[:i]
+		}
+	}
+	return items
 }
 
 func itemsOf(raw json.RawMessage, field string) []json.RawMessage {
@@ -243,54 +239,11 @@ func keyOf(field string, item json.RawMessage) string {
 	return it.Name
 }
 
-// learn notes which server has what. Of two that have the same the first counts.
-func (r *routes) learn(field, server string, items []json.RawMessage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, item := range items {
-		key := keyOf(field, item)
-		switch {
-		case key == "":
-		case field == "resources" && r.resources[key] == "":
-			r.resources[key] = server
-		case field == "prompts" && r.prompts[key] == "":
-			r.prompts[key] = server
-		case field == "resourceTemplates" && !slices.ContainsFunc(r.templates, func(t template) bool { return t.text == key }):
-			r.templates = append(r.templates, template{key, server, matcher(key)})
-		}
+// learn notes which server has what.
+func (f *forward) learn(field, server string, items []json.RawMessage) {
+	if !f.v.routes.learn(field, server, items) {
+		f.v.g.o.Log.Warn("not all that a server lists can be asked for", "server", server, "list", field)
 	}
-}
-
-func (r *routes) drop(prompt string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.prompts[prompt] = none
-}
-
-// none stands for no server, of a name that several have.
-const none = "\x00"
-
-// matcher is the expression of the URIs that a template stands for.
-func matcher(text string) *regexp.Regexp {
-	var b strings.Builder
-	b.WriteString(`\A`)
-	for text != "" {
-		open := strings.IndexByte(text, '{')
-		end := strings.IndexByte(text, '}')
-		if open < 0 || end < open {
-			break
-		}
-		b.WriteString(regexp.QuoteMeta(text[:open]))
-		b.WriteString(`.*`)
-		text = text[end+1:]
-	}
-	b.WriteString(regexp.QuoteMeta(text))
-	b.WriteString(`\z`)
-	re, err := regexp.Compile(`(?s)` + b.String())
-	if err != nil {
-		return nil
-	}
-	return re
 }
 
 // resource is the server that a URI, or the text of a template, belongs to.
@@ -309,32 +262,6 @@ func (f *forward) resource(uri string) string {
 		r.setFull(err == nil && err2 == nil)
 	}
 	return r.ofResource(uri)
-}
-
-func (r *routes) ofResource(uri string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.resources[uri]; s != "" {
-		return s
-	}
-	for _, t := range r.templates {
-		if t.text == uri || t.match != nil && t.match.MatchString(uri) {
-			return t.server
-		}
-	}
-	return ""
-}
-
-func (r *routes) isFull() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.full
-}
-
-func (r *routes) setFull(full bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.full = full
 }
 
 // prompt is the server that a prompt belongs to.
