@@ -93,6 +93,9 @@ type Tool struct {
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	Annotations  Annotations     `json:"annotations"`
+	// Rest is what else its server says of it, a JSON object, nil for nothing: who
+	// gets the definition whole reads that too. No answer of pml's own holds it.
+	Rest json.RawMessage `json:"-"`
 }
 
 // ID returns the tool's full name, server:tool.

@@ -100,7 +100,7 @@ func (r *redaction) JSON(raw json.RawMessage) json.RawMessage { return r.current
 func (r *redaction) Tool(t core.Tool) core.Tool {
 	now := r.current()
 	t.Title, t.Description = now.String(t.Title), now.String(t.Description)
-	t.InputSchema, t.OutputSchema = now.JSON(t.InputSchema), now.JSON(t.OutputSchema)
+	t.InputSchema, t.OutputSchema, t.Rest = now.JSON(t.InputSchema), now.JSON(t.OutputSchema), now.JSON(t.Rest)
 	return t
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,8 +95,11 @@ type readiness struct {
 	launch  upstream.Launch
 	edition upstream.Edition // of it whose tools these are
 	tools   map[string]core.Tool
-	changed map[string]engine.Ask // tools that are no longer what was approved
-	diff    []api.ToolChange      // the same, and those that are gone
+	// definitions are theirs, whole and in the server's order: the very ones that
+	// were compared.
+	definitions []upstream.Definition
+	changed     map[string]engine.Ask // tools that are no longer what was approved
+	diff        []api.ToolChange      // the same, and those that are gone
 }
 
 // askedAgo is how long a question stands before it is worked out anew: another
@@ -288,15 +290,20 @@ func declaresAuthorization(headers map[string]string) bool {
 
 // list starts the server and compares its tools with those that were approved.
 func (s *server) list(ctx context.Context, launch upstream.Launch) (readiness, error) {
-	tools, edition, err := s.host.o.Upstream.List(ctx, launch)
+	listed, edition, err := s.host.o.Upstream.Definitions(ctx, launch)
 	if err != nil {
 		return readiness{}, err
 	}
-	tools = slices.DeleteFunc(slices.Clone(tools), s.givesAway)
-	r := readiness{launch: launch, edition: edition, tools: make(map[string]core.Tool, len(tools))}
-	for _, t := range tools {
-		t.Server = s.name
-		r.tools[t.Name] = t
+	r := readiness{launch: launch, edition: edition, tools: make(map[string]core.Tool, len(listed))}
+	var tools []core.Tool
+	for _, d := range listed {
+		d.Tool.Server = s.name
+		if s.givesAway(d.Tool) {
+			continue
+		}
+		tools = append(tools, d.Tool)
+		r.tools[d.Tool.Name] = d.Tool
+		r.definitions = append(r.definitions, d)
 	}
 	if s.name == Builtin {
 		return r, nil

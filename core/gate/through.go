@@ -198,19 +198,11 @@ func (h *Host) Reach(ctx context.Context, name string, peer *upstream.Peer) (Rea
 		return Reached{Asks: ready.asks}, nil
 	}
 	launch := launchFor(ready, peer)
-	listed, _, err := h.o.Upstream.Definitions(ctx, launch)
-	if err != nil {
-		return Reached{}, s.clean(err)
-	}
 	var out Reached
-	for _, d := range listed {
-		t, ok := ready.tools[d.Tool.Name]
-		if !ok {
-			continue
-		}
+	for _, d := range ready.definitions {
 		def := s.redact.JSON(d.Raw)
 		if _, changed := ready.changed[d.Tool.Name]; changed {
-			def = withheld(t)
+			def = withheld(d.Tool)
 		}
 		out.Tools = append(out.Tools, ReachedTool{Name: d.Tool.Name, Definition: def})
 	}

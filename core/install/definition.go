@@ -29,7 +29,7 @@ func (in *Installer) KeepTool(t core.Tool) error { return in.KeepToolAs(ToolDige
 // with secrets is replaced.
 func (in *Installer) KeepToolAs(digest string, shown core.Tool) error {
 	shown.Server = ""
-	kept := keptTool{Tool: shown}
+	kept := keptTool{Tool: shown, Rest: shown.Rest}
 	own := ToolDigest(shown)
 	if own != digest {
 		kept.Seal = tie(digest, own)
@@ -48,7 +48,8 @@ func (in *Installer) KeepToolAs(digest string, shown core.Tool) error {
 // name, unless something was taken out: then the seal ties the two together.
 type keptTool struct {
 	core.Tool
-	Seal string `json:"seal,omitempty"`
+	Rest json.RawMessage `json:"rest,omitempty"`
+	Seal string          `json:"seal,omitempty"`
 }
 
 func (k keptTool) stands(digest string) bool {
@@ -78,6 +79,7 @@ func (in *Installer) KnownTool(digest string) (core.Tool, bool) {
 	if err == nil {
 		err = json.Unmarshal(raw, &t)
 	}
+	t.Tool.Rest = t.Rest
 	if err == nil && !t.stands(digest) {
 		err = errors.New("it does not have its digest")
 	}
@@ -99,7 +101,7 @@ const (
 
 // DescribeChange says in readable lines how a tool's definition changed: its
 // description word for word, annotations that flipped, parameters that were
-// added, removed or changed. Lines begin with "+", "-" or " "; control
+// added, removed or changed, and what else it says. Lines begin with "+", "-" or " "; control
 // characters are made visible; they are at most 60 of at most 400 characters. A
 // zero old tool lists everything as new. Equal definitions give none.
 func DescribeChange(old, now core.Tool) []string {
@@ -113,6 +115,7 @@ func DescribeChange(old, now core.Tool) []string {
 	d.text("description", old.Description, now.Description)
 	d.parameters(old.InputSchema, now.InputSchema)
 	d.schema("output schema", old.OutputSchema, now.OutputSchema)
+	d.schema("what else it says", old.Rest, now.Rest)
 	if len(d.lines) > maxChangeLines {
 		left := len(d.lines) - maxChangeLines + 1
 		d.lines = append(d.lines[:maxChangeLines-1], "  … and "+plural(left, "more line", "more lines"))

@@ -39,16 +39,24 @@ type LockEntry struct {
 	Tools map[string]string `json:"tools,omitzero"`
 }
 
-// ToolDigest is the digest of what a tool says about itself: name, title,
-// description, schemas and annotations. A server that changes one of them
-// after it was approved is noticed by it.
+// ToolDigest is the digest of all that a tool says about itself. A server that
+// changes any of it after it was approved is noticed by it. A tool without Rest
+// has the digest that it had before there was one.
 func ToolDigest(t core.Tool) string {
 	t.Server = ""
-	if digest, err := core.DigestOf(t); err == nil {
+	whole := struct {
+		core.Tool
+		Rest json.RawMessage `json:"rest,omitempty"`
+	}{t, t.Rest}
+	if digest, err := core.DigestOf(whole); err == nil {
 		return digest
 	}
 	// A schema that is no JSON is compared as it stands.
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema))
+	text := fmt.Appendf(nil, "%q %q %q %q %q", t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema)
+	if len(t.Rest) > 0 {
+		text = fmt.Appendf(text, " %q", t.Rest)
+	}
+	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 

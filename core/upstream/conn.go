@@ -269,17 +269,18 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 			return nil, core.Errorf(core.CodeResultTooLarge, "server %q lists tools of more than %d bytes", c.name, maxToolBytes)
 		}
 		for _, raw := range page.Tools {
-			var t wireTool
-			if err := json.Unmarshal(raw, &t); err != nil {
+			d, err := readDefinition(c.name, raw)
+			if err != nil {
 				return nil, c.notMCP(err)
 			}
-			if core.TooDeep(t.InputSchema) || core.TooDeep(t.OutputSchema) {
+			t := d.Tool
+			if core.TooDeep(t.InputSchema) || core.TooDeep(t.OutputSchema) || core.TooDeep(t.Rest) {
 				return nil, core.Errorf(core.CodeToolFailed, "server %q lists a tool %s whose schema is nested more than %d levels deep",
 					c.name, core.Visible(t.Name, 80, false), core.MaxDepth)
 			}
 			if !names[t.Name] { // of two of a name the first counts, here and for whoever looks
 				names[t.Name] = true
-				tools.add(t.tool(c.name), raw)
+				tools.add(d)
 			}
 		}
 		next := page.NextCursor
@@ -308,53 +309,15 @@ type listed struct {
 	definitions []Definition
 }
 
-func (l *listed) add(t core.Tool, raw json.RawMessage) {
-	l.tools = append(l.tools, t)
-	l.definitions = append(l.definitions, Definition{t, raw})
+func (l *listed) add(d Definition) {
+	l.tools = append(l.tools, d.Tool)
+	l.definitions = append(l.definitions, d)
 }
 
-// wirePage and wireTool are tools/list as it is sent, schemas untouched.
+// wirePage is tools/list as it is sent, the definitions untouched.
 type wirePage struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor mcp.Cursor        `json:"nextCursor"`
-}
-
-type wireTool struct {
-	Name         string          `json:"name"`
-	Title        string          `json:"title"`
-	Description  string          `json:"description"`
-	InputSchema  json.RawMessage `json:"inputSchema"`
-	OutputSchema json.RawMessage `json:"outputSchema"`
-	Annotations  struct {
-		Title       string `json:"title"`
-		ReadOnly    *bool  `json:"readOnlyHint"`
-		Destructive *bool  `json:"destructiveHint"`
-		Idempotent  *bool  `json:"idempotentHint"`
-		OpenWorld   *bool  `json:"openWorldHint"`
-	} `json:"annotations"`
-}
-
-func (w wireTool) tool(server string) core.Tool {
-	title := w.Title
-	if title == "" {
-		title = w.Annotations.Title
-	}
-	return core.Tool{
-		Server: server, Name: w.Name, Title: title, Description: w.Description,
-		InputSchema: orNone(w.InputSchema), OutputSchema: orNone(w.OutputSchema),
-		Annotations: core.Annotations{
-			ReadOnly: w.Annotations.ReadOnly, Destructive: w.Annotations.Destructive,
-			Idempotent: w.Annotations.Idempotent, OpenWorld: w.Annotations.OpenWorld,
-		},
-	}
-}
-
-// orNone makes a JSON null the same as a missing value.
-func orNone(raw json.RawMessage) json.RawMessage {
-	if bytes.Equal(raw, core.Null) {
-		return nil
-	}
-	return raw
 }
 
 func (c *conn) notMCP(err error) error {
