@@ -25,7 +25,9 @@ func keysOf(msg tea.KeyMsg) []keys.Key {
 		return []keys.Key{pasted(text)}
 	case msg.Type == tea.KeyRunes && len(msg.Runes) > 1:
 		if len(msg.Runes) > maxTyped && strings.Count(text, string(msg.Runes[:1])) != len(msg.Runes) {
-			return []keys.Key{pasted(text)}
+			k := pasted(text)
+			k.Burst = true
+			return []keys.Key{k}
 		}
 		out := make([]keys.Key, len(msg.Runes))
 		for i, r := range msg.Runes {

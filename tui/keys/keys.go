@@ -11,6 +11,9 @@ type Key struct {
 	Text string
 	// Paste is set for text that was pasted: it never is a command.
 	Paste bool
+	// Burst is set beside Paste where the terminal did not call it a paste: so
+	// many letters came at once, which can be quick typing over a slow line.
+	Burst bool
 }
 
 // Action is something that a key does.

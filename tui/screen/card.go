@@ -141,7 +141,7 @@ func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	c.build(e) // what came since the last frame was not read
 	c.note, c.told = "", e.flash.count
 	if k.Paste && c.mode != messaging && c.mode != resulting {
-		c.say(Note, "pasted text decides nothing")
+		c.keyPaste(k, e)
 		return nil, false
 	}
 	switch c.mode {
@@ -161,6 +161,35 @@ func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	return intents, closed
 }
 
+// keyPaste takes a paste where none is wanted. What a terminal calls a paste
+// never confirms. Letters that only came at once are the characters asked for,
+// all that are left and nothing else, or nothing: they are text in any case, and
+// approving takes a key some time behind them.
+func (c *card) keyPaste(k keys.Key, e *Env) {
+	switch {
+	case !k.Burst:
+		c.say(Note, "pasted text decides nothing")
+	case c.mode == confirming && strings.EqualFold(c.rule.Typed()+k.Text, c.rule.Wants()):
+		c.rule.Type(k.Text)
+		c.confirmed()
+		c.rule.Disturb(e.Now) // what is read right behind it may be of the same paste
+	case c.typing():
+		c.say(Note, "that came all at once, as a paste does: type it, one character at a time")
+	default:
+		c.say(Note, "letters that come all at once decide nothing: one key at a time")
+	}
+}
+
+// confirmed goes on once all is typed that had to be, and reports whether it is.
+func (c *card) confirmed() bool {
+	if c.mode != confirming || !c.rule.Confirmed() {
+		return false
+	}
+	c.mode = deciding
+	c.say(Good, "right. Now approve")
+	return true
+}
+
 // keyConfirm types the characters that approve what is of high risk. They
 // approve nothing by themselves.
 func (c *card) keyConfirm(k keys.Key, e *Env) {
@@ -172,15 +201,13 @@ func (c *card) keyConfirm(k keys.Key, e *Env) {
 		c.rule.Erase()
 	case k.Text == "" || k.Name == "enter" || k.Name == "space":
 	case utf8.RuneCountInString(k.Text) > 1: // a paste that the terminal did not mark
-		c.say(Note, "type it, one character after the other")
+		c.say(Note, "type it, one character at a time")
 	case !c.rule.Type(k.Text):
 		c.say(Bad, "that was not "+c.rule.Wants()+": type it again")
 	}
-	if !c.rule.Confirmed() {
+	if !c.confirmed() {
 		return
 	}
-	c.mode = deciding
-	c.say(Good, "right. Now approve")
 	for _, act := range e.Keys.Actions(k) {
 		if slices.Contains(decisions, act) { // held a moment too long it would decide
 			c.rule.Disturb(e.Now)

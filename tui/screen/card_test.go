@@ -267,6 +267,38 @@ func TestCard_Paste(t *testing.T) {
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apIntegrity)}, Reason: `because\nenter`})
 }
 
+// TestCard_Burst: the characters asked for may come at once, as over a slow line,
+// where the terminal does not call it a paste. Nothing more may, and they approve
+// nothing.
+func TestCard_Burst(t *testing.T) {
+	t.Parallel()
+	burst := func(s string) keys.Key { return keys.Key{Text: s, Paste: true, Burst: true} }
+	p := atCard(t, apIntegrity, 80, 24)
+	p.press("G")
+	p.key(burst("9f04"))
+	p.sees("one key at a time")
+	p.press("a")
+	for _, s := range []string{"9f04a", "9f04 ", "9f0", "9f05", "a9f0", "aaaa", " 9f04", ""} {
+		p.key(burst(s))
+		p.sees("one character at a time")
+		p.sees("to approve: ____")
+		p.wants()
+	}
+	p.key(keys.Key{Text: "9f04", Paste: true})
+	p.sees("pasted text decides nothing")
+	p.press("9")
+	p.key(burst("9f04"))
+	p.sees("to approve: 9___")
+	p.press("esc", "a")
+	p.key(burst("F04"))
+	p.sees("right. Now approve")
+	p.press("a")
+	p.wants()
+	p.wait(decide.Quiet)
+	p.press("a")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apIntegrity)}, Approve: true})
+}
+
 // TestCard_Raced: somebody else decides while the card is open, also while
 // something is being typed.
 func TestCard_Raced(t *testing.T) {
