@@ -57,11 +57,43 @@ func (c *Client) closeThrough(ctx context.Context) error {
 // made, and its outcome before the result is given to anybody.
 func (t *throughCall) journaled(ctx context.Context, repeatable bool) (api.OfferedResult, error) {
 	var out api.OfferedResult
-	c := t.c
 	run, err := t.newRun(ctx)
 	if err != nil {
 		return out, err
 	}
+	began := run.CreatedAt
+	kept, err := t.begin(ctx, run, repeatable)
+	if err != nil {
+		return out, err
+	}
+	callCtx, over := t.abortable(ctx)
+	raw, err := t.h.Through(callCtx, t.call)
+	abort := over()
+	if errors.Is(context.Cause(ctx), errClosing) && !isNotMade(err) {
+		// Nobody knows how it ended: whoever goes on with the run asks.
+		return out, core.Errorf(core.CodeCancelled, "pml stopped before %s had answered; it may have had its effect", t.call.Tool).WithRun(run.ID)
+	}
+	r := t.settled(began, raw, err)
+	records := []core.Record{r}
+	switch {
+	case isNotMade(err):
+		run.State, run.Error = core.RunAborted, core.Errorf(core.CodeAborted, "the call was not made: %s", r.Error.Message)
+		records = notMade(r, kept)
+	case r.Outcome == core.OutcomeCancelled && abort != nil:
+		run.Abort = abort
+		err = core.Errorf(core.CodeAborted, "aborted by %s; %s was told to stop, and may have had its effect", abort.By.Who, t.call.Tool).WithRun(run.ID)
+	}
+	for i := range records {
+		records[i].Seq = int64(kept + i + 1)
+	}
+	if fault := t.end(context.WithoutCancel(ctx), run, records); fault != nil {
+		return out, fault
+	}
+	return api.OfferedResult{Raw: raw.Result}, err
+}
+
+// begin keeps that the call is about to be made, in kept records.
+func (t *throughCall) begin(ctx context.Context, run core.Run, repeatable bool) (kept int, err error) {
 	began := run.CreatedAt
 	step := store.Step{Run: run, Create: true, Program: &core.Program{Kind: core.KindDAG, Version: 1, Tasks: t.tasks()}}
 	if !repeatable {
@@ -74,27 +106,23 @@ func (t *throughCall) journaled(ctx context.Context, repeatable bool) (api.Offer
 		{Type: core.EventWorkflowStart, At: began, RunID: run.ID},
 		{Type: core.EventTaskStart, At: began, RunID: run.ID, TaskID: t.call.ID, Tool: t.call.Tool, Layer: &layer},
 	}
-	if err := c.base.Store.Commit(ctx, step); err != nil {
-		return out, err
+	if err := t.c.base.Store.Commit(ctx, step); err != nil {
+		return 0, err
 	}
-	c.published(step.Events)
-	callCtx, over := t.abortable(ctx)
-	raw, err := t.h.Through(callCtx, t.call)
-	abort := over()
-	if errors.Is(context.Cause(ctx), errClosing) {
-		// Nobody knows how it ended: whoever goes on with the run asks.
-		return out, core.Errorf(core.CodeCancelled, "pml stopped before %s had answered; it may have had its effect", t.call.Tool).WithRun(run.ID)
+	t.c.published(step.Events)
+	return len(step.Records), nil
+}
+
+// notMade are the records of a call that goes back to its gates, as one of
+// another run: what says that it has started is taken back.
+func notMade(settled core.Record, kept int) []core.Record {
+	settled.Outcome = core.OutcomeCancelled
+	if kept == 0 {
+		return []core.Record{settled}
 	}
-	r := t.settled(began, raw, err)
-	r.Seq = int64(len(step.Records)) + 1
-	if r.Outcome == core.OutcomeCancelled && abort != nil {
-		run.Abort = abort
-		err = core.Errorf(core.CodeAborted, "aborted by %s; %s was told to stop, and may have had its effect", abort.By.Who, t.call.Tool).WithRun(run.ID)
-	}
-	if fault := t.end(context.WithoutCancel(ctx), run, r); fault != nil {
-		return out, fault
-	}
-	return api.OfferedResult{Raw: raw.Result}, err
+	void := settled
+	void.Kind, void.Outcome, void.Args = core.RecordVoid, "", nil
+	return []core.Record{void, settled}
 }
 
 // newRun is the header of the run of a call that is about to be made.
@@ -110,8 +138,10 @@ func (t *throughCall) newRun(ctx context.Context) (core.Run, error) {
 	return run, nil
 }
 
-// end keeps the outcome of the call, with which its run ends.
-func (t *throughCall) end(ctx context.Context, run core.Run, r core.Record) error {
+// end keeps the outcome of the call, the last of the records, with which its run
+// ends. One that has been aborted already stays so.
+func (t *throughCall) end(ctx context.Context, run core.Run, records []core.Record) error {
+	r := records[len(records)-1]
 	run.UpdatedAt, run.EndedAt, run.CurrentLayer = r.At, &r.At, 1
 	run.ActiveMS = r.DurationMS()
 	layer := 0
@@ -125,6 +155,9 @@ func (t *throughCall) end(ctx context.Context, run core.Run, r core.Record) erro
 			result = nil
 		}
 		run.Result = result
+	case run.State == core.RunAborted:
+		done.Type, done.Message, done.Error = core.EventTaskError, string(r.Outcome), r.Error
+		ended.Type, ended.Message, ended.Error = core.EventWorkflowAbort, run.Error.Message, run.Error
 	case run.Abort != nil:
 		run.State, run.Error = core.RunAborted, core.Errorf(core.CodeAborted, "aborted by %s", run.Abort.By.Who)
 		done.Type, done.Message, done.Error = core.EventTaskError, string(r.Outcome), r.Error
@@ -134,7 +167,7 @@ func (t *throughCall) end(ctx context.Context, run core.Run, r core.Record) erro
 		done.Type, done.Message, done.Error = core.EventTaskError, string(r.Outcome), r.Error
 		ended.Type, ended.Error = core.EventWorkflowFailed, r.Error
 	}
-	step := store.Step{Run: run, Records: []core.Record{r}, Events: []core.Event{done, ended}}
+	step := store.Step{Run: run, Records: records, Events: []core.Event{done, ended}}
 	if err := t.c.base.Store.Commit(ctx, step); err != nil {
 		e := *core.AsError(err)
 		e.Message = "the outcome of the call could not be kept, and so is not given: " + e.Message
