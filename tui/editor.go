@@ -16,56 +16,6 @@ import (
 	"github.com/casys-ai/pml/tui/screen"
 )
 
-// draft is a file in a folder of its own, which nobody else can read, for the
-// person's editor.
-type draft struct{ dir, file string }
-
-func newDraft(name, text string, mode os.FileMode) (draft, error) {
-	dir, err := os.MkdirTemp("", "pml-") // with mode 0700
-	if err != nil {
-		return draft{}, core.Errorf(core.CodeStoreFailed, "cannot make a folder for the editor: %w", err)
-	}
-	d := draft{dir, filepath.Join(dir, fileName(name))}
-	if err := d.write(text); err != nil {
-		d.remove()
-		return draft{}, err
-	}
-	if err := os.Chmod(d.file, mode); err != nil {
-		d.remove()
-		return draft{}, core.Errorf(core.CodeStoreFailed, "cannot make a file for the editor: %w", err)
-	}
-	return d, nil
-}
-
-func (d draft) write(text string) error {
-	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
-		return core.Errorf(core.CodeStoreFailed, "cannot write the file for the editor: %w", err)
-	}
-	return nil
-}
-
-// maxDraft bounds what is read from an editor, in bytes.
-const maxDraft = 4 << 20
-
-func (d draft) read() (string, error) {
-	fi, err := os.Stat(d.file)
-	if err == nil && fi.Size() > maxDraft {
-		return "", core.Errorf(core.CodeTooLarge, "the file has %d bytes; at most %d are read", fi.Size(), maxDraft)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(d.file)
-	}
-	if err != nil {
-		return "", core.Errorf(core.CodeStoreFailed, "cannot read what the editor left: %w", err)
-	}
-	return string(data), nil
-}
-
-// remove takes the file and its folder away. What cannot be removed stays in
-// the system's folder for such files.
-func (d draft) remove() { _ = os.RemoveAll(d.dir) }
-
 // editor is the command of the person's editor on a file: VISUAL or EDITOR,
 // which may have arguments, as the shell reads them.
 func (m *model) editor(ctx context.Context, file string) *exec.Cmd {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -96,6 +97,7 @@ func (s *session) show(ctx context.Context) error {
 		<-reading.Done()
 		p.Quit()
 	})
+	wg.Go(func() { sweepDrafts(os.TempDir()) })
 	wg.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
