@@ -88,7 +88,7 @@ type ending int
 
 const (
 	endedItself ending = iota // the server, or the line to it
-	endedFull                 // it does not read its input
+	endedFull                 // it does not read its input, or take answers
 	endedByUs
 )
 
@@ -131,6 +131,8 @@ func (c *conn) gone(during string) string {
 	switch {
 	case c.end == endedByUs:
 		return "was stopped" + during
+	case c.end == endedFull && c.proc == nil:
+		return "was given up" + during + ": it asks without taking the answers"
 	case c.end == endedFull:
 		return "was given up" + during + ": it does not read its input"
 	case c.proc == nil:

@@ -108,6 +108,9 @@ func (e *endpoint) filtered(ctx context.Context, body io.ReadCloser) io.ReadClos
 	})
 }
 
+// queue has the answer to a request of the server sent, and returns at once.
+func (t *httpTransport) queue(response []byte) { t.conn.deliver(response, t.reply) }
+
 // reply sends the answer to a request of the server.
 func (t *httpTransport) reply(response []byte) {
 	ctx, cancel := context.WithTimeout(t.conn.life, replyWait)

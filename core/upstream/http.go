@@ -150,7 +150,7 @@ func (m *Manager) dialHTTP(ctx, life context.Context, l Launch) (*conn, error) {
 	cancel := c.cancel
 	c.cancel = func() { cancel(); own.CloseIdleConnections() }
 	t := &httpTransport{StreamableHTTP: inner, conn: c, url: l.URL, client: end.client()}
-	end.heard = func(ctx context.Context, w wire) { c.heard(ctx, w, t.reply) }
+	end.heard = func(ctx context.Context, w wire) { c.heard(ctx, w, t.queue) }
 	if err := m.handshake(ctx, c, client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))); err != nil {
 		err = m.startFailed(ctx, c, l, err)
 		m.discard(c)

@@ -22,14 +22,64 @@ const (
 	methodResourceNew = "notifications/resources/updated"
 )
 
-// maxAsked bounds the requests of one server that wait at once.
-const maxAsked = 64
+const (
+	// maxAsked bounds the requests of one server that wait at once.
+	maxAsked = 64
+	// maxAnswers and maxAnswerBytes bound the answers that wait until an HTTP
+	// server takes them, maxPosts how many are on their way to it at once.
+	maxAnswers     = 256
+	maxAnswerBytes = 64 << 20
+	maxPosts       = 4
+)
 
 // serving is the state of what a server asks of its client.
 type serving struct {
 	mu    sync.Mutex
 	asked map[string]context.CancelCauseFunc // by id, as it was sent
 	calls map[*flight]struct{}
+
+	answers [][]byte // that wait
+	size    int      // of all of them
+	posts   int      // senders
+}
+
+// deliver has an answer posted in its turn, and returns at once. A server that
+// asks without taking the answers loses its connection.
+func (c *conn) deliver(response []byte, post func([]byte)) {
+	s := &c.serving
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.isLost() {
+		return
+	}
+	if s.size += len(response); len(s.answers) == maxAnswers || s.size > maxAnswerBytes {
+		c.lose(endedFull)
+		s.answers, s.size = nil, 0
+		return
+	}
+	s.answers = append(s.answers, response)
+	if s.posts < maxPosts {
+		s.posts++
+		go c.post(post)
+	}
+}
+
+// post posts the answers that wait until there are none.
+func (c *conn) post(post func([]byte)) {
+	s := &c.serving
+	for {
+		s.mu.Lock()
+		if len(s.answers) == 0 || c.isLost() {
+			s.posts--
+			s.mu.Unlock()
+			return
+		}
+		next := s.answers[0]
+		s.answers = s.answers[1:]
+		s.size -= len(next)
+		s.mu.Unlock()
+		post(next)
+	}
 }
 
 var (
@@ -55,7 +105,8 @@ func (c *conn) fly(ctx context.Context, owner string, peer *Peer) (_ context.Con
 }
 
 // heard handles a request or notification of the server; ctx ends when nobody
-// waits for what it is about. It runs on the reader and returns at once.
+// waits for what it is about. It runs on the reader and returns at once, as reply
+// does.
 func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
 	method := w.name()
 	if !w.isRequest() {
@@ -66,11 +117,11 @@ func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
 	id := json.RawMessage(w.id)
 	switch {
 	case method == string(mcp.MethodPing):
-		go reply(responseTo(id, json.RawMessage("{}"), nil))
+		reply(responseTo(id, json.RawMessage("{}"), nil))
 	case c.asks(method):
 		ctx, done, err := c.begin(ctx, method, string(id))
 		if err != nil {
-			go reply(responseTo(id, nil, err))
+			reply(responseTo(id, nil, err))
 			return
 		}
 		go func() {
@@ -83,10 +134,10 @@ func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
 	case method == methodRoots && c.own == nil && c.proc != nil:
 		// The capability is not declared: servers that are told of roots drop the
 		// folders that their own arguments name.
-		go reply(responseTo(id, fmt.Appendf(nil, `{"roots":[{"uri":%q}]}`, fileURI(c.root)), nil))
+		reply(responseTo(id, fmt.Appendf(nil, `{"roots":[{"uri":%q}]}`, fileURI(c.root)), nil))
 	default:
 		text := "pml does not offer " + core.Visible(method, 100, false) + " to servers"
-		go reply(responseTo(id, nil, &RPCError{Code: mcp.METHOD_NOT_FOUND, Message: text}))
+		reply(responseTo(id, nil, &RPCError{Code: mcp.METHOD_NOT_FOUND, Message: text}))
 	}
 }
 
