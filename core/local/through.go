@@ -24,6 +24,7 @@ type through struct {
 	known    map[string]remembered // by file: what was read or found out
 	runner   store.Runner          // of journaled calls; nil before the first one
 	reads    map[readsOf]*readsRun
+	paused   pausedCalls
 	pending  int         // calls that read and are not kept yet
 	flushing *time.Timer // nil while nothing is pending
 

@@ -42,7 +42,9 @@ func (c *Client) CallExposed(ctx context.Context, tool string, oc api.OfferedCal
 	h.Attend(t.call.RunID, t.guest)
 	paused := false
 	defer func() {
-		if !paused {
+		if paused {
+			t.stays(context.WithoutCancel(ctx))
+		} else {
 			h.Leave(t.call.RunID)
 		}
 	}()
