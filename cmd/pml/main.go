@@ -126,10 +126,15 @@ func (systemClock) Now() time.Time { return time.Now() }
 
 func newID() core.ID { return core.ID(uuid.NewString()) }
 
-// newLogger logs to stderr at the level that PML_LOG names; without it only
-// errors.
-func newLogger(level string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(level, slog.LevelError)}))
+// newLogger logs to stderr at the level that PML_LOG names. Without it that is
+// errors, as a command says itself what a person should know; a host's log is
+// the only place for the warnings of what it has started.
+func newLogger(level string, via core.Via) *slog.Logger {
+	otherwise := slog.LevelError
+	if via == core.ViaMCP {
+		otherwise = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel(level, otherwise)}))
 }
 
 // logLevel reads a level of PML_LOG; one that makes no sense is the default.

@@ -71,7 +71,7 @@ func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, erro
 
 // openHalf opens the client half. Calls that it gives to a server go through c.
 func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
-	logger := newLogger(o.Log)
+	logger := newLogger(o.Log, c.via)
 	clock := systemClock{}
 	st, err := bolt.Open(bolt.Options{
 		Dir: c.home.PendingDir(), Clock: clock, NewID: newID, PID: os.Getpid(), Process: filepath.Base(os.Args[0]), Logger: logger,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -23,7 +24,7 @@ import (
 // messages; what a person should know goes to stderr.
 func stdio(ctx context.Context, o cli.OpenOptions) error {
 	collectAsUsual()
-	log := newLogger(o.Log)
+	log := newLogger(o.Log, core.ViaMCP)
 	o.Via, o.Warn = core.ViaMCP, func(text string) { log.Warn(core.Visible(text, 2000, false)) }
 	scope := api.Scope{Confined: true, By: core.Actor{Who: userName(), Via: core.ViaMCP}}
 	var view *local.Client
@@ -34,17 +35,34 @@ func stdio(ctx context.Context, o cli.OpenOptions) error {
 	if err != nil {
 		return err
 	}
-	offered := gateway.New(gateway.Options{Half: view, Log: view.Logger()})
+	said := newOnce(view.Logger().Handler())
+	quiet := slog.New(said)
+	defer context.AfterFunc(ctx, said.leave)()
+	offered := &offering{Gateway: gateway.New(gateway.Options{Half: view, Log: quiet}), log: quiet}
+	defer sayConfiguration(ctx, view)()
 	edge, err := newMCP(view, mcp.Options{
-		Log: log, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agentBackend{b.Backend}, nil },
+		Log: quiet, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agentBackend{b.Backend}, nil },
 		Gateway: func(api.Scope) (mcp.Gateway, error) { return offered, nil },
 	})
 	if err == nil {
 		defer survivingPipes()()
-		err = edge.ServeStdio(ctx, os.Stdin, os.Stdout)
+		err = edge.ServeStdio(ctx, heard{os.Stdin, said.leave}, os.Stdout)
 	}
+	said.leave()
 	offered.Close()
 	return errors.Join(err, b.Close())
+}
+
+// sayConfiguration logs, beside everything else, why nothing of the
+// configuration counts. What it returns waits until that is done.
+func sayConfiguration(ctx context.Context, view *local.Client) (wait func()) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := view.Config(ctx); err != nil && ctx.Err() == nil {
+			view.Logger().Error("the configuration cannot be used, and no server with it", "error", core.AsError(err))
+		}
+	})
+	return wg.Wait
 }
 
 // survivingPipes lets a host close its side of stdout or stderr without that
@@ -103,7 +121,7 @@ func (g *gateways) of(scope api.Scope) (mcp.Gateway, error) {
 	if g.made == nil {
 		g.made = map[[2]string]*gateway.Gateway{}
 	}
-	made := gateway.New(gateway.Options{Half: half, Log: half.Logger()})
+	made := gateway.New(gateway.Options{Half: half, Log: slog.New(newOnce(half.Logger().Handler()))})
 	g.made[key] = made
 	return made, nil
 }
