@@ -86,6 +86,8 @@ type serving struct {
 	listeners []net.Listener
 	closers   []io.Closer
 	record    daemon.Record
+	// letOthers lets others start servers again; nil where they always could.
+	letOthers func()
 }
 
 // open makes all parts and listens, but answers nobody yet.
@@ -118,19 +120,41 @@ func (s *serving) open(ctx context.Context) error {
 }
 
 // take makes this process the server of its home. One on an address of its own
-// and with a database that others share may stand beside it.
+// and with a database that others share may stand beside it. One that a person
+// starts takes the place of one that pml has started by itself.
 func (s *serving) take(ctx context.Context) error {
-	claim, err := daemon.NewClaim(ctx, s.home.Dir)
+	beside := s.o.Store != "" && (s.o.TCP != "" || s.o.Socket != "")
+	claim, err := s.claimHome(ctx, beside)
 	switch {
 	case err == nil:
 		s.claim = claim
 		s.closers = append(s.closers, claim)
-	case core.CodeOf(err) == core.CodeStoreBusy && s.o.Store != "" && (s.o.TCP != "" || s.o.Socket != ""):
+	case core.CodeOf(err) == core.CodeStoreBusy && beside:
 		s.log.Info("another server has the socket of this home; this one is at its own address only")
 	default:
 		return err
 	}
 	return nil
+}
+
+// claimHome is the claim to be the server of this home.
+func (s *serving) claimHome(ctx context.Context, beside bool) (*daemon.Claim, error) {
+	if s.ready != nil || beside { // its starter sees to it, or there is room for both
+		return daemon.NewClaim(ctx, s.home.Dir)
+	}
+	d, err := newDaemon(s.home, s.environ)
+	if err != nil {
+		return nil, err
+	}
+	claim, left, started, err := d.TakeOver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.letOthers = started
+	if left != nil {
+		s.log.Info("the server that pml had started by itself has left; this one goes on with its runs", "pid", left.PID)
+	}
+	return claim, nil
 }
 
 // openHalf opens the store and what runs workflows on it.

@@ -101,6 +101,9 @@ func (s *serving) announce() error {
 			return err
 		}
 	}
+	if s.letOthers != nil { // they find this one now
+		s.letOthers()
+	}
 	var at []string
 	if s.record.Socket != "" {
 		at = append(at, "unix://"+s.record.Socket)
@@ -134,6 +137,9 @@ func (s *serving) close() error {
 	}
 	for _, c := range slices.Backward(s.closers) {
 		errs = append(errs, c.Close())
+	}
+	if s.letOthers != nil {
+		s.letOthers()
 	}
 	return errors.Join(errs...)
 }
