@@ -1,0 +1,90 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/diff"
+)
+
+// granted is what files of a workspace grant, as a machine writes it down.
+func granted(t *testing.T, args []string, version string, packages int) string {
+	t.Helper()
+	var list []any
+	for n := range packages {
+		list = append(list, map[string]any{"name": fmt.Sprint("dep", n), "integrity": version})
+	}
+	type flow = map[string]any
+	raw, err := json.MarshalIndent(struct {
+		Permissions any   `json:"permissions"`
+		Servers     any   `json:"mcpServers"`
+		Models      any   `json:"models"`
+		Expose      []any `json:"expose"`
+		Flows       any   `json:"flow files"`
+		Lock        any   `json:"pml.lock"`
+	}{
+		flow{"allow": []string{"s:*"}}, flow{"s": flow{"command": "npx", "args": args}}, flow{"a": flow{"b": flow{"c": flow{"d": args}}}}, []any{"s:a"},
+		flow{"f.json": flow{"sha256": "f00", "content": flow{"deep": "flow"}}},
+		flow{"sha256": "abc", "content": flow{"version": 1, "servers": flow{"s": flow{"version": version, "packages": list, "tools": flow{"a": "sha256:t"}}}}},
+	}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw) + "\n"
+}
+
+// What a person reads is everything that is granted but what only programs
+// write; --full is every line.
+func TestTrust_Folded(t *testing.T) {
+	t.Parallel()
+	content := granted(t, []string{"steal"}, "1.2.3", 2000)
+	state := api.TrustState{Workspace: "/w", Digest: hashA, Content: content}
+	shown := (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out",
+		hashA, `"steal"`, `"s:*"`, `"s:a"`, `"f00"`, `"abc"`, `"version": "1.2.3"`, "pins 1 server(s), 2000 package(s) and 1 tool(s)", "are not shown", "--full").out
+	if n := strings.Count(shown, "\n"); n > 70 || strings.Contains(shown, "dep7") || strings.Count(shown, `"steal"`) != 2 {
+		t.Errorf("%d lines:\n%s", n, shown)
+	}
+	whole := (&shell{fake: &fake{trust: state}}).run("trust", "--show", "--full").want(t, 0).out
+	if !strings.HasSuffix(whole, content) {
+		t.Errorf("%s", whole)
+	}
+	asked := (&shell{tty: true, stdin: "yes\n", fake: &fake{trust: state}}).run("trust")
+	asked.has(t, "err", `"steal"`, "are not shown")
+	if asked.fake.trusted != hashA {
+		t.Errorf("trusted %q, which is not the digest of the whole", asked.fake.trusted)
+	}
+}
+
+// Of what changed nothing that is granted is folded, wherever it stands: also
+// where lines of pml.lock were replaced by it.
+func TestTrust_FoldedChanges(t *testing.T) {
+	t.Parallel()
+	before := granted(t, []string{"run"}, "1.2.3", 30)
+	for name, now := range map[string]string{
+		"Changed":    granted(t, []string{"steal"}, "1.2.4", 31),
+		"Everything": strings.ReplaceAll(granted(t, []string{"steal", "more"}, "1.2.4", 31), `": `, `" : `),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := strings.ReplaceAll(now, `" : `, `": `)
+			d := diff.Lines(before, now)
+			if name == "Everything" {
+				d = "@@ line 1 @@\n"
+				for line := range strings.Lines(before) {
+					d += "-" + line
+				}
+				for line := range strings.Lines(now) {
+					d += "+" + line
+				}
+			}
+			state := api.TrustState{Workspace: "/w", Digest: hashA, Content: now, Diff: d}
+			shown := (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", "it changed", `+          "version": "1.2.4"`).out
+			if strings.Count(shown, `"steal"`) != 2 || strings.Contains(shown, "dep7") {
+				t.Errorf("%s", shown)
+			}
+		})
+	}
+}
