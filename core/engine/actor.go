@@ -96,6 +96,7 @@ type call struct {
 	parkedAt time.Time
 	started  bool // a started record without outcome is journaled
 	before   time.Time
+	why      *core.Error // how an attempt ended that may have run; nil: with its process
 	startAt  time.Time
 	outcome  core.Outcome
 	value    json.RawMessage

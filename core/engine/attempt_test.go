@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func TestRetry_StoppedInBackoff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.host.tools["a:flaky"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-		return nil, errors.New("not yet")
+		return nil, core.Errorf(core.CodeToolFailed, "not yet")
 	}}
 	flaky := task("t", "a:flaky")
 	flaky.Retry = &core.Retry{MaxAttempts: 3, BackoffMS: 3600e3}

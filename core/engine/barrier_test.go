@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -103,7 +102,7 @@ func TestBarrier_BackoffIsKept(t *testing.T) {
 	var at []time.Time
 	b.host.tools["a:flaky"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		if at = append(at, time.Now()); len(at) < 2 {
-			return nil, errors.New("not yet")
+			return nil, core.Errorf(core.CodeToolFailed, "not yet")
 		}
 		return core.Null, nil
 	}}

@@ -162,13 +162,13 @@ func truthy(v json.RawMessage) bool {
 // ended takes the outcome of a call.
 func (a *actor) ended(c *call, value json.RawMessage, err error, timedOut bool) {
 	if err == nil && core.TooDeep(value) {
-		err = core.Errorf(core.CodeToolFailed, "the result of %s is nested more than %d levels deep", c.tool, core.MaxDepth)
+		err = core.Errorf(core.CodeResultTooLarge, "the result of %s is nested more than %d levels deep", c.tool, core.MaxDepth)
 	}
 	switch {
 	case err == nil:
 		a.settle(c, core.OutcomeSuccess, value, nil)
 	case a.abort != nil, a.fault != nil && !a.crashed:
-		a.settle(c, core.OutcomeCancelled, nil, core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool))
+		a.settle(c, core.OutcomeCancelled, nil, a.doubtful(c, core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool)))
 	case a.stopping && errors.Is(context.Cause(a.work), errStopped):
 		// Nobody knows how it ended; the next runner asks.
 		a.move(c, callIssued)
@@ -178,7 +178,7 @@ func (a *actor) ended(c *call, value json.RawMessage, err error, timedOut bool) 
 		if timedOut {
 			e = core.Errorf(core.CodeToolTimeout, "%s did not answer within %s", c.tool, a.callTimeout(c.spec))
 		}
-		a.failed(c, e)
+		a.failed(c, a.doubtful(c, e))
 	}
 }
 
@@ -189,14 +189,17 @@ const maxNotMade = 3
 // had not been started. It reports false for any other error.
 func (a *actor) notMade(c *call, err error) bool {
 	var e *NotMadeError
-	if !errors.As(err, &e) || c.back == maxNotMade {
+	if !errors.As(err, &e) {
 		return false
 	}
-	c.back++
 	if c.started {
 		c.started = false
 		a.record(callRecord(core.RecordVoid, c))
 	}
+	if c.back == maxNotMade {
+		return false
+	}
+	c.back++
 	a.move(c, callIssued)
 	c.checked, c.parkedAt = false, zeroTime
 	if !a.stopping { // otherwise the next runner asks
@@ -209,7 +212,7 @@ func (a *actor) notMade(c *call, err error) bool {
 // an attempt has failed is journaled: whoever goes on knows that it answered,
 // and how many are left.
 func (a *actor) failed(c *call, err *core.Error) {
-	if c.spec != nil && c.spec.Retry != nil && c.attempt < c.spec.Retry.MaxAttempts && !a.stopping && err.Code != core.CodeDenied && err.Code != core.CodePermissionDenied {
+	if a.triesAgain(c, err) {
 		e := a.event(core.EventTaskWarning)
 		e.TaskID, e.Tool, e.Error = c.id, c.tool, err
 		e.Message = "failed, will be tried again: " + err.Message
@@ -229,6 +232,19 @@ func (a *actor) failed(c *call, err *core.Error) {
 		return
 	}
 	a.settleFailed(c, core.OutcomeError, err)
+}
+
+// triesAgain reports whether another attempt of a call is made without asking
+// anybody: not of one that may have run, which its task wants no more than
+// anybody else, and not of one that was denied.
+func (a *actor) triesAgain(c *call, err *core.Error) bool {
+	switch {
+	case c.spec == nil || c.spec.Retry == nil || c.attempt >= c.spec.Retry.MaxAttempts || a.stopping:
+		return false
+	case c.started && mayHaveRun(err.Code):
+		return false
+	}
+	return err.Code != core.CodeDenied && err.Code != core.CodePermissionDenied
 }
 
 // ask takes a call to its gates; a code task has none.

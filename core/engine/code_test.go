@@ -395,7 +395,8 @@ func TestRetry_Code(t *testing.T) {
 	}
 }
 
-// TestRetry_Timeout: what a run's timeout cancelled is tried again.
+// TestRetry_Timeout: what a run's timeout cancelled is tried again, after a
+// question when it may have run.
 func TestRetry_Timeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -411,6 +412,8 @@ func TestRetry_Timeout(t *testing.T) {
 	if err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
+	b.wait(h, pending(1))
+	b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.RunAgain})
 	b.complete(h, `{"n":1}`)
 }
 

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"testing"
 
@@ -75,7 +74,7 @@ func TestDAG_Retry(t *testing.T) {
 	n := 0
 	b.host.tools["a:flaky"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		if n++; n < 3 {
-			return nil, errors.New("not yet")
+			return nil, core.Errorf(core.CodeToolFailed, "not yet")
 		}
 		return json.RawMessage(`"done"`), nil
 	}}

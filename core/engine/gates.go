@@ -378,16 +378,22 @@ func (a *actor) repeatable(c *call) bool {
 	return c.verdict.Repeatable
 }
 
+// maxWhy bounds what is shown of how a call in doubt has ended.
+const maxWhy = 2000
+
 func (a *actor) inDoubt(c *call) Ask {
 	subject := fmt.Sprintf("in_doubt:%s#%d", c.id, c.attempt)
 	digest, err := core.DigestOf([]string{subject, c.tool, c.digest})
 	if err != nil {
 		digest = c.digest
 	}
+	shown := map[string]any{"tool": c.tool, "arguments": a.redactJSON(c.args), "started_at": c.before}
+	if c.why != nil {
+		shown["error"] = core.Visible(a.redactError(c.why).Message, maxWhy, true)
+	}
 	return Ask{
-		Type: core.ApproveInDoubt, Subject: subject, Tool: c.tool, Risk: core.RiskHigh, Digest: digest,
-		Description: fmt.Sprintf("%s was started and pml ended before it answered: it may have run. Run it again, skip it with a given result, or abort?", c.tool),
-		Context:     map[string]any{"tool": c.tool, "arguments": a.redactJSON(c.args), "started_at": c.before},
+		Type: core.ApproveInDoubt, Subject: subject, Tool: c.tool, Risk: core.RiskHigh, Digest: digest, Context: shown,
+		Description: fmt.Sprintf("%s was started and %s: it may have run. Run it again, skip it with a given result, or abort?", c.tool, endedHow(c.why)),
 	}
 }
 

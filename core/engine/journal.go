@@ -15,8 +15,9 @@ type journal struct {
 	settled []core.Record
 	next    int
 	byCall  map[string]int // call id → index in settled
-	// begun are calls that were started and have no outcome, with their newest
-	// started record; parked is since when those wait that stopped at a gate.
+	// begun are calls that were started and have no outcome, or none that says what
+	// became of them, with their newest started record, and those that a retry
+	// makes again; parked is since when those wait that stopped at a gate.
 	begun  map[string]core.Record
 	parked map[string]time.Time
 	// released are the layers that were handed to the program as a whole.
@@ -37,7 +38,9 @@ func newJournal(records []core.Record) journal {
 			}
 		}
 	}
+	unknown := doubts{}
 	for _, r := range records {
+		unknown.add(r)
 		if r.Kind != core.RecordLayer && r.Seq < void[r.CallID] {
 			continue
 		}
@@ -53,8 +56,13 @@ func newJournal(records []core.Record) journal {
 		case core.RecordLayer:
 			j.released[r.Layer] = r
 		case core.RecordVoid:
-			// A retry is a further attempt of the same call.
-			j.begun[r.CallID] = core.Record{CallID: r.CallID, Attempt: r.Attempt, Kind: core.RecordVoid}
+			// A retry is a further attempt of the same call, after a question when
+			// nobody knows what became of the one before.
+			begun, ok := unknown.open(r.CallID)
+			if !ok {
+				begun = core.Record{CallID: r.CallID, Attempt: r.Attempt, Kind: core.RecordVoid}
+			}
+			j.begun[r.CallID] = begun
 		}
 	}
 	return j
@@ -125,7 +133,7 @@ func (a *actor) replay(c *call) (ok bool, err error) {
 		if r, begun := a.journal.begun[c.id]; begun {
 			c.attempt = r.Attempt
 			if r.Kind == core.RecordStarted {
-				c.started, c.before = true, r.StartedAt
+				c.started, c.before, c.why = true, r.StartedAt, r.Error
 				if c.before.IsZero() {
 					c.before = r.At
 				}

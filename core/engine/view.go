@@ -9,7 +9,7 @@ import (
 
 // View is a run as callers see it, computed from what is kept of it.
 func View(run core.Run, p core.Program, records []core.Record, approvals []core.Approval) core.Workflow {
-	v := viewer{tasks: map[string]*core.Task{}, begun: map[string]bool{}}
+	v := viewer{tasks: map[string]*core.Task{}, unknown: doubts{}}
 	for _, r := range records {
 		v.add(r)
 	}
@@ -22,7 +22,7 @@ func View(run core.Run, p core.Program, records []core.Record, approvals []core.
 	case run.State.Final():
 		v.close()
 	case run.State == core.RunInterrupted:
-		for id := range v.begun {
+		for id := range v.unknown {
 			v.stop(id)
 		}
 	default:
@@ -47,8 +47,8 @@ func orEmpty(list []core.Approval) []core.Approval {
 type viewer struct {
 	tasks map[string]*core.Task
 	order []*core.Task
-	// begun are calls that were started and never answered.
-	begun map[string]bool
+	// unknown are the calls that may have run.
+	unknown doubts
 }
 
 func (v *viewer) task(id, tool string, layer int) *core.Task {
@@ -65,6 +65,7 @@ func (v *viewer) add(r core.Record) {
 	if r.CallID == "" {
 		return
 	}
+	v.unknown.add(r)
 	t := v.task(r.CallID, r.Tool, r.Layer)
 	t.Attempt = max(t.Attempt, r.Attempt)
 	if len(r.Args) > 0 {
@@ -75,16 +76,14 @@ func (v *viewer) add(r core.Record) {
 	}
 	switch r.Kind {
 	case core.RecordStarted:
-		t.State, v.begun[r.CallID] = core.TaskRunning, true
+		t.State = core.TaskRunning
 	case core.RecordParked:
 		t.State = core.TaskWaiting
 	case core.RecordSettled:
 		t.State, t.Output, t.Error = r.Outcome.State(), r.Result, r.Error
 		t.EndedAt, t.DurationMS = pointer(r.At), r.DurationMS()
-		delete(v.begun, r.CallID)
 	case core.RecordVoid: // with the error of an attempt that failed and is followed by another
 		t.State, t.Output, t.Error, t.EndedAt, t.DurationMS = core.TaskQueued, nil, r.Error, nil, 0
-		delete(v.begun, r.CallID)
 	case core.RecordLayer:
 	}
 }
@@ -122,16 +121,12 @@ func (v *viewer) addPredicted(p *core.Plan) {
 	}
 }
 
-// mayHaveRun is the error of a call that was started and never answered.
-func mayHaveRun(tool string) *core.Error {
-	return core.Errorf(core.CodeCancelled, "%s may have run: pml ended before it answered", tool)
-}
-
-// stop marks a call that was under way when its process ended: it does not run
-// any more, and waits for somebody who lets the run go on.
+// stop marks a call that may have run and has no outcome: it does not run any
+// more, and waits for somebody who lets the run go on.
 func (v *viewer) stop(id string) {
-	if t := v.tasks[id]; t != nil && v.begun[id] {
-		t.State, t.Error = core.TaskWaiting, mayHaveRun(t.Tool)
+	if r, ok := v.unknown.open(id); ok {
+		t := v.tasks[id]
+		t.State, t.Error = core.TaskWaiting, core.Errorf(core.CodeCancelled, "%s may have run: %s", t.Tool, endedHow(r.Error))
 	}
 }
 
@@ -139,11 +134,12 @@ func (v *viewer) stop(id string) {
 func (v *viewer) close() {
 	v.order = slices.DeleteFunc(v.order, func(t *core.Task) bool { return t.Predicted })
 	for _, t := range v.order {
+		if t.State.Settled() {
+			continue
+		}
+		v.stop(t.ID)
 		switch {
-		case t.State.Settled():
-		case v.begun[t.ID]:
-			t.State, t.Error = core.TaskError, mayHaveRun(t.Tool)
-		case t.Error != nil: // an attempt failed
+		case t.Error != nil: // an attempt failed, or may have run
 			t.State = core.TaskError
 		default:
 			t.State = core.TaskSkipped
