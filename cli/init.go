@@ -21,6 +21,9 @@ type Hosts interface {
 	WriteHost(ctx context.Context, change api.HostChange) error
 }
 
+// hostNames are the hosts that --host names, as the help lists them.
+var hostNames = []string{"claude-code", "vscode", "cursor", "codex", "claude-desktop", "claude-code-user"}
+
 // initOptions are the flags of pml init.
 type initOptions struct {
 	hosts    []string
@@ -66,6 +69,7 @@ Where hosts know MCP servers already, it offers to take them over, as
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.hosts, "host", nil, "register pml with this agent host (may be repeated)")
+	_ = cmd.RegisterFlagCompletionFunc("host", fixed(hostNames...))
 	cmd.Flags().BoolVar(&o.allHosts, "all-hosts", false, "register pml with every agent host that is found")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "take pml out of the agent hosts again; .pml.json stays")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "write without asking")

@@ -21,6 +21,7 @@ const (
 
 // root builds the whole tree of commands. Building it opens nothing.
 func (a *app) root() *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "pml",
 		Short: "Run code and task graphs on MCP tools, durably, stopping for approvals",
@@ -29,9 +30,11 @@ run is kept: it stops where a person has to decide, and goes on from where it
 was, whatever happened to the process in between.`,
 		Example:       "  pml init\n  pml execute script.ts\n  pml approvals ls\n  pml continue 7f3a91c2 --approve",
 		SilenceErrors: true, SilenceUsage: true,
-		Version: a.Version.Version,
-		Args:    cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if version {
+				return a.printVersion()
+			}
 			if len(args) == 0 {
 				return cmd.Help()
 			}
@@ -39,12 +42,12 @@ was, whatever happened to the process in between.`,
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetVersionTemplate(a.versionLine())
 	root.SetIn(a.stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	a.globalFlags(root.PersistentFlags())
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	_ = root.RegisterFlagCompletionFunc("output", fixed(formats...))
 	_ = root.RegisterFlagCompletionFunc("server", cobra.NoFileCompletions)
 	root.AddGroup(

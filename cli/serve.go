@@ -44,9 +44,16 @@ func (a *app) serveCmd() *cobra.Command {
 may open, and with --listen HOST:PORT also on an address, for callers with a key
 (pml server key add). It takes up what an earlier server left. Without --store it
 keeps its runs in server.db of pml's own folder; any number of servers may share a
-PostgreSQL database, which PML_STORE names as well.`,
+PostgreSQL database, which PML_STORE names as well. One that pml had started by
+itself leaves, and this one goes on with its runs.
+
+Agents find MCP at /mcp, with pml's tools and with those that "expose" of .pml.json
+names. Callers on the socket name their workspace; those on an address use that of
+the folder in which the server was started, or of PML_WORKSPACE. The log is on
+stderr; PML_LOG is debug, info (as without it), warn or error.`,
 		Example: `  pml serve
-  pml serve --listen 127.0.0.1:7465
+  pml server key add laptop && pml serve --listen 127.0.0.1:7465
+  PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
   pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 --allow-host pml.example.org`,
 		Args: maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -16,9 +16,17 @@ folder. The host starts it; it ends when the host closes stdin. Runs that it lea
 unfinished are gone on with by pml continue, or by the next host.
 
 What needs a decision is answered as approval_required. A person decides in pml tui
-or with pml continue; with approvals.decider "human" the agent cannot.`,
-		Example: "  pml stdio </dev/null",
-		Args:    maxArgs(0),
+or with pml continue; with approvals.decider "human" the agent cannot.
+
+Tools that "expose" of .pml.json names ("github:*") are offered beside pml's own,
+under their own names, and pass the same gates. The variable PML_WORKSPACE names
+another folder than the current one. What keeps tools from being offered is said
+on stderr, which hosts keep as a log; PML_LOG is debug, info, warn (as without it)
+or error.`,
+		Example: `  claude mcp add pml -- pml stdio        # or: pml init --host claude-code
+  PML_WORKSPACE=~/src/project pml stdio  # what a host starts
+  printf '' | pml stdio                  # ends at once: pml is found and works`,
+		Args: maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.StdinTTY {
 				return usagef("pml stdio talks to an agent's host, which starts it; in a terminal use pml tui").WithNext("pml", "tui")

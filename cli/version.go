@@ -14,9 +14,13 @@ func (a *app) versionCmd() *cobra.Command {
 		Example: "  pml version --json",
 		Args:    maxArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			return a.print(a.Version, func(w *strings.Builder) { w.WriteString(a.versionLine()) })
+			return a.printVersion()
 		},
 	}
+}
+
+func (a *app) printVersion() error {
+	return a.print(a.Version, func(w *strings.Builder) { w.WriteString(a.versionLine()) })
 }
 
 func (a *app) versionLine() string {
