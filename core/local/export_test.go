@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"log/slog"
 	"time"
 )
@@ -25,3 +26,11 @@ func Held(c *Client) int {
 	}
 	return c.engine.Running()
 }
+
+// AsksAs labels a server's question.
+func AsksAs(server string, question json.RawMessage) (json.RawMessage, error) {
+	return asksAs(server, question)
+}
+
+// VisibleJSON shows what texts hide.
+func VisibleJSON(raw json.RawMessage) json.RawMessage { return visible(raw) }

@@ -41,16 +41,17 @@ func newThrough() *through {
 // guestPeer is a client as upstream servers know it, for as long as its session
 // lasts; whom it stands for may be told anew with each request.
 type guestPeer struct {
-	up  *upstream.Peer
-	now atomic.Pointer[api.Peer]
+	capabilities json.RawMessage
+	of           map[string]*upstream.Peer // by server
+	now          atomic.Pointer[api.Peer]
 }
 
 // peerID names a peer among those of all owners.
 func (c *Client) peerID(peer string) string { return c.scope.Owner + "\x00" + peer }
 
-// guest is a peer as this client's servers see it. One that has declared nothing
-// is told of each call by the way of that call.
-func (c *Client) guest(p *api.Peer) *upstream.Peer {
+// guest is a peer as one of this client's servers sees it. One that has declared
+// nothing is told of each call by the way of that call.
+func (c *Client) guest(p *api.Peer, server string) *upstream.Peer {
 	if p == nil {
 		return nil
 	}
@@ -64,23 +65,34 @@ func (c *Client) guest(p *api.Peer) *upstream.Peer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g := t.peers[id]
-	if g == nil || string(g.up.Capabilities) != string(p.Capabilities) {
-		g = &guestPeer{}
-		show := c.shownOf(c.o.Workspace.Dir)
-		g.up = &upstream.Peer{ID: id, Owner: c.scope.Owner, Capabilities: p.Capabilities, Ask: g.ask(show), Notify: g.notify(show)}
+	if g == nil || string(g.capabilities) != string(p.Capabilities) {
+		g = &guestPeer{capabilities: p.Capabilities, of: map[string]*upstream.Peer{}}
 		t.peers[id] = g
 	}
 	g.now.Store(p)
-	return g.up
+	up := g.of[server]
+	if up == nil {
+		show := c.shownOf(c.o.Workspace.Dir)
+		up = &upstream.Peer{ID: id, Owner: c.scope.Owner, Capabilities: p.Capabilities, Ask: g.ask(server, show), Notify: g.notify(show)}
+		g.of[server] = up
+	}
+	return up
 }
 
-func (g *guestPeer) ask(show shown) func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+func (g *guestPeer) ask(server string, show shown) func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		p := g.now.Load()
 		if p.Ask == nil {
 			return nil, &upstream.RPCError{Code: methodNotFound, Message: "the client cannot be asked"}
 		}
-		result, err := p.Ask(ctx, method, show.json(params))
+		params = show.json(params)
+		if method == methodElicit {
+			var err error
+			if params, err = asksAs(server, params); err != nil {
+				return nil, err
+			}
+		}
+		result, err := p.Ask(ctx, method, params)
 		var refused *api.PeerError
 		if errors.As(err, &refused) {
 			return nil, &upstream.RPCError{Code: refused.Code, Message: refused.Message, Data: refused.Data}
@@ -94,9 +106,14 @@ const methodNotFound = -32601
 
 func (g *guestPeer) notify(show shown) func(string, json.RawMessage) {
 	return func(method string, params json.RawMessage) {
-		if p := g.now.Load(); p.Notify != nil {
-			p.Notify(method, show.json(params))
+		p := g.now.Load()
+		if p.Notify == nil {
+			return
 		}
+		if params = show.json(params); method == methodMessage {
+			params = visible(params)
+		}
+		p.Notify(method, params)
 	}
 }
 
@@ -169,7 +186,7 @@ func (c *Client) Explore(ctx context.Context, peer *api.Peer, name string) (api.
 	if err != nil {
 		return c.exposed(e, name, peer), nil
 	}
-	r, err := h.Reach(ctx, name, c.guest(peer))
+	r, err := h.Reach(ctx, name, c.guest(peer, name))
 	if err != nil && ctx.Err() != nil {
 		return api.Exposed{}, err
 	}
@@ -197,7 +214,8 @@ func (c *Client) ForwardExposed(ctx context.Context, peer *api.Peer, server, met
 	if err != nil {
 		return nil, err
 	}
-	return h.Forward(ctx, server, c.guest(peer), method, params)
+	raw, err := h.Forward(ctx, server, c.guest(peer, server), method, params)
+	return raw, saidError(server, err)
 }
 
 // WatchExposed calls f with the name of each server of the workspace that says

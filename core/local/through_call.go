@@ -68,7 +68,7 @@ func (c *Client) CallExposed(ctx context.Context, tool string, oc api.OfferedCal
 		}
 		var back *engine.NotMadeError
 		if !errors.As(err, &back) {
-			return out, err
+			return out, saidError(t.server, err)
 		}
 		if try == maxThrough {
 			return out, back.Reason
@@ -85,6 +85,8 @@ type throughCall struct {
 	call  engine.Call
 	guest *gate.Guest
 	oc    api.OfferedCall
+
+	server string
 }
 
 func (c *Client) throughCall(h *gate.Host, tool string, oc api.OfferedCall) (*throughCall, error) {
@@ -114,7 +116,11 @@ func (c *Client) throughCall(h *gate.Host, tool string, oc api.OfferedCall) (*th
 	for bytes.Contains(args, []byte(id)) {
 		id += "_"
 	}
-	t := &throughCall{c: c, h: h, by: by, oc: oc, guest: &gate.Guest{Peer: c.guest(oc.Peer), Meta: oc.Meta, Progress: oc.Progress}}
+	server, _, _ := core.SplitTool(tool)
+	t := &throughCall{c: c, h: h, by: by, oc: oc, server: server, guest: &gate.Guest{Peer: c.guest(oc.Peer, server), Meta: oc.Meta}}
+	if oc.Progress != nil {
+		t.guest.Progress = func(message string, done, total float64) { oc.Progress(core.Visible(message, 0, true), done, total) }
+	}
 	t.call = engine.Call{
 		RunID: c.o.NewID(), Requester: by, Owner: c.scope.Owner, ID: id, Tool: tool, Args: args, Digest: digest, Attempt: 1, ArgsKnown: true,
 	}
