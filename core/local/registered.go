@@ -26,6 +26,29 @@ type registration struct {
 	// Edit is what was changed, and Digest that of the entry that came.
 	Edit   hosts.Edit `json:"edit"`
 	Digest string     `json:"digest"`
+	// Before is what pml had put there for another workspace, which this one has
+	// replaced; undo brings it back.
+	Before *registration `json:"before,omitempty"`
+}
+
+// maxBefore bounds how many workspaces are remembered behind one.
+const maxBefore = 16
+
+// besides is a registration and those before it, without those of a workspace
+// and of the same workspace twice.
+func (r *registration) besides(workspaces ...string) *registration {
+	if len(workspaces) > maxBefore {
+		return nil
+	}
+	for r != nil && slices.Contains(workspaces, r.Workspace) {
+		r = r.Before
+	}
+	if r == nil {
+		return nil
+	}
+	out := *r
+	out.Before = r.Before.besides(append(slices.Clone(workspaces), r.Workspace)...)
+	return &out
 }
 
 // registrations is what was put into files of hosts from this machine, one for

@@ -117,7 +117,8 @@ type hostJob struct {
 	target hosts.Target
 	file   hostFile
 	was    *registration
-	next   registration // what is to be remembered, for one that is added
+	next   registration  // what is to be remembered, for one that is added
+	back   *registration // what comes back when one is taken out
 }
 
 // hostJob prepares the change of one host. Whatever is in its way is the reason
@@ -223,7 +224,41 @@ func (j *hostJob) base(have hosts.Standing) []byte {
 	}
 	text, _ := back.Apply(j.file.text)
 	j.next.Created, j.next.Dir = j.was.Created, j.was.Dir
+	j.next.Before = j.was.besides(j.next.Workspace)
 	return text
+}
+
+// giveBack puts the entry of another workspace, which pml's own has replaced,
+// into the text without pml. One whose folder is gone stays away.
+func (c *Client) giveBack(j *hostJob, text []byte) (after []byte, note string) {
+	was := j.was.Before.besides(c.o.Workspace.Dir)
+	for was != nil && !exists(was.Workspace) {
+		was = was.Before
+	}
+	if was == nil {
+		return text, ""
+	}
+	program, _, err := c.hostProgram(j.target)
+	if err != nil {
+		return text, ""
+	}
+	entry, back := j.target.Own(program), *was
+	for name, value := range entry.Env {
+		if value == c.o.Workspace.Dir {
+			entry.Env[name] = was.Workspace
+		}
+	}
+	if back.Edit, err = j.target.Set(text, entry); err != nil {
+		return text, ""
+	}
+	after, _ = back.Edit.Apply(text)
+	now, err := j.target.Look(after, entry)
+	if err != nil {
+		return text, ""
+	}
+	back.Digest, back.Created, back.Dir = now.Digest, j.was.Created, j.was.Dir
+	j.back = &back
+	return after, "the entry that works in " + was.Workspace + ", which this one had replaced, comes back"
 }
 
 func (c *Client) prepareUndo(j *hostJob) error {
@@ -244,11 +279,17 @@ func (c *Client) prepareUndo(j *hostJob) error {
 		return err
 	}
 	after, _ := edit.Apply(j.file.text)
+	var notes []string
+	if have.Digest == j.was.Digest {
+		var note string
+		if after, note = c.giveBack(j, after); note != "" {
+			notes = append(notes, note)
+		}
+	}
 	left, err := j.target.Look(after, j.target.Own(""))
 	if err != nil {
 		return err
 	}
-	var notes []string
 	if after == nil {
 		after = []byte{} // a file that was empty stays
 	}
@@ -335,6 +376,9 @@ func (c *Client) WriteHost(_ context.Context, want api.HostChange) error {
 	if undo {
 		if err := j.write(); err != nil {
 			return err
+		}
+		if j.back != nil {
+			return c.saveRegistrations(done.with(*j.back))
 		}
 		return c.saveRegistrations(done.without(j.target))
 	}

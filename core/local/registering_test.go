@@ -195,8 +195,8 @@ func TestHosts_Differs(t *testing.T) {
 	}
 }
 
-// Another workspace takes the one entry of a host over; undo goes back to what
-// was before pml, not to the other workspace.
+// Another workspace takes the one entry of a host over; undo gives it back, and
+// undo there goes back to what was before pml.
 func TestHosts_TwoWorkspaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -215,9 +215,59 @@ func TestHosts_TwoWorkspaces(t *testing.T) {
 	if !strings.Contains(h.Change.Diff, "-env PML_WORKSPACE: "+m.ws+"\n+env PML_WORKSPACE: "+other.ws) {
 		t.Errorf("%s", h.Change.Diff)
 	}
+	other.put(file, "# more\n"+m.at(file)) // what else changes meanwhile stays
+	h = c.told(true, "codex", api.HostAdded)
+	if !strings.Contains(h.Change.Diff, "+env PML_WORKSPACE: "+m.ws+"\n") || !strings.Contains(strings.Join(h.Change.Notes, " "), m.ws+", ") {
+		t.Errorf("%s %q", h.Change.Diff, h.Change.Notes)
+	}
+	if text := m.at(file); !strings.Contains(text, "PML_WORKSPACE = \""+m.ws+"\"") || strings.Contains(text, other.ws) {
+		t.Errorf("%q", text)
+	}
+	c.close()
+	c = m.client()
+	c.host(false, "codex", api.HostRegistered)
 	c.told(true, "codex", api.HostAdded)
-	if m.at(file) != "model = \"x\"\n" {
+	if m.at(file) != "# more\nmodel = \"x\"\n" {
 		t.Errorf("%q", m.at(file))
+	}
+}
+
+// A workspace that took its own entry back, or is gone, is not given it back.
+func TestHosts_NotGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"Gone": true, "InTurns": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			file := m.put(filepath.Join(m.person(), ".codex", "config.toml"), "model = \"x\"\n")
+			other := *m
+			other.ws = m.ws + "2"
+			other.put(filepath.Join(other.ws, "a.txt"), "")
+			for n, here := range []*machine{m, &other, m, &other, m} {
+				c := here.client()
+				state := api.HostDiffers
+				if n == 0 {
+					state = api.HostNew
+				}
+				c.told(false, "codex", state)
+				c.close()
+			}
+			if gone {
+				if err := os.RemoveAll(other.ws); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := m.client()
+			c.told(true, "codex", api.HostAdded)
+			c.close()
+			if !gone {
+				c = other.client()
+				c.told(true, "codex", api.HostAdded)
+			}
+			if m.at(file) != "model = \"x\"\n" {
+				t.Errorf("%q", m.at(file))
+			}
+		})
 	}
 }
 
