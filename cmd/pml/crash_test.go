@@ -504,13 +504,13 @@ func TestSandboxKilled(t *testing.T) {
 }
 
 // TestKilled_InBackoff: pml is killed while it waits to try a failed call
-// again. Nobody is asked about the call: it had failed.
+// again that its task says can be made twice. Nobody is asked about it.
 func TestKilled_InBackoff(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, allowRec())
 	file := filepath.Join(m.Dir, "go-on")
 	p := m.start("execute", m.write("retry.json", fmt.Sprintf(`{"tasks":[{"id":"h","tool":"rec:hold","arguments":{"file":%q},
-		"timeout_ms":200,"retry":{"max_attempts":2,"backoff_ms":3600000}}]}`, file)))
+		"timeout_ms":200,"side_effects":false,"retry":{"max_attempts":2,"backoff_ms":3600000}}]}`, file)))
 	waitFor(t, "the first attempt has failed", func() bool {
 		var page api.Page[core.Run]
 		m.ok("workflows", "ls", "--json").decode(&page)
