@@ -16,7 +16,8 @@ import (
 type abilities struct {
 	form, url bool
 	// servers is what upstream servers may ask by: sampling, elicitation and
-	// roots as the client has declared them; nil for none.
+	// roots as the client has declared them, as far as members are known and in one
+	// order, so that there are not many of them; nil for none.
 	servers json.RawMessage
 }
 
@@ -34,17 +35,31 @@ func abilitiesOf(raw json.RawMessage) abilities {
 		_, a.url = modes["url"]
 		a.form = form || !a.url // an empty object means forms
 	}
-	asked := map[string]json.RawMessage{}
-	for _, name := range []string{"sampling", "elicitation", "roots"} {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(all[name], &object) == nil && object != nil {
-			asked[name] = all[name]
+	asked := map[string]map[string]any{}
+	for name, known := range declarable {
+		var declared map[string]json.RawMessage
+		if json.Unmarshal(all[name], &declared) != nil || declared == nil {
+			continue
+		}
+		asked[name] = map[string]any{}
+		for _, member := range known {
+			switch value := declared[member]; {
+			case member == "listChanged" && string(value) == "true":
+				asked[name][member] = true
+			case member != "listChanged" && len(value) > 0 && value[0] == '{':
+				asked[name][member] = struct{}{}
+			}
 		}
 	}
 	if len(asked) > 0 {
-		a.servers, _ = json.Marshal(asked) // parts of valid JSON
+		a.servers, _ = json.Marshal(asked) // names that are known
 	}
 	return a
+}
+
+// declarable are the members that are known of what servers may ask by.
+var declarable = map[string][]string{
+	"sampling": {"tools", "context"}, "elicitation": {"form", "url"}, "roots": {"listChanged"},
 }
 
 // Ways in which a question is not answered.
@@ -126,7 +141,7 @@ func (s *session) ask(ctx context.Context, out *stream, method string, params an
 		return nil, err
 	}
 	defer s.questions.end(id)
-	if err := out.pass(request{JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params}); err != nil {
+	if err := out.deliver(ctx, request{JSONRPC: mcp.JSONRPC_VERSION, ID: id, Method: method, Params: params}); err != nil && ctx.Err() == nil {
 		return nil, errors.Join(errUnasked, err)
 	}
 	select {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -114,53 +113,6 @@ func (c *call) invalid(bad *badArguments) error {
 // refuse says that arguments are wrong in one place.
 func refuse(tool, path, message string) error {
 	return &badArguments{tool: tool, faults: []core.Fault{{Path: path, Message: message}}}
-}
-
-// stream takes the notifications of one request to its client. After end
-// nothing is sent any more: the answer is the last that a client hears.
-type stream struct {
-	mu    sync.Mutex
-	ended bool
-	send  func(message any) error
-}
-
-func (s *stream) notify(method string, params any) {
-	// A client that is gone is noticed by its transport.
-	_ = s.pass(notification{JSONRPC: mcp.JSONRPC_VERSION, Method: method, Params: params})
-}
-
-// open reports whether messages still reach the client. There is none of a nil
-// stream.
-func (s *stream) open() bool {
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.ended && s.send != nil
-}
-
-// pass sends a message as it is.
-func (s *stream) pass(message any) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended || s.send == nil {
-		return nil
-	}
-	return s.send(message)
-}
-
-// do does something in turn with what is sent.
-func (s *stream) do(f func() error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return f()
-}
-
-func (s *stream) end() {
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
 }
 
 type notification struct {

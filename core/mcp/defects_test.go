@@ -70,7 +70,7 @@ func TestDefect_StdioSessions(t *testing.T) {
 func TestDefect_IdleSessions(t *testing.T) {
 	t.Parallel()
 	now := newClock()
-	srv, e := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.MaxSessions = now, 2 })
+	srv, e := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.OwnerSessions = now, 2 })
 	first := post(t, srv.URL, initialize).header.Get("Mcp-Session-Id")
 	for range 5 {
 		now.add(1)

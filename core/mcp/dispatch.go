@@ -255,6 +255,7 @@ func (e *Edge) listen(ctx context.Context, s *session, id string, out *stream) (
 	listener = newSession(s.id+"/"+id, s.holder, time.Time{})
 	listener.Initialize()
 	ctx, cancel := context.WithCancel(ctx)
+	out.dropWhenFull(func() { s.cancel(id) })
 	done, first := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

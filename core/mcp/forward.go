@@ -75,7 +75,7 @@ func (e *Edge) kept(ctx context.Context, s *session, m message, c *call) any {
 			break
 		}
 		if !ownURI(m.Params.URI) {
-			if answer, ours := e.forwarded(ctx, m, c); ours {
+			if answer, ours := e.subscribeBehind(ctx, s, m, c); ours {
 				return answer
 			}
 		}
@@ -83,6 +83,9 @@ func (e *Edge) kept(ctx context.Context, s *session, m message, c *call) any {
 	default:
 		if !ownURI(m.Params.URI) {
 			if answer, ours := e.forwarded(ctx, m, c); ours {
+				if codeOf(answer) == 0 {
+					s.subs.remove(m.Params.URI)
+				}
 				return answer
 			}
 		}
@@ -92,6 +95,20 @@ func (e *Edge) kept(ctx context.Context, s *session, m message, c *call) any {
 		return &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID, Error: *bad}
 	}
 	return done
+}
+
+// subscribeBehind subscribes to a resource of a server; ok is false where no
+// server has it. It counts as one of the session's own.
+func (e *Edge) subscribeBehind(ctx context.Context, s *session, m message, c *call) (answer any, ok bool) {
+	fresh, err := s.subs.claim(m.Params.URI)
+	if err != nil {
+		return refused(m.ID, tooBusy, err.Error()), true
+	}
+	answer, ok = e.forwarded(ctx, m, c)
+	if fresh && (!ok || codeOf(answer) != 0) {
+		s.subs.remove(m.Params.URI)
+	}
+	return answer, ok
 }
 
 // ownRequest reports whether a request is about a resource or a prompt of pml.
@@ -144,7 +161,7 @@ func (e *Edge) forwarded(ctx context.Context, m message, c *call) (answer any, o
 	case !ours:
 		return nil, false
 	}
-	return &rawAnswer{id: m.ID, result: e.complete(c, result)}, true
+	return e.result(m, c, result), true
 }
 
 // lists are the fields of the results of lists.

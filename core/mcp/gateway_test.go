@@ -117,9 +117,9 @@ func TestGateway_ModernResult(t *testing.T) {
 	b := &behind{}
 	w := dial(t, newEdge(t, &fake{t: t}, offering(b)))
 	for raw, want := range map[string]string{
-		`{"content":[]}`:                      `{"resultType":"complete","content":[]}`,
-		`{}`:                                  `{"resultType":"complete"}`,
-		`{"content":[],"resultType":"other"}`: `{"content":[],"resultType":"other"}`,
+		`{"content":[]}`: `{"resultType":"complete","content":[]}`,
+		`{}`:             `{"resultType":"complete"}`,
+		`{"resultType":"complete","x":{"resultType":"y"}}`:     `{"resultType":"complete","x":{"resultType":"y"}}`,
 		"{\n \"content\":[{\"text\":\"\\\"resultType\\\"\"}]}": `{"resultType":"complete","content":[{"text":"\"resultType\""}]}`,
 	} {
 		b.call = func(context.Context, api.OfferedCall) (api.OfferedResult, error) {

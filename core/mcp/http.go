@@ -64,13 +64,14 @@ func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope)
 	events := &events{w: w, rc: rc}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := &stream{send: func(message any) error {
-		err := events.send(message)
+	orGone := func(err error) error {
 		if err != nil {
 			cancel()
 		}
 		return err
-	}}
+	}
+	out := &stream{send: func(message any) error { return orGone(events.send(message)) }, cut: events.cut}
+	out.dropWhenFull(cancel)
 	stop, ok := e.serveMain(ctx, s, out)
 	if !ok {
 		http.Error(w, "the session has such a stream already", http.StatusConflict)
@@ -78,11 +79,12 @@ func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope)
 	}
 	defer func() {
 		stop()
-		s.touch(e.o.Clock.Now())
+		out.quit()
 	}()
 	beat := time.NewTicker(e.o.Beat)
 	defer beat.Stop()
-	for err := out.do(events.comment); err == nil; err = out.do(events.comment) {
+	for {
+		out.alive(func() error { return orGone(events.comment()) })
 		select {
 		case <-ctx.Done():
 			return
@@ -232,7 +234,7 @@ func (e *Edge) reply(w http.ResponseWriter, r *http.Request, s *session, m messa
 	events := &events{w: w, rc: rc}
 	out := &stream{}
 	if takesEvents(r) {
-		out.send = events.send
+		out.send, out.cut = events.send, events.cut
 	}
 	answer := e.dispatch(r.Context(), s, m, out)
 	switch {
@@ -277,6 +279,9 @@ func (ev *events) comment() error {
 	}
 	return ev.rc.Flush()
 }
+
+// cut makes a write that is under way fail, and all that follow.
+func (ev *events) cut() { _ = ev.rc.SetWriteDeadline(time.Unix(1, 0)) }
 
 func (ev *events) begin() {
 	if ev.open {

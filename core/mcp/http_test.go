@@ -114,7 +114,7 @@ func TestHTTP_Sessions(t *testing.T) {
 func TestHTTP_SessionsBounded(t *testing.T) {
 	t.Parallel()
 	now := newClock()
-	srv, e := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.MaxSessions = now, 3 })
+	srv, e := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.MaxSessions, o.OwnerSessions = now, 3, 2 })
 	var ids []string
 	for _, who := range []string{"bob", "ann", "ann", "ann"} {
 		ids = append(ids, post(t, srv.URL, initialize, "X-Who", who).header.Get("Mcp-Session-Id"))

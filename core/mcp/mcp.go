@@ -56,16 +56,17 @@ type Options struct {
 	Version string
 
 	// Limits; zero stands for the default.
-	MaxMessage  int64         // bytes of one message: 8 MiB
-	MaxCalls    int           // of a session at the same time: 1000
-	OwnerCalls  int           // of an API key at the same time, over all its sessions: 100
-	Beginning   int           // runs that begin at the same time, of all callers: 2 for each CPU
-	MaxSessions int           // over HTTP, of all callers: 10,000
-	SessionIdle time.Duration // until a session over HTTP is forgotten: 8 h
-	Beat        time.Duration // between signs of life of a call that runs: 15 s
-	Grace       time.Duration // for calls to end once stdin has: 2 s
-	Asking      time.Duration // for a person to answer a host's question, if the call says no longer: 60 s
-	Holding     time.Duration // for a client to bring the answer that a server behind pml waits for: 5 min
+	MaxMessage    int64         // bytes of one message: 8 MiB
+	MaxCalls      int           // of a session at the same time: 1000
+	OwnerCalls    int           // of an API key at the same time, over all its sessions: 100
+	Beginning     int           // runs that begin at the same time, of all callers: 2 for each CPU
+	MaxSessions   int           // over HTTP, of all callers: 10,000
+	OwnerSessions int           // over HTTP, of an API key, or of the socket's own user: a tenth of MaxSessions
+	SessionIdle   time.Duration // without a message of its client, until a session over HTTP is forgotten: 8 h
+	Beat          time.Duration // between signs of life of a call that runs: 15 s
+	Grace         time.Duration // for calls to end once stdin has: 2 s
+	Asking        time.Duration // for a person to answer a host's question, if the call says no longer: 60 s
+	Holding       time.Duration // for a client to bring the answer that a server behind pml waits for: 5 min
 }
 
 // Edge answers MCP clients. It is made once and serves any number of them.
@@ -83,6 +84,8 @@ type Edge struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
+	owned    map[string]int // how many sessions, by owner
+	sweeper  *time.Timer    // ends idle sessions; nil: there are none at all
 	calls    map[string]int // by owner
 }
 
@@ -98,7 +101,7 @@ func New(o Options) (*Edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, calls: map[string]int{}, turns: make(chan struct{}, o.Beginning)}
+	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, owned: map[string]int{}, calls: map[string]int{}, turns: make(chan struct{}, o.Beginning)}
 	e.protocol = server.NewMCPServer("pml", o.Version,
 		server.WithTitle("PML"), server.WithInstructions(instructions),
 		server.WithCacheHints(0, mcp.CacheScopePrivate), // runs and tools are the caller's own
@@ -138,6 +141,7 @@ func defaults(o *Options) error {
 	o.OwnerCalls = or(o.OwnerCalls, 100)
 	o.Beginning = or(o.Beginning, 2*runtime.GOMAXPROCS(0))
 	o.MaxSessions = or(o.MaxSessions, 10_000)
+	o.OwnerSessions = or(o.OwnerSessions, max(1, o.MaxSessions/10))
 	o.SessionIdle = or(o.SessionIdle, 8*time.Hour)
 	o.Beat = or(o.Beat, 15*time.Second)
 	o.Grace = or(o.Grace, 2*time.Second)

@@ -131,8 +131,11 @@ func (r *rawAnswer) wire() []byte {
 
 // onWire is a message as bytes on one line.
 func onWire(message any) ([]byte, error) {
-	if r, ok := message.(*rawAnswer); ok {
-		return r.wire(), nil
+	switch m := message.(type) {
+	case *rawAnswer:
+		return m.wire(), nil
+	case encodedMessage:
+		return m, nil
 	}
 	raw, err := json.Marshal(message)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -126,7 +127,7 @@ func (e *Edge) passed(ctx context.Context, m message, c *call, result api.Offere
 	case input != nil:
 		return e.decidedOn(m, c, *input, nil)
 	case result.Paused == nil:
-		return &rawAnswer{id: m.ID, result: e.complete(c, result.Raw)}
+		return e.result(m, c, result.Raw)
 	}
 	if c.backend, c.by, err = e.backend(ctx); err != nil {
 		return e.decidedOn(m, c, nil, err)
@@ -154,7 +155,7 @@ func (e *Edge) decidedOn(m message, c *call, value any, err error) any {
 	}
 	if r, ok := value.(api.Result); ok && err == nil {
 		if raw, ok := api.OfferedRaw(r.Result); ok && (r.Status == api.StatusSuccess || r.Status == api.StatusComplete) {
-			return &rawAnswer{id: m.ID, result: e.complete(c, raw)}
+			return e.result(m, c, raw)
 		}
 	}
 	var shownAs *mcp.CallToolResult
@@ -172,29 +173,67 @@ func (e *Edge) decidedOn(m message, c *call, value any, err error) any {
 	if err != nil {
 		return refused(m.ID, mcp.INTERNAL_ERROR, err.Error())
 	}
-	return &rawAnswer{id: m.ID, result: e.complete(c, raw)}
+	return e.result(m, c, raw)
+}
+
+// result is the answer with a server's result.
+func (e *Edge) result(m message, c *call, raw json.RawMessage) any {
+	whole, err := complete(c, raw)
+	if err != nil {
+		r := refused(m.ID, mcp.INTERNAL_ERROR, err.Error())
+		r.Error.Data = map[string]any{"error_code": core.CodeOf(err)}
+		return r
+	}
+	return &rawAnswer{id: m.ID, result: whole}
 }
 
 // complete is a server's result for a client: one of a revision without sessions
-// gets the type of the result, where the server has not said it.
-func (e *Edge) complete(c *call, raw json.RawMessage) json.RawMessage {
+// gets the type of the result, where the server has not said it. What is no
+// complete result does not pass: only pml asks a client for input, for what it
+// has declared.
+func complete(c *call, raw json.RawMessage) (json.RawMessage, error) {
 	body, ok := bytes.CutPrefix(bytes.TrimSpace(raw), []byte("{"))
 	if !c.modern || !ok {
-		return raw
+		return raw, nil
 	}
-	if bytes.Contains(body, []byte(`"resultType"`)) {
-		var typed struct {
-			Type string `json:"resultType"`
-		}
-		if json.Unmarshal(raw, &typed) == nil && typed.Type != "" {
-			return raw
-		}
+	typed, err := saysComplete(raw)
+	if err != nil || typed {
+		return raw, err
 	}
 	head := `{"resultType":"complete"`
 	if body = bytes.TrimLeft(body, " \t\r\n"); len(body) > 0 && body[0] != '}' {
 		head += ","
 	}
-	return append([]byte(head), body...)
+	return append([]byte(head), body...), nil
+}
+
+// saysComplete reports whether an object says that it is a complete result. One
+// that says something else, or can be read in more than one way, is an error.
+func saysComplete(raw json.RawMessage) (bool, error) {
+	const member = "resultType"
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	_, err := dec.Token() // {
+	said := false
+	for err == nil && dec.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = dec.Token(); err == nil {
+			err = dec.Decode(&value)
+		}
+		key, _ := name.(string)
+		if err != nil || !strings.EqualFold(key, member) {
+			continue
+		}
+		var kind string
+		if said || key != member || json.Unmarshal(value, &kind) != nil || kind != "complete" {
+			return false, core.Errorf(core.CodeServerUnreachable, "the server's result is not one that is complete, so it was not passed on")
+		}
+		said = true
+	}
+	if err != nil {
+		return false, core.Errorf(core.CodeServerUnreachable, "the server's result cannot be read: %w", err)
+	}
+	return said, nil
 }
 
 // peerError is an error of a server as it was sent.

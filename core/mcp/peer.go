@@ -1,10 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -176,59 +173,100 @@ func (s *session) leave() {
 type peers struct {
 	mu   sync.Mutex
 	last int
-	used map[string]int
-	free map[string][]*peer
+	kept map[holder]int       // by account: used and free
+	free map[leaseKey][]*peer // never empty lists
+}
+
+// leaseKey is what calls have in common that can use the same peer.
+type leaseKey struct {
+	holder  holder
+	servers string // as in abilities
 }
 
 const (
-	maxPeers = 8 // of one client at the same time
+	maxPeers = 8 // of one client, whatever it declares
 	peerIdle = 10 * time.Minute
 )
+
+// account is whose peers are counted together: those of an API key, wherever it
+// works, and of this user those of a workspace.
+func (h holder) account() holder {
+	if h.owner != "" {
+		return holder{owner: h.owner}
+	}
+	return h
+}
 
 // lease gives a call a peer, nil when the client has too many calls: then its
 // servers can ask nothing.
 func (p *peers) lease(gw Gateway, h holder, can abilities) (leased *peer, done func()) {
-	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(h.owner), []byte(h.workspace), can.servers}, []byte{0}))
-	key := hex.EncodeToString(sum[:])
+	key := leaseKey{h, string(can.servers)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used == nil {
-		p.used, p.free = map[string]int{}, map[string][]*peer{}
+	if p.kept == nil {
+		p.kept, p.free = map[holder]int{}, map[leaseKey][]*peer{}
 	}
-	if p.used[key] >= maxPeers {
-		return nil, nil
-	}
-	p.used[key]++
 	if list := p.free[key]; len(list) > 0 {
 		leased = list[len(list)-1]
-		p.free[key] = list[:len(list)-1]
+		p.take(key, leased)
 		leased.idle.Stop()
-	} else {
-		p.last++
-		leased = newPeer(gw, "alone-"+key[:16]+"-"+strconv.Itoa(p.last), can)
+		return leased, sync.OnceFunc(func() { p.back(key, leased) })
 	}
+	if p.kept[h.account()] >= maxPeers && !p.makeRoom(h.account()) {
+		return nil, nil
+	}
+	p.kept[h.account()]++
+	p.last++
+	leased = newPeer(gw, "alone-"+strconv.Itoa(p.last), can)
 	return leased, sync.OnceFunc(func() { p.back(key, leased) })
 }
 
-func (p *peers) back(key string, leased *peer) {
+// makeRoom closes one peer of an account that no call uses, if there is one. The
+// caller holds the lock.
+func (p *peers) makeRoom(account holder) bool {
+	for key, list := range p.free {
+		if key.holder.account() == account {
+			list[0].idle.Stop()
+			p.forget(key, list[0])
+			return true
+		}
+	}
+	return false
+}
+
+// take takes a peer out of those that are free, if it is there. The caller holds
+// the lock.
+func (p *peers) take(key leaseKey, free *peer) bool {
+	at := slices.Index(p.free[key], free)
+	if at < 0 {
+		return false
+	}
+	p.free[key] = slices.Delete(p.free[key], at, at+1)
+	if len(p.free[key]) == 0 {
+		delete(p.free, key)
+	}
+	return true
+}
+
+// forget closes a peer that is free. The caller holds the lock.
+func (p *peers) forget(key leaseKey, free *peer) {
+	if !p.take(key, free) {
+		return
+	}
+	account := key.holder.account()
+	if p.kept[account]--; p.kept[account] == 0 {
+		delete(p.kept, account)
+	}
+	go free.gateway.Gone(free.seen.ID) // it may tell servers
+}
+
+func (p *peers) back(key leaseKey, leased *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used[key]--; p.used[key] == 0 {
-		delete(p.used, key)
-	}
 	p.free[key] = append(p.free[key], leased)
 	leased.idle = time.AfterFunc(peerIdle, func() {
 		p.mu.Lock()
-		at := slices.Index(p.free[key], leased)
-		if at >= 0 {
-			p.free[key] = slices.Delete(p.free[key], at, at+1)
-		}
-		if len(p.free[key]) == 0 {
-			delete(p.free, key)
-		}
-		p.mu.Unlock()
-		if at >= 0 {
-			leased.gateway.Gone(leased.seen.ID)
-		}
+		defer p.mu.Unlock()
+		p.forget(key, leased)
 	})
 }

@@ -235,16 +235,18 @@ func (s *session) touch(now time.Time) {
 	s.mu.Unlock()
 }
 
-// idleSince is when the session was used last; busy when it is being used.
-func (s *session) idleSince() (used time.Time, busy bool) {
+// idleSince is when the client has sent something last; over: too long ago; busy:
+// it waits for an answer, or listens and has not been silent for too long.
+func (s *session) idleSince(now time.Time, limit time.Duration) (used time.Time, over, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, len(s.inFlight) > 0 || s.main != nil
+	over = len(s.inFlight) == 0 && now.Sub(s.used) >= limit
+	return s.used, over, len(s.inFlight) > 0 || s.main != nil && !over
 }
 
-// open makes a session for a holder. Its id cannot be guessed. When there are
-// too many, the one that was idle longest makes room: one of the same holder
-// before one of another.
+// open makes a session for a holder. Its id cannot be guessed. When its owner, or
+// all together, have too many, the owner's own that was idle longest makes room:
+// never one of somebody else that may still be used.
 func (e *Edge) open(h holder) (*session, error) {
 	var random [24]byte
 	if _, err := io.ReadFull(e.o.Random, random[:]); err != nil {
@@ -253,33 +255,68 @@ func (e *Edge) open(h holder) (*session, error) {
 	s := newSession(hex.EncodeToString(random[:]), h, e.o.Clock.Now())
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.sessions) >= e.o.MaxSessions && !e.makeRoom(h) {
-		return nil, core.Errorf(core.CodeBudget, "%d MCP sessions are busy; try again later", len(e.sessions))
+	if !e.hasRoom(h.owner) && !e.makeRoom(h.owner) {
+		return nil, core.Errorf(core.CodeBudget, "too many MCP sessions are in use (%d, %d of this caller); try again later", len(e.sessions), e.owned[h.owner])
 	}
 	e.sessions[s.id] = s
+	e.owned[h.owner]++
+	if e.sweeper == nil {
+		e.sweeper = time.AfterFunc(e.sweepEvery(), e.sweep)
+	}
 	return s, nil
 }
 
-// makeRoom removes what is too old and, if that is nothing, one idle session.
-// It reports whether there is room now. The caller holds the lock.
-func (e *Edge) makeRoom(h holder) bool {
+// hasRoom reports whether an owner may open one more session. The caller holds
+// the lock.
+func (e *Edge) hasRoom(owner string) bool {
+	return e.owned[owner] < e.o.OwnerSessions && len(e.sessions) < e.o.MaxSessions
+}
+
+// makeRoom removes what is too old and, if that is nothing, one idle session of
+// the owner. It reports whether there is room now. The caller holds the lock.
+func (e *Edge) makeRoom(owner string) bool {
+	e.dropOld()
+	if e.hasRoom(owner) {
+		return true
+	}
 	now := e.o.Clock.Now()
 	var oldest *session
 	var since time.Time
 	for _, s := range e.sessions {
-		used, busy := s.idleSince()
-		switch {
-		case busy:
-		case now.Sub(used) >= e.o.SessionIdle:
-			e.drop(s)
-		case oldest == nil, s.holder == h && oldest.holder != h, (s.holder == h) == (oldest.holder == h) && used.Before(since):
+		if s.holder.owner != owner {
+			continue
+		}
+		if used, _, busy := s.idleSince(now, e.o.SessionIdle); !busy && (oldest == nil || used.Before(since)) {
 			oldest, since = s, used
 		}
 	}
-	if len(e.sessions) >= e.o.MaxSessions && oldest != nil {
+	if oldest != nil {
 		e.drop(oldest)
 	}
-	return len(e.sessions) < e.o.MaxSessions
+	return e.hasRoom(owner)
+}
+
+// dropOld ends the sessions that nobody uses any more. The caller holds the lock.
+func (e *Edge) dropOld() {
+	now := e.o.Clock.Now()
+	for _, s := range e.sessions {
+		if _, over, _ := s.idleSince(now, e.o.SessionIdle); over {
+			e.drop(s)
+		}
+	}
+}
+
+// sweepEvery is the time between two looks for sessions that nobody uses.
+func (e *Edge) sweepEvery() time.Duration { return max(e.o.SessionIdle/8, time.Millisecond) }
+
+// sweep ends what nobody uses, and comes again while there are sessions.
+func (e *Edge) sweep() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dropOld()
+	if e.sweeper != nil {
+		e.sweeper.Reset(e.sweepEvery())
+	}
 }
 
 // find gives a holder's session. There is none for anybody else's id.
@@ -291,7 +328,7 @@ func (e *Edge) find(id string, h holder) (*session, bool) {
 		return nil, false
 	}
 	now := e.o.Clock.Now()
-	if used, busy := s.idleSince(); !busy && now.Sub(used) >= e.o.SessionIdle {
+	if _, over, _ := s.idleSince(now, e.o.SessionIdle); over {
 		e.drop(s)
 		return nil, false
 	}
@@ -308,7 +345,17 @@ func (e *Edge) remove(s *session) {
 
 // drop ends a session and forgets it. The caller holds the lock.
 func (e *Edge) drop(s *session) {
+	if e.sessions[s.id] != s {
+		return
+	}
 	delete(e.sessions, s.id)
+	if e.owned[s.holder.owner]--; e.owned[s.holder.owner] <= 0 {
+		delete(e.owned, s.holder.owner)
+	}
+	if len(e.sessions) == 0 && e.sweeper != nil {
+		e.sweeper.Stop()
+		e.sweeper = nil
+	}
 	s.end()
 	go s.leave() // it may tell servers
 }

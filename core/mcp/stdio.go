@@ -28,8 +28,8 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	w := &lineWriter{w: out, broken: make(chan struct{})}
-	p := &pipe{edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w}
 	main := &stream{send: w.write}
+	p := &pipe{edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w, main: main}
 	stop, _ := e.serveMain(calls, p.session, main) // nobody else has this session
 	read := make(chan error, 1)
 	go func() { read <- p.read(calls, in) }()
@@ -53,6 +53,7 @@ type pipe struct {
 	edge    *Edge
 	session *session
 	out     *lineWriter
+	main    *stream // what belongs to no call
 
 	mu     sync.Mutex
 	closed bool
@@ -101,6 +102,7 @@ func (p *pipe) handle(ctx context.Context, line []byte) {
 
 func (p *pipe) answer(ctx context.Context, m message) {
 	if answer := p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write}); answer != nil {
+		p.main.flush() // what was told before comes before
 		_ = orRefused(p.out.write, answer, m.ID)
 	}
 }

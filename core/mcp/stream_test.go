@@ -359,18 +359,26 @@ func TestExecute_WaitsOpen(t *testing.T) {
 	check("HTTP", open(t, http.MethodPost, srv.URL, line, "Mcp-Session-Id", id).next, decided)
 }
 
-// A session that listens is in use, however long it says nothing.
+// A session that listens is in use, until its client has said nothing for too
+// long: then it is over, and so is what it listens to.
 func TestHTTP_ListenerStays(t *testing.T) {
 	t.Parallel()
 	now := newClock()
-	srv, _ := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.MaxSessions = now, 1 })
+	srv, _ := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) { o.Clock, o.OwnerSessions = now, 1 })
 	id := post(t, srv.URL, initialize).header.Get("Mcp-Session-Id")
-	open(t, http.MethodGet, srv.URL, "", "Mcp-Session-Id", id)
-	now.add(1000 * time.Hour)
+	listener := open(t, http.MethodGet, srv.URL, "", "Mcp-Session-Id", id)
+	now.add(7 * time.Hour)
 	if res := post(t, srv.URL, initialize); res.code != http.StatusServiceUnavailable {
 		t.Errorf("%d", res.code)
 	}
 	if res := post(t, srv.URL, ping, "Mcp-Session-Id", id); res.code != http.StatusOK {
 		t.Errorf("%d", res.code)
+	}
+	now.add(8 * time.Hour)
+	if res := post(t, srv.URL, initialize); res.code != http.StatusOK {
+		t.Errorf("%d", res.code)
+	}
+	for m := range listener.got {
+		t.Errorf("got %+v", m)
 	}
 }

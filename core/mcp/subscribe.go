@@ -31,13 +31,19 @@ var errSubscriptions = errors.New("too many subscriptions in this session; end s
 
 // add subscribes to a resource; again changes nothing.
 func (s *subscriptions) add(uri string) error {
+	_, err := s.claim(uri)
+	return err
+}
+
+// claim is add, and reports whether that is new.
+func (s *subscriptions) claim(uri string) (fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.stops[uri]; ok {
-		return nil
+		return false, nil
 	}
 	if len(s.stops) >= maxSubscriptions {
-		return errSubscriptions
+		return false, errSubscriptions
 	}
 	if s.stops == nil {
 		s.stops = map[string]context.CancelFunc{}
@@ -46,7 +52,7 @@ func (s *subscriptions) add(uri string) error {
 	if s.start != nil {
 		s.stops[uri] = s.start(uri)
 	}
-	return nil
+	return true, nil
 }
 
 // remove ends the watching of a resource.
@@ -277,6 +283,6 @@ func (e *Edge) serveMain(ctx context.Context, s *session, out *stream) (stop fun
 		cancel()
 		s.subs.mute()
 		s.detach()
-		out.end()
+		out.abandon()
 	}, true
 }
