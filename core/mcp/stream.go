@@ -164,7 +164,7 @@ func (s *stream) flush() {
 	}
 	s.add(queued{write: func() error { return nil }, done: done})
 	s.mu.Unlock()
-	<-done
+	_ = <-done //nolint:staticcheck // whether it came to that is of no interest
 }
 
 // dropWhenFull ends the stream, and what it belongs to by end, when the client
