@@ -203,8 +203,6 @@ const (
 	reused = 2
 	// maxServed is how many scripts a child serves.
 	maxServed = 100
-	// cleanTime bounds how long a child may take to be as good as new.
-	cleanTime = 2 * time.Second
 )
 
 // recycle makes a child whose script is over ready for the next one, in the
@@ -221,7 +219,7 @@ func (p *Pool) recycle(c *process) {
 	p.group.Add(1)
 	go func() {
 		defer p.group.Done()
-		rep, err := c.askWithin(context.Background(), &request{Op: opEnd}, cleanTime)
+		rep, err := c.ask(context.Background(), &request{Op: opEnd})
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.cleaning--

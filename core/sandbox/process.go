@@ -94,11 +94,6 @@ func (p *process) kill() {
 // ask sends a request and returns the reply. Whatever goes wrong kills the
 // child, except an error that the child says it survives.
 func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
-	return p.askWithin(ctx, r, p.limits.CPU+grace)
-}
-
-// askWithin is ask with a limit of its own.
-func (p *process) askWithin(ctx context.Context, r *request, limit time.Duration) (*reply, error) {
 	var buf bytes.Buffer
 	if err := writeRequest(&buf, r); err != nil {
 		p.kill()
@@ -110,7 +105,7 @@ func (p *process) askWithin(ctx context.Context, r *request, limit time.Duration
 		// A child that takes no request gives no reply either: await says so.
 		_, _ = p.stdin.Write(buf.Bytes())
 	}()
-	rep, err := p.await(ctx, limit)
+	rep, err := p.await(ctx, p.limits.CPU+grace)
 	if err != nil || rep.Kind == replyError && !rep.Alive {
 		p.kill()
 	}

@@ -15,7 +15,7 @@ import (
 // the one that makes the test binary a child.
 func reusing(t *testing.T) *Pool {
 	t.Helper()
-	p := NewPool(Options{Command: []string{os.Args[0], "pml-sandbox-test-child"}, Warm: -1, Reuse: true, Limits: Limits{CPU: 10 * time.Minute}})
+	p := NewPool(Options{Command: []string{os.Args[0], "pml-sandbox-test-child"}, Warm: -1, Reuse: true, Limits: Limits{CPU: 10 * time.Minute, MemoryBytes: 1 << 30}})
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -86,21 +86,16 @@ func TestPool_NotReused(t *testing.T) {
 	for name, script := range map[string]string{
 		"waits":      `await mcp.a.b({})`,
 		"big result": `return "x".repeat(9 << 20)`,
-		"recursion":  `const f = () => f(); for (;;) { try { f() } catch { throw new Error("deep") } }`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := reusing(t)
-			s, turn, err := p.Open(context.Background(), Start{Script: script})
+			s, _, err := p.Open(context.Background(), Start{Script: script})
 			if s != nil {
 				s.Close()
 			}
-			want := 0
-			if err == nil && turn.Done { // a limit that a script may catch
-				want = 1
-			}
-			if children, _ := p.served(); children != want {
-				t.Errorf("%d children are left, want %d (%v, %v)", children, want, turn.Err, err)
+			if children, _ := p.served(); children != 0 {
+				t.Errorf("%d children are left (%v)", children, err)
 			}
 		})
 	}
