@@ -24,8 +24,8 @@ another folder than the current one. What keeps tools from being offered is said
 on stderr, which hosts keep as a log; PML_LOG is debug, info, warn (as without it)
 or error.`,
 		Example: `  claude mcp add pml -- pml stdio        # or: pml init --host claude-code
-  PML_WORKSPACE=~/src/project pml stdio  # what a host starts
-  printf '' | pml stdio                  # ends at once: pml is found and works`,
+  PML_WORKSPACE=. pml stdio              # what a host starts
+  printf '' | pml stdio                 # ends at once: pml is found and works`,
 		Args: maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.StdinTTY {
