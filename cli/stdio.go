@@ -25,7 +25,7 @@ on stderr, which hosts keep as a log; PML_LOG is debug, info, warn (as without i
 or error.`,
 		Example: `  claude mcp add pml -- pml stdio        # or: pml init --host claude-code
   PML_WORKSPACE=. pml stdio              # what a host starts
-  printf '' | pml stdio                 # ends at once: pml is found and works`,
+  printf '' | pml stdio                  # ends at once: pml is found and works`,
 		Args: maxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.StdinTTY {
