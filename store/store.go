@@ -149,6 +149,11 @@ type ApprovalFilter struct {
 	// result and input, for who needs both and asks once. One that is not there, or
 	// not of this Owner and Workspace, is core.CodeNotFound.
 	Into *core.Run
+	// Seen says that who asks is the runner of RunID, with all its steps committed,
+	// and has read the approvals since it has the run: those that nobody has changed
+	// since its newest step may be left out.
+	// It stands with Into, and with no other filter.
+	Seen bool
 }
 
 // EventFilter selects events after a sequence number.

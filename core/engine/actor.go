@@ -59,6 +59,7 @@ type actor struct {
 	foresight   *Foresight // what the gates said before there was a run; used once
 	behind      bool       // the store has a newer DAG than this run
 	seen        uint64     // the newest wake-up before the last look at the store
+	looked      bool       // all approvals were taken in at the last look
 
 	lost   bool        // the program's child is gone: it is to start over
 	losses int         // how often in a row, without a record in between

@@ -215,7 +215,9 @@ func (a *actor) readStored(ctx context.Context) error {
 		return err
 	}
 	var stored core.Run
-	list, err := a.store.Approvals(ctx, store.ApprovalFilter{RunID: a.run.ID, Into: &stored})
+	seen := a.looked
+	a.looked = false
+	list, err := a.store.Approvals(ctx, store.ApprovalFilter{RunID: a.run.ID, Into: &stored, Seen: seen})
 	if err != nil {
 		return err
 	}
@@ -236,7 +238,8 @@ func (a *actor) readStored(ctx context.Context) error {
 	if stored.State == core.RunWaiting && a.run.State == core.RunWaiting { // deciders move it
 		a.run.ExpiresAt = stored.ExpiresAt
 	}
-	return a.takeApprovals(ctx, list)
+	a.looked = true
+	return a.takeApprovals(ctx, list, seen)
 }
 
 var errAborted = errors.New("the run was aborted")
@@ -263,17 +266,29 @@ func (a *actor) readApprovals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.takeApprovals(ctx, list)
+	return a.takeApprovals(ctx, list, false)
 }
 
-// takeApprovals is readApprovals of a list that was just read.
-func (a *actor) takeApprovals(ctx context.Context, list []core.Approval) error {
+// takeApprovals is readApprovals of a list that was just read: of all of them, or
+// of those that others have changed.
+func (a *actor) takeApprovals(ctx context.Context, list []core.Approval, changed bool) error {
 	now := a.now()
 	known := map[core.ID]*core.Approval{}
 	for _, ap := range a.approvals {
 		known[ap.ID] = ap
 	}
-	fresh := make([]*core.Approval, 0, len(list))
+	fresh := make([]*core.Approval, 0, max(len(list), len(a.approvals)))
+	if changed {
+		read := make(map[core.ID]bool, len(list))
+		for i := range list {
+			read[list[i].ID] = true
+		}
+		for _, ap := range a.approvals {
+			if !read[ap.ID] {
+				fresh = append(fresh, ap)
+			}
+		}
+	}
 	for i := range list {
 		ap := &list[i]
 		if ap.RenewedBy != "" || a.outdated(ap) {

@@ -66,11 +66,11 @@ func (s *Store) Ruling(ctx context.Context, d core.Decision, known bool) (func()
 			return nil, err
 		}
 	}
-	_, args, _, ok := s.ruling(at, d, store.Renewal{})
-	if !ok {
+	left := s.rulingOn(at, d, store.Renewal{})
+	if left == nil {
 		return nil, core.Errorf(core.CodeInternal, "there is no quick way")
 	}
-	return func() (bool, error) { return s.rule(ctx, args) }, nil
+	return func() (bool, error) { return s.rule(ctx, left.args) }, nil
 }
 
 // Standings are what a decision is made from: as it is known, and as it is read.

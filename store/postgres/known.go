@@ -17,6 +17,8 @@ type known struct {
 	in    map[core.ID]core.ID // the run of a question
 	head  *core.AuditRow      // seq and hash
 	until time.Time           // others write, too: nothing is taken from here before
+	ruled map[core.ID]*ruling // what the newest decision of a run has left
+	turn  uint64              // counts what others, or the long way, have changed
 }
 
 // waitingRun is a run as it is stored, with the questions that its last step has asked.
@@ -24,12 +26,15 @@ type waitingRun struct {
 	run    *runRow
 	header []byte
 	asked  map[core.ID]*approvalRow
+	turn   uint64
 }
 
-// The bounds of what is known: runs, and bytes of one.
+// The bounds of what is known: runs, bytes of one, and decisions that no runner has
+// taken in yet.
 const (
 	mostWaiting  = 1 << 10
 	largeWaiting = 16 << 10
+	mostRuled    = 1 << 6
 )
 
 // othersWrite is how long decisions are read first once another store was faster.
@@ -56,10 +61,11 @@ func (k *known) stepped(id core.ID, t *txn) {
 		}
 		delete(k.runs, id)
 	}
+	delete(k.ruled, id)
 	if t == nil || len(t.opened) == 0 || t.wrote == nil {
 		return
 	}
-	w := &waitingRun{run: &runRow{}, header: t.data, asked: map[core.ID]*approvalRow{}}
+	w := &waitingRun{run: &runRow{}, header: t.data, asked: map[core.ID]*approvalRow{}, turn: k.turn}
 	w.run.fill(t.wrote) // and nothing of what may be large
 	size := len(t.data)
 	for _, a := range t.opened {
@@ -96,6 +102,51 @@ func (k *known) standing(id core.ID, now time.Time) *standing {
 	at.row.Context = bytes.Clone(w.asked[id].Context) // the caller's own
 	at.run.fill(w.run)
 	return at
+}
+
+// changed notes that something was written that may be about any run.
+func (k *known) changed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.turn++
+	clear(k.ruled)
+}
+
+// decided forgets what was known of a run, and notes what a decision has left, nil
+// when that is not for sure all that has changed since the step of its runner.
+func (k *known) decided(id core.ID, left *ruling) {
+	w := k.run(id)
+	k.stepped(id, nil)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if left == nil || w == nil || w.turn != k.turn {
+		return
+	}
+	if k.ruled == nil || len(k.ruled) >= mostRuled { // a full one starts again
+		k.ruled = map[core.ID]*ruling{}
+	}
+	row := &approvalRow{raw: left.row.raw}
+	if decode(row.raw, &row.Approval) != nil { // what was returned is the caller's own
+		return
+	}
+	row.Context = bytes.Clone(left.row.Context)
+	k.ruled[id] = &ruling{run: left.run, row: row}
+}
+
+func (k *known) run(id core.ID) *waitingRun {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.runs[id]
+}
+
+// takeRuling returns what a decision has left, once: it is all that has changed of a
+// run since the newest step of its runner. Nil when more may have.
+func (k *known) takeRuling(id core.ID) *ruling {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	left := k.ruled[id]
+	delete(k.ruled, id)
+	return left
 }
 
 // outdated notes that what was known is not so any more.

@@ -79,28 +79,30 @@ func (s *Store) decideQuickly(ctx context.Context, d core.Decision, renew store.
 		}
 		read = true
 	}
-	left, args, hash, ok := s.ruling(at, d, renew)
-	if !ok {
+	left := s.rulingOn(at, d, renew)
+	if left == nil {
 		return out, false, nil
 	}
 	if err := s.fault.before(); err != nil {
 		return out, true, err
 	}
-	done, err = s.rule(ctx, args)
-	s.watch.committed(false) // what is unknown may have been kept
-	s.known.stepped(left.RunID, nil)
+	done, err = s.rule(ctx, left.args)
 	if err != nil || !done {
+		s.known.decided(left.run.ID, nil)
+		s.watch.committed(false) // what is unknown may have been kept
 		if !read {
 			s.known.outdated(s.now())
 		}
 		return out, false, nil
 	}
-	s.known.audited(core.AuditRow{Seq: at.head.Seq + 1, Hash: hash})
-	s.decided(left)
+	s.known.audited(left.head)
+	s.decided(left.row)
+	s.known.decided(left.run.ID, left)
+	s.watch.wake(false)
 	if err := s.fault.after(); err != nil {
 		return out, true, err
 	}
-	return left.Approval, true, nil
+	return left.row.Approval, true, nil
 }
 
 // rule sends a ruling; false when what it was made from has changed.
@@ -110,32 +112,40 @@ func (s *Store) rule(ctx context.Context, args []any) (kept bool, err error) {
 	return kept, err
 }
 
-// ruling is what a decision makes of where a run stands, as arguments of
-// decideSQL; false when there is more to it than a plain yes or no.
-func (s *Store) ruling(at *standing, d core.Decision, renew store.Renewal) (left *approvalRow, args []any, hash string, ok bool) {
+// ruling is what a decision makes of where a run stands: its run and its approval as
+// it leaves them, the newest row of the audit log, and the arguments of decideSQL.
+type ruling struct {
+	run  core.Run
+	row  *approvalRow
+	head core.AuditRow
+	args []any
+}
+
+// rulingOn makes a ruling; nil when there is more to it than a plain yes or no.
+func (s *Store) rulingOn(at *standing, d core.Decision, renew store.Renewal) *ruling {
 	t := &txn{now: s.now()}
 	run := *at.run
 	if approval.Undecided(at.row.Approval, run.Run, t.now) != nil || run.Abort != nil {
-		return nil, nil, "", false
+		return nil
 	}
 	raw := at.row.raw
 	left, err := t.decide(at.row, &run, d, renew)
 	if err != nil || len(t.audit) != 1 || len(t.added) != 1 {
-		return nil, nil, "", false
+		return nil
 	}
 	row, err := approval.Chain(at.head, t.audit[0])
 	if err != nil {
-		return nil, nil, "", false
+		return nil
 	}
 	audited, err := encode(&row)
 	if err != nil {
-		return nil, nil, "", false
+		return nil
 	}
 	was, e := at.run, t.added[0]
-	return left, []any{
+	return &ruling{run.Run, left, core.AuditRow{Seq: row.Seq, Hash: row.Hash}, []any{
 		string(was.ID), was.lastStep, at.header, string(was.State), nanos(was.ExpiresAt), was.Runner, was.Epoch, was.DAGVersion, was.open, was.undone,
 		string(left.ID), raw, at.head.Seq, row.Hash, at.head.Hash,
 		nanos(run.ExpiresAt), t.data, string(left.State), left.raw, audited,
 		int64(len(e.events)), clean(run.Owner), e.record, typesOf(e.types), pack(e.events), s.origin,
-	}, row.Hash, true
+	}}
 }

@@ -110,9 +110,16 @@ func (w *watchers) close() {
 	}
 }
 
-// committed wakes whoever watches; own says that it was a step of a runner of
-// this store.
+// committed wakes whoever watches, after a commit that may be about any run; own says
+// that it was a step of a runner of this store.
 func (w *watchers) committed(own bool) {
+	if !own {
+		w.store.known.changed()
+	}
+	w.wake(own)
+}
+
+func (w *watchers) wake(own bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ch, all := range w.subs {

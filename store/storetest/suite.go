@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Events", testEvents},
 		{"Approvals_Order", testApprovalsOrder},
 		{"Approvals_Into", testApprovalsInto},
+		{"Approvals_Seen", testSeen},
 		{"Unknown", testUnknown},
 		{"Decide", testDecide},
 		{"Decide_Errors", testDecideErrors},
