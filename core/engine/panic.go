@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -20,10 +19,9 @@ import (
 // panicked logs a panic and returns what is told of it. What was thrown may hold
 // anything, and so is told to nobody but the log.
 func (e *Engine) panicked(run core.ID, host Host, doing string, v any) *core.Error {
-	e.opts.Logger.Error("a panic ends a run", "workflow_id", run, "while", doing,
-		"panic", thrown(host, v), "stack", string(debug.Stack()))
-	return core.Errorf(core.CodeInternal, "something went wrong inside pml while %s: a defect of pml, its log says more; what is known to have happened is kept, and a call that had not answered is in doubt",
-		doing).WithRun(run).WithNext("pml", "workflows", "show", string(run))
+	err := core.Panicked(e.opts.Logger, doing, thrown(host, v), "workflow_id", run).WithRun(run).WithNext("pml", "workflows", "show", string(run))
+	err.Message += "; what is known to have happened is kept, and a call that had not answered is in doubt"
+	return err
 }
 
 // maxThrown bounds how much is logged of what was thrown.

@@ -216,7 +216,7 @@ func TestPanic_KeepsOutcomes(t *testing.T) {
 	host.try = "b:bad"
 	b.host.tools["b:bad"] = tool{}
 	log := &words{}
-	b.logger = slog.New(slog.NewTextHandler(&telling{log, "a panic ends a run", goOn}, nil))
+	b.logger = slog.New(slog.NewTextHandler(&telling{log, "a panic in pml", goOn}, nil))
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("slow", "a:slow"), task("next", "a:next"), task("bad", "b:bad", "next")}, core.RunOptions{})
 	b.failed(h, core.CodeInternal, "inside pml")
