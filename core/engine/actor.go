@@ -41,7 +41,7 @@ type actor struct {
 	// sleeps and approvals being carried out.
 	busy  int
 	inbox chan func(ctx context.Context) error
-	notes chan core.Event // progress of what runs beside
+	notes chan *core.Event // progress of what runs beside
 	// backoffs counts the waits between two attempts of a call.
 	backoffs int
 
@@ -139,14 +139,14 @@ func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
 	a := &actor{
 		eng: e, o: &e.opts, limits: limits, store: newPatient(e, limits, run.ID), handle: newHandle(run.ID), run: run, program: p, host: host,
 		applying: map[core.ID]bool{}, taken: map[string]bool{}, inbox: make(chan func(context.Context) error, 64),
-		notes: make(chan core.Event, 64),
+		notes: make(chan *core.Event, 64),
 	}
 	a.journal = newJournal(nil)
 	a.reset()
 	if err := a.makeProgram(); err != nil {
 		return nil, err
 	}
-	a.handle.set(Status{Run: run})
+	a.handle.set(&Status{Run: run})
 	return a, nil
 }
 
@@ -177,8 +177,10 @@ func (a *actor) reset() {
 }
 
 // main runs the run until it ends, is fenced off or the engine stops, and
-// returns its last status.
-func (a *actor) main(ctx context.Context) Status {
+// returns its last status. What a run does is done in functions that main, loop
+// and await call and that return: a thousand runs that wait keep the frames of
+// these three, so they have nothing large in them.
+func (a *actor) main(ctx context.Context) *Status {
 	a.work, a.cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
 	a.activeSince = a.now()
 	a.store.endless = a.limits.StoreRetry > 0 // from here on it holds what nobody else knows
@@ -190,7 +192,12 @@ func (a *actor) main(ctx context.Context) Status {
 		// Who waits for the run is told; the log is for the others.
 		a.o.Logger.Warn("a run stopped", "workflow_id", a.run.ID, "error", err)
 	}
-	s := Status{Run: a.run, Turned: true, Seen: a.seen}
+	return a.lastStatus(err)
+}
+
+// lastStatus is the status of a run whose actor has ended.
+func (a *actor) lastStatus(err error) *Status {
+	s := &Status{Run: a.run, Turned: true, Seen: a.seen}
 	a.attempt("its state was told", func() { s = a.status() })
 	s.Stopped, s.Err, s.Away = true, err, a.away && err == nil
 	return s
@@ -270,7 +277,7 @@ func (a *actor) await(ctx context.Context) error {
 			return err
 		}
 	case e := <-a.notes:
-		a.emit(e)
+		a.hear(e)
 	case <-a.handle.wakeCh:
 		if err := a.look(ctx); err != nil && ctx.Err() == nil {
 			return err

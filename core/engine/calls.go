@@ -327,13 +327,18 @@ func (a *actor) after(d time.Duration, dropped <-chan struct{}, f func()) {
 	})
 }
 
+// hear takes up the progress of what runs beside the actor.
+//
+//go:noinline // the event would be in the frame of await, also while it waits
+func (a *actor) hear(e *core.Event) { a.emit(*e) }
+
 // report turns the progress of something that runs beside the actor into an
 // event.
 func (a *actor) report(callID, tool, msg string) {
 	e := a.event(core.EventTaskLog)
 	e.TaskID, e.Tool, e.Message = callID, tool, msg
 	select {
-	case a.notes <- e:
+	case a.notes <- &e:
 	default: // progress is told when there is room
 	}
 }

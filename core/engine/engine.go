@@ -216,7 +216,7 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 	}
 	// It exists: whoever is told otherwise would start it once more. The next
 	// process that looks for interrupted runs takes it up.
-	a.handle.set(Status{Run: a.run, Stopped: true})
+	a.handle.set(&Status{Run: a.run, Stopped: true})
 	return a.handle, nil
 }
 

@@ -55,12 +55,12 @@ type Handle struct {
 	asked  atomic.Uint64 // how often it was woken
 
 	mu      sync.Mutex
-	status  Status
+	status  *Status       // not changed any more
 	changed chan struct{} // closed and replaced with each new status
 }
 
 func newHandle(id core.ID) *Handle {
-	return &Handle{ID: id, wakeCh: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &Handle{ID: id, wakeCh: make(chan struct{}, 1), status: &Status{}, changed: make(chan struct{})}
 }
 
 func (h *Handle) wake() uint64 {
@@ -72,7 +72,7 @@ func (h *Handle) wake() uint64 {
 	return n
 }
 
-func (h *Handle) set(s Status) {
+func (h *Handle) set(s *Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.status = s
@@ -84,15 +84,21 @@ func (h *Handle) set(s Status) {
 func (h *Handle) Status() (Status, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.status, h.changed
+	return *h.status, h.changed
 }
 
 // Wait returns when done says so of a status, when the run's goroutine has
 // ended, or with the context's error.
 func (h *Handle) Wait(ctx context.Context, done func(Status) bool) (Status, error) {
+	s, err := h.wait(ctx, done)
+	return *s, err
+}
+
+// wait is Wait of a status that the caller does not change.
+func (h *Handle) wait(ctx context.Context, done func(Status) bool) (*Status, error) {
 	for {
-		s, changed := h.Status()
-		if s.Stopped || done(s) {
+		s, changed, over := h.newest(done)
+		if over {
 			return s, nil
 		}
 		select {
@@ -101,6 +107,14 @@ func (h *Handle) Wait(ctx context.Context, done func(Status) bool) (Status, erro
 			return s, ctx.Err()
 		}
 	}
+}
+
+// newest is the newest status, and whether there is nothing more to wait for.
+func (h *Handle) newest(done func(Status) bool) (s *Status, changed <-chan struct{}, over bool) {
+	h.mu.Lock()
+	s, changed = h.status, h.changed
+	h.mu.Unlock()
+	return s, changed, s.Stopped || done(*s)
 }
 
 // Paused is a Wait condition: the run has ended or waits for a decision.

@@ -56,7 +56,7 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 	if err := a.load(ctx); err != nil {
 		return nil, 0, err
 	}
-	a.handle.set(Status{Run: a.run})
+	a.handle.set(&Status{Run: a.run})
 	h, err = e.launch(a)
 	return h, len(again), err
 }

@@ -364,8 +364,8 @@ func (a *actor) rejectRun(ap *core.Approval) {
 }
 
 // status is what the handle shows.
-func (a *actor) status() Status {
-	s := Status{Run: a.run, Layer: a.pause, Asleep: a.asleep, Replayed: a.replayed, Turned: true, Seen: a.seen}
+func (a *actor) status() *Status {
+	s := &Status{Run: a.run, Layer: a.pause, Asleep: a.asleep, Replayed: a.replayed, Turned: true, Seen: a.seen}
 	if a.run.State.Final() {
 		for _, c := range a.order {
 			state := core.TaskSkipped
