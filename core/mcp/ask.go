@@ -77,21 +77,21 @@ const maxQuestions = 1000
 type questions struct {
 	mu   sync.Mutex
 	last int64
-	open map[string]chan message
+	open map[string]chan *message
 }
 
-func (q *questions) begin() (id string, answer chan message, err error) {
+func (q *questions) begin() (id string, answer chan *message, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.open) >= maxQuestions {
 		return "", nil, errTooMuch
 	}
 	if q.open == nil {
-		q.open = map[string]chan message{}
+		q.open = map[string]chan *message{}
 	}
 	q.last++
 	id = "pml-" + strconv.FormatInt(q.last, 10)
-	answer = make(chan message, 1)
+	answer = make(chan *message, 1)
 	q.open[id] = answer
 	return id, answer, nil
 }
@@ -104,7 +104,7 @@ func (q *questions) end(id string) {
 
 // answered takes a message that is no request: if it answers a question, who
 // asked gets it. What answers nothing is dropped.
-func (q *questions) answered(m message) {
+func (q *questions) answered(m *message) {
 	var id string
 	if m.Method != "" || json.Unmarshal(m.ID, &id) != nil {
 		return
@@ -159,7 +159,7 @@ func (s *session) ask(ctx context.Context, out *stream, method string, params an
 }
 
 // saidBy is what an answer says.
-func saidBy(m message) (json.RawMessage, error) {
+func saidBy(m *message) (json.RawMessage, error) {
 	if len(m.Error) == 0 {
 		if len(m.Result) == 0 {
 			return nil, errGarbled

@@ -31,6 +31,10 @@ type call struct {
 	state     json.RawMessage
 	responses map[string]json.RawMessage
 
+	// result is set once mcp-go has let a call of one of pml's own tools through:
+	// where the tool's result goes.
+	result *mcp.CallToolResult
+
 	// refusal is set when the answer must be this error of the protocol: mcp-go
 	// has one code for whatever a handler returns. input is set when the answer
 	// is what the client is asked for.
@@ -39,7 +43,7 @@ type call struct {
 }
 
 // newCall is a call of a message of a session.
-func (e *Edge) newCall(s *session, m message, out *stream) *call {
+func (e *Edge) newCall(s *session, m *message, out *stream) *call {
 	c := &call{
 		name: string(m.Params.Name), args: m.Params.Arguments, token: plainID(m.Params.Meta.Token), out: out, session: s,
 		modern: m.modern(), state: m.Params.State, level: levels[m.Params.Meta.Level],
@@ -121,14 +125,33 @@ type notification struct {
 	Params  any    `json:"params,omitempty"`
 }
 
-// serve is the handler of every tool: it checks the arguments, runs the tool
-// and puts what comes out into the form of MCP.
-func (e *Edge) serve(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// admit is the handler of every tool: it gives mcp-go a result that is filled in
+// once mcp-go has returned. What mcp-go has on its stack and has read would stay
+// for as long as the call waits, and a thousand may wait for people.
+func (e *Edge) admit(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {
 		return nil, core.Errorf(core.CodeInternal, "core/mcp: a tool was called outside of a request")
 	}
-	t := e.tools[req.Params.Name]
+	c.result = &mcp.CallToolResult{}
+	return c.result, nil
+}
+
+// called is the answer of a call that was admitted, once its tool has run: the
+// one that mcp-go has made, if there is nothing else to say.
+func (e *Edge) called(ctx context.Context, c *call, id json.RawMessage, answer any) any {
+	result, err := e.serve(ctx, c)
+	if err != nil {
+		return refused(id, mcp.INTERNAL_ERROR, core.Visible(err.Error(), maxSaid, false))
+	}
+	c.result.Content, c.result.StructuredContent, c.result.IsError = result.Content, result.StructuredContent, result.IsError
+	return answer
+}
+
+// serve checks the arguments, runs the tool and puts what comes out into the form
+// of MCP.
+func (e *Edge) serve(ctx context.Context, c *call) (*mcp.CallToolResult, error) {
+	t := e.tools[c.name]
 	if len(c.args) == 0 || bytes.Equal(c.args, core.Null) {
 		c.args = json.RawMessage("{}")
 	}

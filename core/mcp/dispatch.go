@@ -57,15 +57,15 @@ func orRefused(send func(message any) error, answer any, id json.RawMessage) err
 }
 
 // parse reads a message. What is not one comes back as the answer to it.
-func parse(raw []byte) (message, *reply) {
-	m := message{raw: raw}
+func parse(raw []byte) (*message, *reply) {
+	m := &message{raw: raw}
 	if trimmed := bytes.TrimLeft(raw, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '[' && json.Valid(raw) {
 		return m, refused(nil, mcp.INVALID_REQUEST, "batches are not supported; send one message at a time")
 	}
 	if core.Depth(raw) > maxDepth {
 		return m, refused(idOf(raw), mcp.INVALID_PARAMS, "the message is nested more than "+strconv.Itoa(maxDepth)+" levels deep; make it flatter")
 	}
-	if err := json.Unmarshal(raw, &m); err != nil {
+	if err := json.Unmarshal(raw, m); err != nil {
 		var shape *json.UnmarshalTypeError
 		if errors.As(err, &shape) {
 			return m, refused(plainID(m.ID), mcp.INVALID_REQUEST, "the message is not JSON-RPC: "+shape.Field+" must not be a "+shape.Value)
@@ -126,14 +126,14 @@ func plainID(id json.RawMessage) json.RawMessage {
 }
 
 // isRequest reports whether the message wants an answer.
-func (m message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
+func (m *message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
 
 // isNotification reports whether the message wants none.
-func (m message) isNotification() bool { return m.Method != "" && len(m.ID) == 0 }
+func (m *message) isNotification() bool { return m.Method != "" && len(m.ID) == 0 }
 
 // slow reports whether the answer may take its time, so that others must not
 // wait for it.
-func (e *Edge) slow(m message) bool {
+func (e *Edge) slow(m *message) bool {
 	method := mcp.MCPMethod(m.Method)
 	return slices.Contains(slowMethods, method) || e.o.Gateway != nil && slices.Contains(slowBehind, method)
 }
@@ -152,7 +152,7 @@ var slowBehind = []mcp.MCPMethod{
 // dispatch handles a message of a session and returns the answer, nil when
 // there must be none. Notifications of a request go to out, all of them before
 // dispatch returns.
-func (e *Edge) dispatch(ctx context.Context, s *session, m message, out *stream) (answer any) {
+func (e *Edge) dispatch(ctx context.Context, s *session, m *message, out *stream) (answer any) {
 	if !m.isRequest() {
 		if m.Method == string(mcp.MethodNotificationCancelled) {
 			s.cancel(string(m.Params.RequestID))
@@ -185,7 +185,7 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m message, out *stream)
 }
 
 // answerTo is the answer to a request that was let in, nil where there is none.
-func (e *Edge) answerTo(ctx context.Context, s *session, m message, out *stream) any {
+func (e *Edge) answerTo(ctx context.Context, s *session, m *message, out *stream) any {
 	c := e.newCall(s, m, out)
 	if m.Method == string(mcp.MethodSubscriptionsListen) {
 		listener, stop := e.listen(ctx, s, string(m.ID), out)
@@ -196,6 +196,9 @@ func (e *Edge) answerTo(ctx context.Context, s *session, m message, out *stream)
 	answer, ok := e.aside(ctx, s, m, c)
 	if !ok {
 		answer = plainly(withID(e.protocol.HandleMessage(ctx, m.raw), m.ID), m)
+	}
+	if c.result != nil {
+		answer = e.called(ctx, c, m.ID, answer)
 	}
 	if m.Method == string(mcp.MethodInitialize) && !m.modern() && codeOf(answer) == 0 {
 		s.initialized(m.Params.Capabilities)

@@ -19,7 +19,7 @@ import (
 
 // aside answers what mcp-go is not asked, or not alone: what upstream servers
 // offer, and what pml keeps of a session itself. ok is false for the rest.
-func (e *Edge) aside(ctx context.Context, s *session, m message, c *call) (answer any, ok bool) {
+func (e *Edge) aside(ctx context.Context, s *session, m *message, c *call) (answer any, ok bool) {
 	if v := m.unknownRevision(); v != "" {
 		return unsupported(m.ID, v), true
 	}
@@ -58,7 +58,7 @@ type emptyResult struct {
 
 // kept answers what a session keeps: the level of its log, its subscriptions.
 // Servers behind pml hear of what is theirs.
-func (e *Edge) kept(ctx context.Context, s *session, m message, c *call) any {
+func (e *Edge) kept(ctx context.Context, s *session, m *message, c *call) any {
 	done := &emptyResult{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID}
 	var bad *replyError
 	switch mcp.MCPMethod(m.Method) {
@@ -99,7 +99,7 @@ func (e *Edge) kept(ctx context.Context, s *session, m message, c *call) any {
 
 // subscribeBehind subscribes to a resource of a server; ok is false where no
 // server has it. It counts as one of the session's own.
-func (e *Edge) subscribeBehind(ctx context.Context, s *session, m message, c *call) (answer any, ok bool) {
+func (e *Edge) subscribeBehind(ctx context.Context, s *session, m *message, c *call) (answer any, ok bool) {
 	fresh, err := s.subs.claim(m.Params.URI)
 	if err != nil {
 		return refused(m.ID, tooBusy, err.Error()), true
@@ -112,7 +112,7 @@ func (e *Edge) subscribeBehind(ctx context.Context, s *session, m message, c *ca
 }
 
 // ownRequest reports whether a request is about a resource or a prompt of pml.
-func ownRequest(m message) bool {
+func ownRequest(m *message) bool {
 	if m.Method != string(mcp.MethodCompletionComplete) {
 		return ownURI(m.Params.URI) || ownPrompt(string(m.Params.Name))
 	}
@@ -138,7 +138,7 @@ func (e *Edge) clientOf(gw Gateway, c *call) *api.Peer {
 	return &c.session.peerOf(gw).seen
 }
 
-func (e *Edge) forward(ctx context.Context, m message, c *call) (result json.RawMessage, ours bool, err error) {
+func (e *Edge) forward(ctx context.Context, m *message, c *call) (result json.RawMessage, ours bool, err error) {
 	gw, _, err := e.gateway(ctx)
 	if gw == nil || err != nil {
 		return nil, false, err
@@ -148,7 +148,7 @@ func (e *Edge) forward(ctx context.Context, m message, c *call) (result json.Raw
 
 // forwarded answers a request with what the server says that it is about; ok is
 // false where it is about none.
-func (e *Edge) forwarded(ctx context.Context, m message, c *call) (answer any, ok bool) {
+func (e *Edge) forwarded(ctx context.Context, m *message, c *call) (answer any, ok bool) {
 	result, ours, err := e.forward(ctx, m, c)
 	var said *api.PeerError
 	switch {
@@ -172,7 +172,7 @@ var lists = map[mcp.MCPMethod]string{
 
 // merged answers a list: pml's own first, then what servers offer. What cannot
 // be listed does not keep the rest from being seen.
-func (e *Edge) merged(ctx context.Context, m message, c *call) (answer any, ok bool) {
+func (e *Edge) merged(ctx context.Context, m *message, c *call) (answer any, ok bool) {
 	field := lists[mcp.MCPMethod(m.Method)]
 	more, next, err := e.others(ctx, m, c, field)
 	var said *api.PeerError
@@ -208,7 +208,7 @@ func (e *Edge) merged(ctx context.Context, m message, c *call) (answer any, ok b
 }
 
 // unpaged is a request for a list without its cursor, which is that of servers.
-func unpaged(m message) json.RawMessage {
+func unpaged(m *message) json.RawMessage {
 	if len(m.Params.Cursor) == 0 {
 		return m.raw
 	}
@@ -223,7 +223,7 @@ func unpaged(m message) json.RawMessage {
 }
 
 // others are the entries of a list that servers offer.
-func (e *Edge) others(ctx context.Context, m message, c *call, field string) (list []json.RawMessage, next json.RawMessage, err error) {
+func (e *Edge) others(ctx context.Context, m *message, c *call, field string) (list []json.RawMessage, next json.RawMessage, err error) {
 	if field == "tools" {
 		gw, _, err := e.gateway(ctx)
 		if gw == nil || err != nil {

@@ -143,7 +143,7 @@ func (e *Edge) post(w http.ResponseWriter, r *http.Request, scope api.Scope) {
 }
 
 // inSession serves a message of a revision with sessions.
-func (e *Edge) inSession(w http.ResponseWriter, r *http.Request, m message, scope api.Scope) {
+func (e *Edge) inSession(w http.ResponseWriter, r *http.Request, m *message, scope api.Scope) {
 	h := holderOf(scope)
 	if m.Method == string(mcp.MethodInitialize) && m.isRequest() {
 		s, err := e.open(h)
@@ -186,7 +186,7 @@ func (e *Edge) inSession(w http.ResponseWriter, r *http.Request, m message, scop
 var lone atomic.Int64
 
 // alone serves a message of a revision without sessions.
-func (e *Edge) alone(w http.ResponseWriter, r *http.Request, m message, scope api.Scope) {
+func (e *Edge) alone(w http.ResponseWriter, r *http.Request, m *message, scope api.Scope) {
 	if bad := modernHeaders(r.Header, m); bad != nil {
 		write(w, http.StatusBadRequest, bad)
 		return
@@ -197,7 +197,7 @@ func (e *Edge) alone(w http.ResponseWriter, r *http.Request, m message, scope ap
 
 // modernHeaders checks that headers and body say the same, as revision
 // 2026-07-28 wants: what stands between reads the headers only.
-func modernHeaders(h http.Header, m message) *reply {
+func modernHeaders(h http.Header, m *message) *reply {
 	said, meant := h.Get(mcp.HeaderProtocolVersion), m.Params.Meta.Version
 	switch {
 	case h.Get(mcp.HeaderLastEventID) != "":
@@ -225,7 +225,7 @@ func modernHeaders(h http.Header, m message) *reply {
 
 // reply dispatches a message and writes its answer, as an event stream if there
 // was progress before.
-func (e *Edge) reply(w http.ResponseWriter, r *http.Request, s *session, m message, modern bool) {
+func (e *Edge) reply(w http.ResponseWriter, r *http.Request, s *session, m *message, modern bool) {
 	// A call may take longer than what the server allows others.
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})

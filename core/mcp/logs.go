@@ -182,7 +182,7 @@ func logLevel(line string) string {
 }
 
 // setLogLevel is logging/setLevel of the revisions with sessions.
-func (e *Edge) setLogLevel(s *session, m message) *replyError {
+func (e *Edge) setLogLevel(s *session, m *message) *replyError {
 	var level string
 	_ = json.Unmarshal(m.Params.Level, &level)
 	n, ok := levels[level]

@@ -115,7 +115,7 @@ func New(o Options) (*Edge, error) {
 			return nil, core.Errorf(core.CodeInternal, "core/mcp: no handler for %s", t.Name)
 		}
 		e.tools[t.Name] = t
-		e.protocol.AddTool(t.definition(), e.serve)
+		e.protocol.AddTool(t.definition(), e.admit)
 	}
 	e.offerResources()
 	e.offerPrompts()

@@ -98,10 +98,10 @@ func (m meta) passed() json.RawMessage {
 }
 
 // modern reports whether the message is of a revision without sessions.
-func (m message) modern() bool { return mcp.IsModernProtocol(m.Params.Meta.Version) }
+func (m *message) modern() bool { return mcp.IsModernProtocol(m.Params.Meta.Version) }
 
 // given is the message's params as the client has sent them.
-func (m message) given() json.RawMessage {
+func (m *message) given() json.RawMessage {
 	var whole struct {
 		Params json.RawMessage `json:"params"`
 	}

@@ -28,7 +28,7 @@ func (e *Edge) gateway(ctx context.Context) (Gateway, api.Scope, error) {
 
 // offered answers a call of a tool that is not pml's own. mcp-go is not asked:
 // what a server sends passes as it is.
-func (e *Edge) offered(ctx context.Context, m message, c *call) any {
+func (e *Edge) offered(ctx context.Context, m *message, c *call) any {
 	gw, scope, err := e.gateway(ctx)
 	if gw == nil && err == nil {
 		return e.unknownTool(m.ID, c.name)
@@ -51,7 +51,7 @@ func (e *Edge) offered(ctx context.Context, m message, c *call) any {
 }
 
 // through makes a call of an offered tool.
-func (e *Edge) through(ctx context.Context, gw Gateway, m message, c *call) (api.OfferedResult, *inputRequired, error) {
+func (e *Edge) through(ctx context.Context, gw Gateway, m *message, c *call) (api.OfferedResult, *inputRequired, error) {
 	oc := api.OfferedCall{Name: c.name, Args: c.args, Meta: m.Params.Meta.passed(), By: c.by}
 	if len(c.token) > 0 {
 		oc.Progress = func(message string, done, total float64) { passProgress(c.out, c.token, message, done, total) }
@@ -91,7 +91,7 @@ func (e *Edge) through(ctx context.Context, gw Gateway, m message, c *call) (api
 
 // retried takes up a call of an offered tool that was answered with a question:
 // of its server, or about whether it may be made.
-func (e *Edge) retried(ctx context.Context, m message, c *call) any {
+func (e *Edge) retried(ctx context.Context, m *message, c *call) any {
 	st, err := e.unsealed(text(c.state))
 	if err == nil && st.Held == "" {
 		if c.backend, c.by, err = e.backend(ctx); err != nil {
@@ -115,7 +115,7 @@ func (e *Edge) retried(ctx context.Context, m message, c *call) any {
 }
 
 // passed is the answer to a call of an offered tool.
-func (e *Edge) passed(ctx context.Context, m message, c *call, result api.OfferedResult, input *inputRequired, err error) any {
+func (e *Edge) passed(ctx context.Context, m *message, c *call, result api.OfferedResult, input *inputRequired, err error) any {
 	var said *api.PeerError
 	switch {
 	case errors.As(err, &said):
@@ -142,7 +142,7 @@ func (e *Edge) passed(ctx context.Context, m message, c *call, result api.Offere
 
 // decidedOn is the answer to a call of an offered tool that was not plainly
 // made: the server's result if there is one, else how the run stands.
-func (e *Edge) decidedOn(m message, c *call, value any, err error) any {
+func (e *Edge) decidedOn(m *message, c *call, value any, err error) any {
 	if c.refusal != nil {
 		return &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: m.ID, Error: *c.refusal}
 	}
@@ -177,7 +177,7 @@ func (e *Edge) decidedOn(m message, c *call, value any, err error) any {
 }
 
 // result is the answer with a server's result.
-func (e *Edge) result(m message, c *call, raw json.RawMessage) any {
+func (e *Edge) result(m *message, c *call, raw json.RawMessage) any {
 	whole, err := complete(c, raw)
 	if err != nil {
 		r := refused(m.ID, mcp.INTERNAL_ERROR, err.Error())

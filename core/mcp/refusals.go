@@ -31,7 +31,7 @@ func (e *Edge) unknownTool(id json.RawMessage, name string) *reply {
 
 // unknownRevision is the revision that a message names and that there is not,
 // empty if it names one that there is, or none.
-func (m message) unknownRevision() string {
+func (m *message) unknownRevision() string {
 	if v := m.Params.Meta.Version; v != "" && !mcp.IsValidProtocolVersion(v) {
 		return v
 	}
@@ -48,7 +48,7 @@ func unsupported(id json.RawMessage, version string) *reply {
 
 // plainly is an answer of mcp-go, which repeats names, methods and URIs as they
 // came, with what they hide made visible.
-func plainly(answer any, m message) any {
+func plainly(answer any, m *message) any {
 	bad, ok := answer.(mcp.JSONRPCError)
 	if !ok {
 		return answer

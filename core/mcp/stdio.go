@@ -100,7 +100,7 @@ func (p *pipe) handle(ctx context.Context, line []byte) {
 	p.wg.Go(func() { p.answer(ctx, m) })
 }
 
-func (p *pipe) answer(ctx context.Context, m message) {
+func (p *pipe) answer(ctx context.Context, m *message) {
 	if answer := p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write}); answer != nil {
 		p.main.flush() // what was told before comes before
 		_ = orRefused(p.out.write, answer, m.ID)
