@@ -90,6 +90,7 @@ const (
 	endedItself ending = iota // the server, or the line to it
 	endedFull                 // it does not read its input, or take answers
 	endedByUs
+	endedInPanic // something went wrong inside pml
 )
 
 func (c *conn) lose(why ending) {
@@ -113,13 +114,20 @@ func (c *conn) close(grace time.Duration) error {
 	c.lose(endedByUs)
 	c.cancel()
 	if c.proc == nil {
-		return c.client.Close()
+		return c.closeClient()
 	}
 	if c.end == endedItself {
 		c.proc.settle() // what pml does to it is not how it ended
 	}
-	err := c.client.Close() // what waits for an answer fails now
+	err := c.closeClient() // what waits for an answer fails now
 	return errors.Join(err, c.proc.stop(grace))
+}
+
+// closeClient ends the library's half of the connection. A panic in it does not
+// leave a child behind.
+func (c *conn) closeClient() (err error) {
+	defer core.Recover(c.log, "a connection was closed", func(e *core.Error) { err = e }, "server", c.name)
+	return c.client.Close()
 }
 
 // gone says what became of a connection that is lost, and during what, if
@@ -131,6 +139,8 @@ func (c *conn) gone(during string) string {
 	switch {
 	case c.end == endedByUs:
 		return "was stopped" + during
+	case c.end == endedInPanic:
+		return "was given up" + during + ": something went wrong inside pml, a defect of it; its log says more"
 	case c.end == endedFull && c.proc == nil:
 		return "was given up" + during + ": it asks without taking the answers"
 	case c.end == endedFull:
@@ -239,7 +249,9 @@ func (c *conn) listTools(ctx context.Context, timeout time.Duration) (*listed, e
 	}
 	c.mu.Unlock()
 	// The listing belongs to all who wait for it, so none of them may cancel it.
-	ch := c.listing.DoChan("tools", func() (any, error) {
+	ch := c.listing.DoChan("tools", func() (tools any, err error) {
+		// After a panic the group would end the process.
+		defer core.Recover(c.log, "the tools of a server were read", func(e *core.Error) { tools, err = nil, e }, "server", c.name)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		return c.fetchTools(ctx)

@@ -92,6 +92,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, req transport.JSONRPCRequ
 }
 
 func (t *httpTransport) sendCancelled(ctx context.Context, id mcp.RequestId) {
+	defer t.conn.survive("a server was told that a call is cancelled")
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, answerKey{}, (*answer)(nil)), cancelWait)
 	defer cancel()
 	var n mcp.JSONRPCNotification
@@ -151,11 +152,16 @@ func (m *Manager) dialHTTP(ctx, life context.Context, l Launch) (*conn, error) {
 	c.cancel = func() { cancel(); own.CloseIdleConnections() }
 	t := &httpTransport{StreamableHTTP: inner, conn: c, url: l.URL, client: end.client()}
 	end.heard = func(ctx context.Context, w wire) { c.heard(ctx, w, t.queue) }
+	ready := false
+	defer func() {
+		if !ready { // in a panic, too
+			m.discard(c)
+		}
+	}()
 	if err := m.handshake(ctx, c, client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))); err != nil {
-		err = m.startFailed(ctx, c, l, err)
-		m.discard(c)
-		return nil, err
+		return nil, m.startFailed(ctx, c, l, err)
 	}
+	ready = true
 	end.stream.open(c.own != nil || c.capabilities.announces(), c.protocol)
 	return c, nil
 }

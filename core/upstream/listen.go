@@ -142,6 +142,7 @@ func listensTo(has mcp.ServerCapabilities) (f mcp.SubscriptionFilter) {
 // unasked, to tell what changes, for as long as the connection lives.
 func (m *Manager) subscribe(c *conn) {
 	defer m.wg.Done()
+	defer c.survive("a server was listened to")
 	defer func() {
 		c.mu.Lock()
 		c.listening, c.relisten = false, nil

@@ -275,6 +275,7 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 }
 
 func (m *Manager) toolsChanged(k key) {
+	defer core.Recover(m.log, "it was told that tools have changed", nil, "server", k.name)
 	if m.opts.ToolsChanged != nil {
 		m.opts.ToolsChanged(k.name, k.workspace)
 	}
@@ -287,7 +288,8 @@ func (m *Manager) note(l Launch, p *process) {
 	m.record(keyOf(l).id()).proc = p
 }
 
-func (m *Manager) dial(ctx context.Context, l Launch) (*conn, error) {
+func (m *Manager) dial(ctx context.Context, l Launch) (c *conn, err error) {
+	defer core.Recover(m.log, "a server was started", func(e *core.Error) { c, err = nil, e }, "server", l.Name)
 	if ctx.Err() != nil {
 		if m.ctx.Err() != nil {
 			return nil, errStopping(l.Name)
@@ -306,6 +308,7 @@ func (m *Manager) dial(ctx context.Context, l Launch) (*conn, error) {
 // is lost.
 func (m *Manager) watch(s *server, c *conn) {
 	defer m.wg.Done()
+	defer c.survive("a connection was watched")
 	m.tellChanges(s.key, c)
 	m.mu.Lock()
 	m.lost(s)
@@ -386,6 +389,7 @@ func (m *Manager) alone(s *server) bool {
 // callers wait for a stubborn child.
 func (m *Manager) discard(c *conn) {
 	m.wg.Go(func() {
+		defer c.survive("a connection was closed")
 		if err := c.close(m.limits.StopGrace); err != nil {
 			m.log.Debug("closing a server", "server", c.name, "err", err)
 		}
@@ -434,7 +438,10 @@ func (m *Manager) Close() error {
 	errs := make([]error, len(conns))
 	var wg sync.WaitGroup
 	for i, c := range conns {
-		wg.Go(func() { errs[i] = c.close(m.limits.StopGrace) })
+		wg.Go(func() {
+			defer c.survive("a connection was closed")
+			errs[i] = c.close(m.limits.StopGrace)
+		})
 	}
 	wg.Wait()
 	m.cancel() // starts give up and watchers close what is left

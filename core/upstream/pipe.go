@@ -36,9 +36,10 @@ func newPipe(c *conn, src io.Reader, out io.WriteCloser, max int, noise func([]b
 func (p *pipe) Start(context.Context) error {
 	p.start.Do(func() {
 		go func() {
+			defer p.stop()
+			defer p.conn.survive("the output of a server was read")
 			p.lines.run(p.done)
 			p.conn.lose(endedItself)
-			p.stop()
 		}()
 	})
 	return nil

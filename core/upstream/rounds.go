@@ -11,6 +11,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
 )
 
 const (
@@ -102,16 +104,20 @@ func (c *conn) answers(ctx context.Context, wanted map[string]inputRequest) (map
 	var wg sync.WaitGroup
 	var failed error
 	answers := make(map[string]json.RawMessage, len(wanted))
+	take := func(id string, result json.RawMessage, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && failed == nil {
+			failed = &inputError{err}
+			cancel()
+		}
+		answers[id] = result
+	}
 	for id, r := range wanted {
 		wg.Go(func() {
+			defer core.Recover(c.log, "a client was asked", func(err *core.Error) { take(id, nil, err) }, "server", c.name)
 			result, err := c.ask(ctx, r.Method, r.Params)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil && failed == nil {
-				failed = &inputError{err}
-				cancel()
-			}
-			answers[id] = result
+			take(id, result, err)
 		})
 	}
 	wg.Wait()

@@ -66,6 +66,7 @@ func (c *conn) deliver(response []byte, post func([]byte)) {
 
 // post posts the answers that wait until there are none.
 func (c *conn) post(post func([]byte)) {
+	defer c.survive("an answer was sent to a server")
 	s := &c.serving
 	for {
 		s.mu.Lock()
@@ -108,6 +109,7 @@ func (c *conn) fly(ctx context.Context, owner string, peer *Peer) (_ context.Con
 // waits for what it is about. It runs on the reader and returns at once, as reply
 // does.
 func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
+	defer c.survive("a server's message was taken in")
 	method := w.name()
 	if !w.isRequest() {
 		during, _ := ctx.Value(flightKey{}).(*flight)
@@ -125,6 +127,7 @@ func (c *conn) heard(ctx context.Context, w wire, reply func([]byte)) {
 			return
 		}
 		go func() {
+			defer c.survive("a server's question was answered")
 			defer done()
 			result, err := c.ask(ctx, method, w.params)
 			if !errors.Is(context.Cause(ctx), errTakenBack) {
@@ -219,8 +222,10 @@ func (c *conn) ask(ctx context.Context, method string, params json.RawMessage) (
 	}
 	ch := make(chan outcome, 1)
 	go func() {
-		result, err := c.own.Ask(ctx, method, params)
-		ch <- outcome{result, err}
+		var said outcome
+		defer func() { ch <- said }()
+		defer core.Recover(c.log, "a client was asked", func(err *core.Error) { said.err = err }, "server", c.name)
+		said.result, said.err = c.own.Ask(ctx, method, params)
 	}()
 	var got outcome
 	select {

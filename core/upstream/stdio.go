@@ -43,9 +43,15 @@ func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	m.note(l, proc)
 	c := m.newConn(life, l)
 	c.proc = proc
+	ready := false
+	defer func() {
+		if !ready { // in a panic, too
+			m.discard(c)
+		}
+	}()
+	m.note(l, proc)
 	noise := func(line []byte) {
 		if !m.log.Enabled(life, slog.LevelDebug) {
 			return
@@ -64,10 +70,9 @@ func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) 
 		err = m.handshake(ctx, c, second)
 	}
 	if err != nil {
-		err = m.startFailed(ctx, c, l, err)
-		m.discard(c)
-		return nil, err
+		return nil, m.startFailed(ctx, c, l, err)
 	}
+	ready = true
 	return c, nil
 }
 
@@ -88,6 +93,7 @@ func (m *Manager) newConn(life context.Context, l Launch) *conn {
 // guard ends a child's connection when the child has ended, though its output
 // may be held open by others, or when it does not read its input.
 func (c *conn) guard() {
+	defer c.survive("a server's process was watched")
 	select {
 	case <-c.proc.stdin.full:
 		c.lose(endedFull)

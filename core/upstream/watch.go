@@ -126,6 +126,7 @@ func (m *Manager) unwatch(s *server, peer string) (had bool) {
 }
 
 func (m *Manager) unsubscribe(c *conn, uris []string) {
+	defer c.survive("a server was told what is not wanted any more")
 	for _, uri := range uris {
 		if c.modern {
 			m.watchResource(c, uri, false)
@@ -138,6 +139,7 @@ func (m *Manager) unsubscribe(c *conn, uris []string) {
 // takeUp tells a new connection from which level on to log, and what to tell of,
 // as the one before it was told.
 func (m *Manager) takeUp(c *conn, watched []string, level json.RawMessage) {
+	defer c.survive("a server was told what is wanted of it")
 	if level != nil && c.modern {
 		c.logFrom(level)
 		level = nil
@@ -146,6 +148,7 @@ func (m *Manager) takeUp(c *conn, watched []string, level json.RawMessage) {
 		return
 	}
 	m.wg.Go(func() {
+		defer c.survive("a server was told what is wanted of it")
 		if level != nil && c.capabilities.serve(methodSetLevel) {
 			m.tellOnce(c, methodSetLevel, map[string]json.RawMessage{"level": level})
 		}
