@@ -16,9 +16,8 @@ import (
 )
 
 // ServeStdio answers one client whose messages come by lines, until in ends, the
-// context does, or out takes no more. It writes nothing but JSON-RPC. Every call
-// has its own goroutine, so that calls which wait keep none from being answered.
-// Then calls have Options.Grace to end before their contexts do; runs go on or
+// context does, or out takes no more. It writes nothing but JSON-RPC. Calls which
+// wait keep none from being answered. Then calls have Options.Grace to end before their contexts do; runs go on or
 // are taken up by others.
 func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	scope, ok := e.scope(ctx)
@@ -29,13 +28,15 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	defer cancel()
 	w := &lineWriter{w: out, broken: make(chan struct{})}
 	main := &stream{send: w.write}
-	p := &pipe{edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w, main: main}
+	p := &pipe{
+		edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w, main: main,
+		in: bufio.NewReaderSize(in, 64<<10), turn: make(chan struct{}, idleReaders), over: make(chan struct{}), ended: make(chan error, 1),
+	}
 	stop, _ := e.serveMain(calls, p.session, main) // nobody else has this session
-	read := make(chan error, 1)
-	go func() { read <- p.read(calls, in) }()
+	go p.serve(calls)
 	var err error
 	select {
-	case err = <-read:
+	case err = <-p.ended:
 	case <-w.broken: // the client has gone without closing its side of in
 	case <-ctx.Done():
 	}
@@ -48,56 +49,121 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	return nil
 }
 
-// pipe is one client over stdio.
+// pipe is one client over stdio. One goroutine reads; when it has a call it leaves
+// reading to another one and makes the call itself, since to wake somebody for that
+// takes longer than most of what pml does for a call.
 type pipe struct {
 	edge    *Edge
 	session *session
 	out     *lineWriter
 	main    *stream // what belongs to no call
+	in      *bufio.Reader
+
+	turn  chan struct{} // to read, for one of those that are idle
+	over  chan struct{} // closed when there is nothing more to read
+	ended chan error    // why; sent once
 
 	mu     sync.Mutex
+	idle   int // goroutines that wait for their turn
 	closed bool
 	wg     sync.WaitGroup
 }
 
-// read handles messages until there are no more.
-func (p *pipe) read(ctx context.Context, in io.Reader) error {
-	r := bufio.NewReaderSize(in, 64<<10)
+// idleReaders is how many goroutines wait at most, with the stacks that they have
+// grown, for calls to come.
+const idleReaders = 4
+
+// serve reads, and answers what it has read.
+func (p *pipe) serve(ctx context.Context) {
 	for {
-		line, err := readLine(r, p.edge.o.MaxMessage)
-		switch {
-		case errors.Is(err, errLong):
-			_ = p.out.write(refused(nil, mcp.INVALID_REQUEST, "the message is too long"))
-		case len(bytes.TrimSpace(line)) > 0:
-			p.handle(ctx, line)
+		m, err := p.next(ctx)
+		if m == nil {
+			close(p.over)
+			p.ended <- err
+			return
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
+		if !p.handOver(ctx) {
+			return
 		}
-		if err != nil && !errors.Is(err, errLong) {
-			return err
+		p.answer(ctx, *m)
+		p.wg.Done()
+		if !p.awaitTurn() {
+			return
 		}
 	}
 }
 
-// handle answers a message: at once if that takes no time, so that answers to
-// pipelined messages keep their order, else behind the reader.
-func (p *pipe) handle(ctx context.Context, line []byte) {
-	m, bad := parse(line)
-	if bad != nil {
-		_ = p.out.write(bad)
-		return
-	}
-	if !p.edge.slow(m) {
-		p.answer(ctx, m)
-		return
-	}
+// handOver lets another goroutine read; false when no more calls are taken.
+func (p *pipe) handOver(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return
+		return false
 	}
-	p.wg.Go(func() { p.answer(ctx, m) })
+	p.wg.Add(1)
+	if p.idle > 0 {
+		p.idle--
+		p.turn <- struct{}{}
+	} else {
+		go p.serve(ctx)
+	}
+	return true
+}
+
+// awaitTurn waits until this goroutine is to read; false when it is not needed.
+func (p *pipe) awaitTurn() bool {
+	p.mu.Lock()
+	needed := p.idle < idleReaders && !p.closed
+	if needed {
+		p.idle++
+	}
+	p.mu.Unlock()
+	if !needed {
+		return false
+	}
+	select {
+	case <-p.turn:
+		return true
+	case <-p.over:
+		return false
+	}
+}
+
+// next returns the next message that takes time; nil when there is none. What takes
+// no time is answered meanwhile, so that answers to pipelined messages keep their
+// order.
+func (p *pipe) next(ctx context.Context) (*message, error) {
+	for {
+		line, err := readLine(p.in, p.edge.o.MaxMessage)
+		switch {
+		case errors.Is(err, errLong):
+			_ = p.out.write(refused(nil, mcp.INVALID_REQUEST, "the message is too long"))
+		case len(bytes.TrimSpace(line)) > 0:
+			if m := p.handle(ctx, line); m != nil {
+				return m, nil // what comes with the end is read again
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil && !errors.Is(err, errLong) {
+			return nil, err
+		}
+	}
+}
+
+// handle answers a message if that takes no time, and returns any other.
+func (p *pipe) handle(ctx context.Context, line []byte) *message {
+	m, bad := parse(line)
+	if bad != nil {
+		_ = p.out.write(bad)
+		return nil
+	}
+	if p.edge.slow(m) {
+		return &m
+	}
+	p.answer(ctx, m)
+	return nil
 }
 
 func (p *pipe) answer(ctx context.Context, m *message) {
