@@ -60,6 +60,9 @@ type actor struct {
 	behind      bool       // the store has a newer DAG than this run
 	seen        uint64     // the newest wake-up before the last look at the store
 	looked      bool       // all approvals were taken in at the last look
+	// unseen reports whether nobody can have written anything about the run
+	// since it was committed for the first time; nil of one that was taken up.
+	unseen func() bool
 
 	lost   bool        // the program's child is gone: it is to start over
 	losses int         // how often in a row, without a record in between
@@ -214,11 +217,13 @@ func (a *actor) drain() {
 func (a *actor) loop(ctx context.Context) error {
 	// A run that is told to stop in the middle of a look or of an evaluation
 	// knows only half of where it stands: it must not act on that.
-	if err := a.look(ctx); err != nil {
-		if ctx.Err() == nil {
-			return err
+	if a.unseen == nil || !a.unseen() {
+		if err := a.look(ctx); err != nil {
+			if ctx.Err() == nil {
+				return err
+			}
+			a.beginStop()
 		}
-		a.beginStop()
 	}
 	for {
 		if err := a.catchUp(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -163,6 +164,8 @@ type Engine struct {
 	starting map[core.ID]chan struct{}
 	wg       sync.WaitGroup
 	woke     sync.Once
+	// changes counts what others may have written, from 1 on; 0: nobody watches.
+	changes atomic.Uint64
 }
 
 // errStopped is the cause with which a stopping engine ends its runs.
@@ -207,9 +210,11 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 	stored := kept(program)
 	step := store.Step{Run: a.run, Create: true, Program: &stored}
 	step.Events = []core.Event{a.event(core.EventWorkflowStart)}
+	before := e.changes.Load()
 	if err := e.opts.Store.Commit(ctx, step); err != nil {
 		return nil, err
 	}
+	a.unseen = func() bool { return before > 0 && e.changes.Load() == before }
 	a.publish(step.Events)
 	if h, err := e.launch(a); err == nil {
 		return h, nil
@@ -374,10 +379,12 @@ func (e *Engine) watch() {
 		e.opts.Logger.Warn("cannot watch the store; decisions made elsewhere are seen late", "error", err)
 		return
 	}
+	e.changes.Add(1)
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
 		for range changes {
+			e.changes.Add(1)
 			e.mu.Lock()
 			n := len(e.runs)
 			for _, h := range e.runs {

@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
@@ -56,5 +58,63 @@ func TestStart_StopsAfterTheCommit(t *testing.T) {
 	}
 	if s := b.wait(h2, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 1 {
 		t.Errorf("%s, called %v", s.Run.State, b.host.called())
+	}
+}
+
+// announced is a store whose changes by others are told by hand.
+type announced struct {
+	created
+	changes chan struct{}
+	looks   atomic.Int32
+}
+
+func (a *announced) WatchOthers(context.Context) (<-chan struct{}, error) { return a.changes, nil }
+
+func (a *announced) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
+	if f.Into != nil {
+		a.looks.Add(1)
+	}
+	return a.Store.Approvals(ctx, f)
+}
+
+// TestStart_Unseen: a run that nobody can have touched does not look for what
+// others have written, and one that somebody aborts before it has begun does.
+func TestStart_Unseen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	st := &announced{changes: make(chan struct{})}
+	b.wrap = func(s store.Store) store.Store {
+		st.Store = s
+		return st
+	}
+	p := b.process()
+	t.Cleanup(func() { close(st.changes) })
+	st.then = func() {}
+	run := func() (engine.Status, int) {
+		before := st.looks.Load()
+		s := b.wait(b.dag(p, []core.TaskSpec{task("r", "a:read")}, core.RunOptions{}), engine.Ended)
+		return s, int(st.looks.Load() - before)
+	}
+	if s, looks := run(); s.Run.State != core.RunComplete || looks != 1 {
+		t.Errorf("before anybody watches: %s after %d looks", s.Run.State, looks)
+	}
+	if s, looks := run(); s.Run.State != core.RunComplete || looks != 0 {
+		t.Errorf("nobody has touched it: %s after %d looks", s.Run.State, looks)
+	}
+	st.then = func() {
+		runs, err := st.Runs(t.Context(), store.RunFilter{States: []core.RunState{core.RunRunning}})
+		if err != nil || len(runs) != 1 {
+			t.Errorf("%d runs, %v", len(runs), err)
+			return
+		}
+		if _, err := st.RequestAbort(t.Context(), runs[0].ID, core.AbortRequest{At: time.Now()}); err != nil {
+			t.Error(err)
+		}
+		st.changes <- struct{}{}
+		st.changes <- struct{}{} // by now all runs have been told of the first
+	}
+	before := len(b.host.called())
+	if s, _ := run(); s.Run.State != core.RunAborted || len(b.host.called()) != before {
+		t.Errorf("aborted before it began: %s", s.Run.State)
 	}
 }
