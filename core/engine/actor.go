@@ -217,7 +217,7 @@ func (a *actor) drain() {
 func (a *actor) loop(ctx context.Context) error {
 	// A run that is told to stop in the middle of a look or of an evaluation
 	// knows only half of where it stands: it must not act on that.
-	if a.unseen == nil || !a.unseen() {
+	if a.looked = a.unseen != nil && a.unseen(); !a.looked {
 		if err := a.look(ctx); err != nil {
 			if ctx.Err() == nil {
 				return err
