@@ -85,7 +85,7 @@ func (p *pipe) serve(ctx context.Context) {
 		if !p.handOver(ctx) {
 			return
 		}
-		p.answer(ctx, *m)
+		p.answer(ctx, m)
 		p.wg.Done()
 		if !p.awaitTurn() {
 			return
@@ -160,7 +160,7 @@ func (p *pipe) handle(ctx context.Context, line []byte) *message {
 		return nil
 	}
 	if p.edge.slow(m) {
-		return &m
+		return m
 	}
 	p.answer(ctx, m)
 	return nil
