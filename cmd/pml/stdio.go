@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/core"
@@ -40,8 +41,12 @@ func stdio(ctx context.Context, o cli.OpenOptions) error {
 	defer context.AfterFunc(ctx, said.leave)()
 	offered := &offering{Gateway: gateway.New(gateway.Options{Half: view, Log: quiet}), log: quiet}
 	defer sayConfiguration(ctx, view)()
+	var agent mcp.Backend = agentBackend{b.Backend}
+	if b.server.named == "" {
+		agent = ownBackend{agentBackend{b.Backend}, view}
+	}
 	edge, err := newMCP(view, mcp.Options{
-		Log: quiet, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agentBackend{b.Backend}, nil },
+		Log: quiet, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agent, nil },
 		Gateway: func(api.Scope) (mcp.Gateway, error) { return offered, nil },
 	})
 	if err == nil {
@@ -81,6 +86,17 @@ type agentBackend struct{ *route.Backend }
 // Events implements mcp.Backend: those of a run, whose half numbers them.
 func (a agentBackend) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
 	return a.Backend.Events(ctx, id, api.Since{Any: since}, follow, f)
+}
+
+// ownBackend is an agentBackend whose runs are all this process's own.
+type ownBackend struct {
+	agentBackend
+	half *local.Client
+}
+
+// Hold implements mcp.Holder.
+func (o ownBackend) Hold(ctx context.Context, id core.ID, limit time.Duration) (*api.Result, error) {
+	return o.half.Hold(ctx, id, limit)
 }
 
 // newMCP makes the tools of an agent.

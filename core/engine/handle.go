@@ -90,12 +90,12 @@ func (h *Handle) Status() (Status, <-chan struct{}) {
 // Wait returns when done says so of a status, when the run's goroutine has
 // ended, or with the context's error.
 func (h *Handle) Wait(ctx context.Context, done func(Status) bool) (Status, error) {
-	s, err := h.wait(ctx, done)
+	s, err := h.Await(ctx, done)
 	return *s, err
 }
 
-// wait is Wait of a status that the caller does not change.
-func (h *Handle) wait(ctx context.Context, done func(Status) bool) (*Status, error) {
+// Await is Wait for who keeps no copy of the status, and does not change it.
+func (h *Handle) Await(ctx context.Context, done func(Status) bool) (*Status, error) {
 	for {
 		s, changed, over := h.newest(done)
 		if over {

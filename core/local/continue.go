@@ -280,7 +280,8 @@ func (c *Client) follow(ctx context.Context, id core.ID, decided []core.ID, limi
 	case "":
 		woken := eng.Wake(id)
 		taken(ctx, h, woken)
-		return c.wait(ctx, h, decided, woken, limit, hold, api.StatusComplete)
+		r, err := c.wait(ctx, h, decided, woken, limit, hold, api.StatusComplete)
+		return *r, err
 	case core.CodeFenced:
 		return c.watch(ctx, id, decided, limit, hold)
 	case core.CodeNotWaiting:

@@ -83,7 +83,8 @@ func (c *Client) Execute(ctx context.Context, req api.ExecuteRequest) (api.Resul
 	if err != nil {
 		return api.Result{}, c.ownKey(err, run)
 	}
-	return c.wait(ctx, h, nil, 0, left(), req.HoldApprovals, api.StatusSuccess)
+	r, err := c.wait(ctx, h, nil, 0, left(), req.HoldApprovals, api.StatusSuccess)
+	return *r, err
 }
 
 // known reports whether a server has given this run to this machine before. An id
@@ -236,12 +237,13 @@ func (c *Client) program(ctx context.Context, req api.ExecuteRequest) (core.Prog
 
 // wait follows a run of this process until it ends or stops at people.
 // decided are approvals that the status must have taken in before it counts, and
-// woken is the wake-up that it must have come after.
-func (c *Client) wait(ctx context.Context, h *engine.Handle, decided []core.ID, woken uint64, limit time.Duration, hold bool, ok api.Status) (api.Result, error) {
+// woken is the wake-up that it must have come after. The result is never nil; it
+// is not on the stack, as the calls that wait for people are many.
+func (c *Client) wait(ctx context.Context, h *engine.Handle, decided []core.ID, woken uint64, limit time.Duration, hold bool, ok api.Status) (*api.Result, error) {
 	called := c.o.Clock.Now()
 	bounded, cancel := c.within(ctx, limit)
 	defer cancel()
-	s, err := h.Wait(bounded, func(s engine.Status) bool {
+	s, err := h.Await(bounded, func(s engine.Status) bool {
 		if engine.Ended(s) {
 			return true
 		}
@@ -252,28 +254,36 @@ func (c *Client) wait(ctx context.Context, h *engine.Handle, decided []core.ID, 
 	})
 	if err != nil {
 		if errors.Is(context.Cause(bounded), errWaited) {
-			return api.Result{Status: api.StatusRunning, WorkflowID: h.ID}, nil
+			err = nil
 		}
-		return api.Result{WorkflowID: h.ID, Status: api.StatusRunning}, err
+		return &api.Result{WorkflowID: h.ID, Status: api.StatusRunning}, err
 	}
 	if limit >= 0 {
 		limit = max(0, limit-c.o.Clock.Now().Sub(called))
 	}
+	return c.standsAt(ctx, s, decided, limit, hold, ok)
+}
+
+// standsAt is what wait tells of the status that it has waited for.
+func (c *Client) standsAt(ctx context.Context, s *engine.Status, decided []core.ID, limit time.Duration, hold bool, ok api.Status) (*api.Result, error) {
+	id := s.Run.ID
 	if core.CodeOf(s.Err) == core.CodeFenced { // somebody else runs it now
-		return c.follow(ctx, h.ID, decided, limit, hold)
+		r, err := c.follow(ctx, id, decided, limit, hold)
+		return &r, err
 	}
 	if s.Err != nil {
-		return api.Result{}, core.AsError(s.Err).WithRun(h.ID)
+		return &api.Result{}, core.AsError(s.Err).WithRun(id)
 	}
 	if s.Away {
-		if r, went, err := c.whileAway(ctx, s, decided, limit, hold); went {
-			return r, err
+		if r, went, err := c.whileAway(ctx, *s, decided, limit, hold); went {
+			return &r, err
 		}
 	}
 	if s.Stopped && c.o.Side == core.SideServer && !s.Run.State.Final() && s.Run.State != core.RunWaiting {
-		return api.Result{Status: api.StatusRunning, WorkflowID: h.ID}, nil // whoever runs it next goes on
+		return &api.Result{Status: api.StatusRunning, WorkflowID: id}, nil // whoever runs it next goes on
 	}
-	return c.result(ctx, s, ok)
+	r, err := c.result(ctx, *s, ok)
+	return &r, err
 }
 
 // whileAway goes on waiting for a run that has left memory because it waits:

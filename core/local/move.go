@@ -59,7 +59,8 @@ func (c *Client) Retry(ctx context.Context, id core.ID, _ core.Actor, wait time.
 	if err != nil {
 		return api.Result{}, err
 	}
-	return c.wait(ctx, h, nil, 0, wait, false, api.StatusComplete)
+	r, err := c.wait(ctx, h, nil, 0, wait, false, api.StatusComplete)
+	return *r, err
 }
 
 // Replan adds tasks to a DAG that waits or was interrupted. The next continue

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -48,6 +49,13 @@ type Reader interface {
 // Catalog lists the tools that runs can call.
 type Catalog interface {
 	Tools(ctx context.Context) (tools []core.Tool, problems []core.Fault, err error)
+}
+
+// Holder is a Backend that waits for people with less memory than Execute does,
+// whose HoldApprovals is to the same end: Hold goes on where an Execute without
+// it has returned with approvals pending. The result is never nil.
+type Holder interface {
+	Hold(ctx context.Context, id core.ID, limit time.Duration) (*api.Result, error)
 }
 
 // Hearer is a Backend that knows beforehand whether a person's answer to a

@@ -162,7 +162,12 @@ func (e *Edge) serve(ctx context.Context, c *call) (*mcp.CallToolResult, error) 
 	if c.backend, c.by, err = e.backend(ctx); err != nil {
 		return failed(err)
 	}
-	value, err := e.run(ctx, c, t)
+	value, err := e.run(ctx, c, t.run)
+	return told(c, value, err)
+}
+
+// told is what came of a tool in the form of MCP.
+func told(c *call, value any, err error) (*mcp.CallToolResult, error) {
 	var bad *badArguments
 	input, asks := value.(inputRequired)
 	switch {
@@ -181,14 +186,14 @@ func (e *Edge) serve(ctx context.Context, c *call) (*mcp.CallToolResult, error) 
 
 // run does what a call of one of pml's own tools is for. One that brings what
 // pml has given out takes up what it left, and begins nothing.
-func (e *Edge) run(ctx context.Context, c *call, t tool) (any, error) {
+func (e *Edge) run(ctx context.Context, c *call, tool handler) (any, error) {
 	switch {
 	case len(c.state) > 0 && c.modern:
 		return e.resume(ctx, c)
 	case len(c.responses) > 0 && c.modern:
 		return nil, e.unadmitted(ctx, c, core.Errorf(core.CodePermissionDenied, "inputResponses came without the requestState that they answer; nothing was done"))
 	}
-	return t.run(ctx, e, c)
+	return tool(ctx, e, c)
 }
 
 // inputKey names the one thing that a client is asked for at a time.

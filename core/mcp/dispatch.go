@@ -175,13 +175,16 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m *message, out *stream
 		defer e.vacate(s.holder.owner)
 	}
 	defer out.end()
-	defer func() {
-		if r := recover(); r != nil {
-			e.o.Log.Error("an MCP request failed badly", "method", m.Method, "panic", r, "stack", string(debug.Stack()))
-			answer = refused(m.ID, mcp.INTERNAL_ERROR, "internal error; the log of pml has more")
-		}
-	}()
+	defer e.survive(m, &answer)
 	return e.answerTo(ctx, s, m, out)
+}
+
+// survive makes an answer of a panic. It is deferred.
+func (e *Edge) survive(m *message, answer *any) {
+	if r := recover(); r != nil {
+		e.o.Log.Error("an MCP request failed badly", "method", m.Method, "panic", r, "stack", string(debug.Stack()))
+		*answer = refused(m.ID, mcp.INTERNAL_ERROR, "internal error; the log of pml has more")
+	}
 }
 
 // answerTo is the answer to a request that was let in, nil where there is none.

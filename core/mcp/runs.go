@@ -82,20 +82,62 @@ func patienceOf(ms *int64) patience {
 }
 
 // execute runs code or a DAG, or asks for suggestions. What decides comes
-// first: continue_workflow, accept_suggestion, workflow, code, intent.
+// first: continue_workflow, accept_suggestion, workflow, code, intent. A thousand
+// calls may wait in it for people, so it has no request and no result on its
+// stack.
 func execute(ctx context.Context, e *Edge, c *call) (any, error) {
-	var in executeArgs
-	if err := decode(c, &in); err != nil {
+	in, err := readExecute(c)
+	if err != nil {
 		return nil, err
-	}
-	if in.Options.Timeout > maxMS {
-		return nil, refuse("execute", "/options/timeout", "it must be at most "+strconv.Itoa(maxMS)+", a year")
 	}
 	p := patienceOf(in.Options.Wait)
 	if in.Continue != nil {
 		return e.decideFirst(ctx, c, *in.Continue, p)
 	}
-	req := api.ExecuteRequest{
+	req, err := in.request(c, p)
+	if err != nil {
+		return nil, err
+	}
+	holder := c.holder(req)
+	started := make(chan core.ID, 1)
+	defer e.accompany(ctx, c, started)()
+	called := e.o.Clock.Now()
+	r, err := e.start(ctx, c, req, started)
+	if err == nil && holder != nil && len(r.Pending) > 0 {
+		r, err = holder.Hold(ctx, r.WorkflowID, max(0, p.limit-e.o.Clock.Now().Sub(called)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.settle(ctx, c, r, p, api.StatusSuccess)
+}
+
+// holder is what waits for people instead of Execute, nil if nothing does. A run
+// that was there before, by its key, is told of in other words.
+func (c *call) holder(req *api.ExecuteRequest) Holder {
+	h, ok := c.backend.(Holder)
+	if !ok || !req.HoldApprovals || req.IdempotencyKey != "" {
+		return nil
+	}
+	req.HoldApprovals = false
+	return h
+}
+
+// readExecute reads the arguments of execute.
+func readExecute(c *call) (*executeArgs, error) {
+	in := &executeArgs{}
+	if err := decode(c, in); err != nil {
+		return nil, err
+	}
+	if in.Options.Timeout > maxMS {
+		return nil, refuse("execute", "/options/timeout", "it must be at most "+strconv.Itoa(maxMS)+", a year")
+	}
+	return in, nil
+}
+
+// request is what the arguments ask of a backend.
+func (in *executeArgs) request(c *call, p patience) (*api.ExecuteRequest, error) {
+	req := &api.ExecuteRequest{
 		Intent: in.Intent, By: c.by, Wait: p.limit, HoldApprovals: p.hold && !c.asks(), IdempotencyKey: in.Options.IdempotencyKey,
 		RunOptions: core.RunOptions{
 			TimeoutMS: in.Options.Timeout, PerLayer: in.Options.PerLayer, HIL: in.Options.HIL, Input: in.Input,
@@ -116,22 +158,15 @@ func execute(ctx context.Context, e *Edge, c *call) (any, error) {
 	case strings.TrimSpace(in.Intent) == "":
 		return nil, refuse("execute", "", "give one of intent, code, workflow, accept_suggestion, continue_workflow")
 	}
-	started := make(chan core.ID, 1)
-	defer e.accompany(ctx, c, started)()
-	r, err := e.start(ctx, c, req, started)
-	if err != nil {
-		return nil, err
-	}
-	return e.settle(ctx, c, r, p, api.StatusSuccess)
+	return req, nil
 }
 
 // start makes a run when it is its turn, and tells started of it.
-func (e *Edge) start(ctx context.Context, c *call, req api.ExecuteRequest, started chan<- core.ID) (r api.Result, err error) {
+func (e *Edge) start(ctx context.Context, c *call, req *api.ExecuteRequest, started chan<- core.ID) (*api.Result, error) {
 	begun, ended, err := e.turn(ctx, c.backend)
 	if err != nil {
-		return api.Result{}, err
+		return nil, err
 	}
-	defer func() { ended(r, err) }()
 	req.Started = func(id core.ID) {
 		begun(id)
 		select {
@@ -139,7 +174,10 @@ func (e *Edge) start(ctx context.Context, c *call, req api.ExecuteRequest, start
 		default:
 		}
 	}
-	return c.backend.Execute(ctx, req)
+	r := &api.Result{}
+	defer func() { ended(r, err) }()
+	*r, err = c.backend.Execute(ctx, *req)
+	return r, err
 }
 
 // rejected is the reason of an abort by a denied approval when none was given.
@@ -230,7 +268,7 @@ func (e *Edge) move(ctx context.Context, c *call, text, checkpoint string, d *ap
 	if err != nil {
 		return nil, err
 	}
-	return e.settle(ctx, c, r, p, api.StatusComplete)
+	return e.settle(ctx, c, &r, p, api.StatusComplete)
 }
 
 // lookWait bounds the second look at a run that was waited for in vain.
@@ -238,14 +276,15 @@ const lookWait = time.Second
 
 // settle is the result as the caller gets it: who can be asked about what waits
 // is asked. done is the word for success.
-func (e *Edge) settle(ctx context.Context, c *call, r api.Result, p patience, done api.Status) (any, error) {
+func (e *Edge) settle(ctx context.Context, c *call, r *api.Result, p patience, done api.Status) (any, error) {
 	if p.hold && !c.asks() {
-		var err error
-		if r, err = e.lookAgain(ctx, c, r, done); err != nil {
+		again, err := e.lookAgain(ctx, c, *r, done)
+		if err != nil {
 			return nil, err
 		}
+		r = &again
 	}
-	return paused{e: e, c: c, p: p, done: done}.put(ctx, r)
+	return paused{e: e, c: c, p: p, done: done}.put(ctx, *r)
 }
 
 // lookAgain is the result for a caller whose time is over while people have not

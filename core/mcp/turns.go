@@ -24,7 +24,7 @@ const (
 // turn waits until one more run may begin, first come first served. ended gives
 // the place back: at once when the call knows that the run needs it no more,
 // else when the run, told by begun, has done something.
-func (e *Edge) turn(ctx context.Context, b Backend) (begun func(core.ID), ended func(api.Result, error), err error) {
+func (e *Edge) turn(ctx context.Context, b Backend) (begun func(core.ID), ended func(*api.Result, error), err error) {
 	select {
 	case e.turns <- struct{}{}:
 	case <-ctx.Done():
@@ -41,7 +41,7 @@ func (e *Edge) turn(ctx context.Context, b Backend) (begun func(core.ID), ended 
 		default: // it was told before
 		}
 	}
-	ended = func(r api.Result, err error) {
+	ended = func(r *api.Result, err error) {
 		if err == nil && r.Status == api.StatusRunning && r.WorkflowID != "" {
 			begun(r.WorkflowID) // the call is over, and the run begins
 			return
