@@ -74,6 +74,9 @@ type Error struct {
 	Ambiguous []ID `json:"ambiguous,omitempty"`
 	// Stack is the script's own stack, in positions of the user's source.
 	Stack string `json:"stack,omitempty"`
+	// NotMade says of the failure of a call that nothing of it has got to its
+	// server, which is certain: it cannot have had an effect.
+	NotMade bool `json:"not_made,omitempty"`
 
 	cause error
 }
@@ -153,6 +156,13 @@ func (e *Error) WithNext(argv ...string) *Error {
 func (e *Error) WithRun(id ID) *Error {
 	c := *e
 	c.RunID = id
+	return &c
+}
+
+// WithNotMade returns a copy of the error that says that the call was not made.
+func (e *Error) WithNotMade() *Error {
+	c := *e
+	c.NotMade = true
 	return &c
 }
 

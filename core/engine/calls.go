@@ -164,19 +164,26 @@ func (a *actor) ended(c *call, value json.RawMessage, err error, timedOut bool) 
 	if err == nil && core.TooDeep(value) {
 		err = core.Errorf(core.CodeResultTooLarge, "the result of %s is nested more than %d levels deep", c.tool, core.MaxDepth)
 	}
+	notMade := err != nil && core.AsError(err).NotMade
 	switch {
 	case err == nil:
 		a.settle(c, core.OutcomeSuccess, value, nil)
 	case a.abort != nil, a.fault != nil && !a.crashed:
-		a.settle(c, core.OutcomeCancelled, nil, a.doubtful(c, core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool)))
+		e := core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool)
+		e.NotMade = notMade
+		a.settle(c, core.OutcomeCancelled, nil, a.doubtful(c, e))
 	case a.stopping && errors.Is(context.Cause(a.work), errStopped):
-		// Nobody knows how it ended; the next runner asks.
+		// Mostly nobody knows how it ended; the next runner asks.
+		if notMade {
+			a.unstart(c)
+		}
 		a.move(c, callIssued)
 	case a.notMade(c, err):
 	default:
 		e := core.AsError(err)
 		if timedOut {
 			e = core.Errorf(core.CodeToolTimeout, "%s did not answer within %s", c.tool, a.callTimeout(c.spec))
+			e.NotMade = notMade
 		}
 		a.failed(c, a.doubtful(c, e))
 	}
@@ -192,10 +199,7 @@ func (a *actor) notMade(c *call, err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	if c.started {
-		c.started = false
-		a.record(callRecord(core.RecordVoid, c))
-	}
+	a.unstart(c)
 	if c.back == maxNotMade {
 		return false
 	}
@@ -206,6 +210,14 @@ func (a *actor) notMade(c *call, err error) bool {
 		a.check(c)
 	}
 	return true
+}
+
+// unstart takes back that a call was started, which was not made.
+func (a *actor) unstart(c *call) {
+	if c.started {
+		c.started = false
+		a.record(callRecord(core.RecordVoid, c))
+	}
 }
 
 // failed tries a call again if its task says so, and settles it otherwise. That
@@ -241,7 +253,7 @@ func (a *actor) triesAgain(c *call, err *core.Error) bool {
 	switch {
 	case c.spec == nil || c.spec.Retry == nil || c.attempt >= c.spec.Retry.MaxAttempts || a.stopping:
 		return false
-	case c.started && mayHaveRun(err.Code):
+	case c.started && mayHaveRun(err):
 		return false
 	}
 	return err.Code != core.CodeDenied && err.Code != core.CodePermissionDenied

@@ -28,7 +28,7 @@ func (d doubts) add(r core.Record) {
 			return
 		}
 		made := !r.StartedAt.IsZero() // otherwise it is about the question, or a gate's
-		if r.Outcome == core.OutcomeSuccess || made && r.Error != nil && !mayHaveRun(r.Error.Code) {
+		if r.Outcome == core.OutcomeSuccess || made && r.Error != nil && !mayHaveRun(r.Error) {
 			delete(d, r.CallID)
 			return
 		}
@@ -40,7 +40,7 @@ func (d doubts) add(r core.Record) {
 	case core.RecordVoid:
 		if r.Error != nil { // an attempt that failed
 			old.started.Error = r.Error
-			old.settled = mayHaveRun(r.Error.Code)
+			old.settled = mayHaveRun(r.Error)
 		}
 		if !ok || !old.settled { // it was not made
 			delete(d, r.CallID)
@@ -58,11 +58,15 @@ func (d doubts) open(callID string) (core.Record, bool) {
 	return old.started, ok && !old.settled
 }
 
-// mayHaveRun reports whether a call that was sent can have had its effect
-// although it ended with this code. Of a code that is not known here it is
-// assumed. A result that cannot be kept is one of a call that has run.
-func mayHaveRun(code core.Code) bool {
-	switch code { //nolint:exhaustive // all others are in doubt
+// mayHaveRun reports whether a call that was started can have had its effect
+// although it ended with this error. Of a code that is not known here it is
+// assumed, unless whoever was to make the call knows that it was not made. A
+// result that cannot be kept is one of a call that has run.
+func mayHaveRun(err *core.Error) bool {
+	if err.NotMade {
+		return false
+	}
+	switch err.Code { //nolint:exhaustive // all others are in doubt
 	case core.CodeToolFailed, core.CodeScript, core.CodeSyntax, core.CodeSandboxMemory, core.CodeSandboxTimeout:
 		return false // it answered
 	case core.CodeInvalidArguments, core.CodeNoSuchTool, core.CodeInvalidConfig, core.CodeNotTrusted, core.CodePermissionDenied,
@@ -75,7 +79,7 @@ func mayHaveRun(code core.Code) bool {
 
 // doubtful says of the failure of a call that it may have run, when that is so.
 func (a *actor) doubtful(c *call, err *core.Error) *core.Error {
-	if !c.started || !mayHaveRun(err.Code) || err.Code == core.CodeResultTooLarge {
+	if !c.started || !mayHaveRun(err) || err.Code == core.CodeResultTooLarge {
 		return err
 	}
 	out := *err

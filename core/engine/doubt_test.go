@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,11 @@ func warmAndCold(t *testing.T, f func(t *testing.T, cold bool)) {
 			f(t, cold)
 		})
 	}
+}
+
+// unsent is the error of a call of which its server has got nothing.
+func unsent() error {
+	return core.Errorf(core.CodeServerUnreachable, "server x cannot start").WithNotMade()
 }
 
 func lost() error { return core.Errorf(core.CodeServerUnreachable, "server x stopped") }
@@ -138,6 +144,8 @@ func TestRetry_DoesNotAskWithoutDoubt(t *testing.T) {
 		"Answered":  {err: core.Errorf(core.CodeToolFailed, "no")},
 		"Arguments": {err: core.Errorf(core.CodeInvalidArguments, "no")},
 		"Refused":   {err: core.Errorf(core.CodePermissionDenied, "no")},
+		"Unsent":    {err: unsent()},
+		"Wrapped":   {err: fmt.Errorf("why: %w", unsent())},
 		"NotMade":   {err: &engine.NotMadeError{Reason: core.Errorf(core.CodeServerUnreachable, "another edition")}},
 		"ReadOnly":  {err: lost(), readOnly: true},
 		"Declared":  {err: lost(), effects: &calm},
@@ -224,12 +232,13 @@ func TestAttempts_NotOfWhatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		readOnly bool
+		err      error
 		calls    int
-	}{"SideEffects": {false, 1}, "ReadOnly": {true, 2}} {
+	}{"SideEffects": {false, lost(), 1}, "ReadOnly": {true, lost(), 2}, "Unsent": {false, unsent(), 2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			dies := dying(1, lost())
+			dies := dying(1, c.err)
 			dies.readOnly = c.readOnly
 			b.host.tools["a:dies"] = dies
 			p := b.process()
@@ -237,8 +246,58 @@ func TestAttempts_NotOfWhatMayHaveRun(t *testing.T) {
 			spec.Retry = &core.Retry{MaxAttempts: 3}
 			h := b.dag(p, []core.TaskSpec{spec}, core.RunOptions{})
 			s := b.wait(h, engine.Ended)
-			if (s.Run.State == core.RunComplete) != c.readOnly || made(b, "a:dies") != c.calls {
+			if (s.Run.State == core.RunComplete) != (c.calls == 2) || made(b, "a:dies") != c.calls {
 				t.Errorf("%s after %d calls", s.Run.State, made(b, "a:dies"))
+			}
+		})
+	}
+}
+
+// A call that a stop, an abort or its time-out keeps from its server was not made,
+// and nobody is asked about it.
+func TestDoubt_NotOfWhatWasKeptFromItsServer(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(b *bench, p **process, h *engine.Handle) *engine.Handle{
+		"Stop": func(b *bench, p **process, h *engine.Handle) *engine.Handle {
+			(*p).close()
+			*p = b.process()
+			return b.resume(*p, h.ID)
+		},
+		"Timeout": func(b *bench, p **process, h *engine.Handle) *engine.Handle {
+			b.failed(h, core.CodeToolTimeout, "a:slow did not answer")
+			return b.retryIn(p, true, h.ID)
+		},
+		"Abort": func(b *bench, p **process, h *engine.Handle) *engine.Handle {
+			b.abort(*p, h)
+			if task := b.view((*p).st, h.ID).Layers[0].Tasks[0]; task.Error == nil || strings.Contains(task.Error.Message, "may have run") {
+				b.t.Errorf("%+v", task)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.limits.StopGrace = 1
+			p := b.process()
+			began := make(chan struct{})
+			var calls atomic.Int32
+			b.host.tools["a:slow"] = tool{run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+				if calls.Add(1) > 1 {
+					return args, nil
+				}
+				close(began)
+				<-ctx.Done()
+				return nil, core.Errorf(core.CodeCancelled, "starting server a was cancelled").WithNotMade()
+			}}
+			spec := task("one", "a:slow")
+			if name == "Timeout" {
+				spec.TimeoutMS = 1
+			}
+			h := b.dag(p, []core.TaskSpec{spec}, core.RunOptions{})
+			<-began
+			if h = end(b, &p, h); h != nil {
+				b.complete(h, `{"one":{"id":"one"}}`)
 			}
 		})
 	}
