@@ -71,7 +71,7 @@ type pipe struct {
 
 // idleReaders is how many goroutines wait at most, with the stacks that they have
 // grown, for calls to come.
-const idleReaders = 4
+const idleReaders = 16
 
 // serve reads, and answers what it has read.
 func (p *pipe) serve(ctx context.Context) {
