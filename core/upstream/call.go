@@ -20,6 +20,7 @@ import (
 // CodeServerUnreachable (it did not start, or stopped during the call: then
 // the call may have had its effect), CodeCancelled (wraps the context's
 // cause), CodeResultTooLarge, CodeInvalidArguments, CodeNoSuchTool, CodeAuth.
+// One of a call of which nothing was written to its server says so (NotMade).
 // A JSON-RPC error of the server itself is wrapped as an *RPCError; beside the
 // error of a tool that failed the Response has its Raw result.
 // A call is never sent twice, and never to another edition than it names; only
@@ -65,7 +66,7 @@ func objectArgs(args json.RawMessage) (json.RawMessage, error) {
 func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]json.RawMessage) (resp Response, sent bool, err error) {
 	s, c, err := m.acquire(ctx, req.Launch, req.Edition)
 	if err != nil {
-		return Response{}, true, err
+		return Response{}, true, core.AsError(err).WithNotMade()
 	}
 	defer m.release(s)
 	name := req.Launch.Name + ":" + req.Tool
@@ -73,7 +74,7 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	case <-ctx.Done():
-		return Response{}, true, cancelled(ctx, "the call of "+name)
+		return Response{}, true, cancelled(ctx, "the call of "+name).WithNotMade()
 	}
 	callCtx, cancel := context.WithTimeout(ctx, req.Timeout)
 	defer cancel()
@@ -99,12 +100,15 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 		m.answered(s)
 		return Response{}, true, m.refused(callCtx, c, req, a.rpc)
 	}
-	if a.unsent && ctx.Err() == nil {
+	if a.unsent && callCtx.Err() == nil {
 		err = c.broken(a, err, "calling "+req.Tool)
 		c.lose(endedItself)
-		return Response{}, false, err
+		return Response{}, false, core.AsError(err).WithNotMade()
 	}
 	failure := m.unanswered(ctx, callCtx, c, req, a, err)
+	if a.notMade() {
+		failure = core.AsError(failure).WithNotMade()
+	}
 	if c.proc == nil && core.CodeOf(failure) == core.CodeServerUnreachable && m.alone(s) {
 		m.abandon(s, c, failure) // nobody else is harmed
 	}
@@ -212,7 +216,7 @@ func (l local) tools(name string) []core.Tool {
 func (m *Manager) callLocal(ctx context.Context, l local, req Request) (Response, error) {
 	name := req.Launch.Name + ":" + req.Tool
 	if m.stopping() {
-		return Response{}, errStopping(req.Launch.Name)
+		return Response{}, errStopping(req.Launch.Name).WithNotMade()
 	}
 	if err := noSuchTool(req.Launch.Name, req.Tool, l.Tools()); err != nil {
 		return Response{}, err

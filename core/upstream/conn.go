@@ -172,9 +172,16 @@ type answer struct {
 	rpc     *mcp.JSONRPCErrorDetails // its data is a json.RawMessage
 	unsent  bool                     // nothing was sent: the request may be made again
 	tooLong atomic.Bool              // set by the HTTP reader
-	http    atomic.Pointer[httpFacts]
-	data    atomic.Pointer[json.RawMessage] // of an error that came as an event
+	// refused is set when a connection for the request could not be opened over
+	// HTTP, reached when one was: the server may have got it.
+	refused, reached atomic.Bool
+	http             atomic.Pointer[httpFacts]
+	data             atomic.Pointer[json.RawMessage] // of an error that came as an event
 }
+
+// notMade reports whether it is certain that nothing of the request was written to
+// the server.
+func (a *answer) notMade() bool { return a.unsent || a.refused.Load() && !a.reached.Load() }
 
 type answerKey struct{}
 
@@ -382,6 +389,6 @@ func (c *conn) broken(a *answer, err error, during string) error {
 }
 
 // cancelled is the error of a caller that gave up.
-func cancelled(ctx context.Context, what string) error {
+func cancelled(ctx context.Context, what string) *core.Error {
 	return core.Errorf(core.CodeCancelled, "%s was cancelled: %w", what, context.Cause(ctx))
 }

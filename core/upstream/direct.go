@@ -51,6 +51,9 @@ func (c *conn) send(ctx context.Context, req Request, meta map[string]json.RawMe
 // when its caller gives up: a transport over HTTP does that by itself.
 func (c *conn) sendOwn(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	if err := ctx.Err(); err != nil {
+		if a := answerOf(ctx); a != nil {
+			a.unsent = true
+		}
 		return nil, transport.NewError(err)
 	}
 	t := c.client.GetTransport()

@@ -2,10 +2,12 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -124,6 +126,7 @@ func (e *endpoint) send(req *http.Request) (*http.Response, error) {
 			}
 		}
 		resp, err := e.next.RoundTrip(e.dress(req, header))
+		answerOf(ctx).tried(err)
 		if err != nil {
 			return nil, err
 		}
@@ -145,6 +148,19 @@ func (e *endpoint) send(req *http.Request) (*http.Response, error) {
 			req = req.Clone(ctx)
 			req.Body = body
 		}
+	}
+}
+
+// tried notes whether the server may have got something of a request, which ended
+// with err.
+func (a *answer) tried(err error) {
+	var op *net.OpError
+	switch {
+	case a == nil:
+	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
+		a.refused.Store(true)
+	default:
+		a.reached.Store(true)
 	}
 }
 

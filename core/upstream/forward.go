@@ -144,7 +144,7 @@ func (m *Manager) forwardOnce(ctx context.Context, l Launch, method string, fiel
 		m.answered(s)
 		m.subscribed(s, l, method, fields)
 		return a.raw, true, nil
-	case a.unsent && ctx.Err() == nil:
+	case a.unsent && callCtx.Err() == nil:
 		err = c.broken(a, err, "answering "+method)
 		c.lose(endedItself)
 		return nil, false, err

@@ -95,7 +95,7 @@ func New(opts Options) *Manager {
 	}
 }
 
-func errStopping(name string) error {
+func errStopping(name string) *core.Error {
 	return core.Errorf(core.CodeCancelled, "server %q: pml is stopping", name)
 }
 

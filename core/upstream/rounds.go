@@ -73,6 +73,9 @@ func (c *conn) exchange(ctx context.Context, req transport.JSONRPCRequest, send 
 			return nil, err
 		}
 		if resp, err = send(ctx, req); err != nil {
+			if a := answerOf(ctx); a != nil {
+				a.unsent = false // the server has had it before
+			}
 			return nil, err
 		}
 	}
