@@ -30,11 +30,13 @@ func wantMade(t *testing.T, err error, maybe bool) {
 func TestNotMade(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(l *upstream.Launch){
-		"no command":   func(l *upstream.Launch) { l.Command = "/nowhere/at/all" },
-		"no folder":    func(l *upstream.Launch) { l.Dir = "/nowhere/at/all" },
-		"ends":         func(l *upstream.Launch) { l.Env = []string{"PML_TEST_SERVER=exits"} },
-		"not verified": func(l *upstream.Launch) { l.Verify = func() error { return core.Errorf(core.CodeInternal, "cannot look") } },
-		"refused":      func(l *upstream.Launch) { l.Command, l.URL = "", "http://127.0.0.1:1/" },
+		"no command": func(l *upstream.Launch) { l.Command = "/nowhere/at/all" },
+		"no folder":  func(l *upstream.Launch) { l.Dir = "/nowhere/at/all" },
+		"ends":       func(l *upstream.Launch) { l.Env = []string{"PML_TEST_SERVER=exits"} },
+		"not verified": func(l *upstream.Launch) {
+			l.Verify = func() error { return core.Errorf(core.CodeInternal, "cannot look") }
+		},
+		"refused": func(l *upstream.Launch) { l.Command, l.URL = "", "http://127.0.0.1:1/" },
 		"no handshake": func(l *upstream.Launch) {
 			srv := httptest.NewServer(http.NotFoundHandler())
 			t.Cleanup(srv.Close)
