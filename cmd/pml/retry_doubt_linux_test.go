@@ -70,3 +70,33 @@ func TestRetry_AfterATimeout(t *testing.T) {
 		t.Fatalf("%+v after %d calls", r, m.count("hold"))
 	}
 }
+
+// TestRetry_NotMade: a server ends while a call waits for its turn, and cannot be
+// started for it. The call has been journaled, but nothing of it got anywhere: it
+// says so, and retry makes it, once, without a question.
+func TestRetry_NotMade(t *testing.T) {
+	t.Parallel()
+	m := bareMachine(t)
+	die, up := filepath.Join(m.Dir, "die"), filepath.Join(m.Dir, "up")
+	c := allowRec()
+	c.Limits = map[string]any{"concurrency": 1}
+	// It starts once, until the file is taken away.
+	c.Servers = map[string]map[string]any{"rec": {"command": "/bin/sh", "args": []string{
+		"-c", `test -e "$1" && { echo "the disk is away" >&2; exit 3; }; : > "$1"; exec "$2" --log "$3" --die "$4"`, "sh", up, recorderBin(t), m.Log, die,
+	}}}
+	m.configure(c)
+	touch(t, die)
+	o := m.exit(5, "execute", "--json", m.dag("dag.json",
+		task("a", "rec:inc", `{"key":"a"}`, map[string]any{"side_effects": false}), task("b", "rec:put", `{"key":"b","value":1}`, nil)))
+	b := tasksOf(m.workflow(m.latest().ID))["b"]
+	if b.Error == nil || !b.Error.NotMade || strings.Contains(o.Stdout+o.Stderr, "rec:put may have run") || m.count("put") != 0 {
+		t.Fatalf("%+v: %s%s", b, o.Stdout, o.Stderr)
+	}
+	if err := os.Remove(up); err != nil {
+		t.Fatal(err)
+	}
+	m.json(0, "retry", string(m.latest().ID))
+	if m.count("put") != 1 || m.count("inc") != 2 {
+		t.Errorf("calls %v", m.calls())
+	}
+}

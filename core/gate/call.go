@@ -20,7 +20,7 @@ func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)
 	name, _, _ := core.SplitTool(call.Tool)
 	s, err := h.settings()
 	if err != nil {
-		return nil, err
+		return nil, core.AsError(err).WithNotMade()
 	}
 	if h.goesRemote(s, call.Tool, name) {
 		return h.callRemote(ctx, s, call)
@@ -36,13 +36,14 @@ func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)
 }
 
 // make makes a call of a server of this machine. Only an error is fit to be
-// shown already; a tool that has failed comes with its raw result.
+// shown already; a tool that has failed comes with its raw result. Whatever stands
+// before the call, its server's start too, is an error of a call that was not made.
 func (h *Host) make(ctx context.Context, call engine.Call, progress func(string)) (upstream.Response, *settings, error) {
 	none := upstream.Response{}
 	name, tool, _ := core.SplitTool(call.Tool)
 	s, err := h.settings()
 	if err != nil {
-		return none, nil, err
+		return none, nil, core.AsError(err).WithNotMade()
 	}
 	if deny := h.refused(s, call.Tool, name); deny != nil {
 		return none, s, deny
@@ -50,7 +51,7 @@ func (h *Host) make(ctx context.Context, call engine.Call, progress func(string)
 	srv := h.serverFor(name, call)
 	ready, err := srv.prepare(ctx, s)
 	if err != nil {
-		return none, s, s.clean(err)
+		return none, s, s.clean(err).WithNotMade()
 	}
 	if ask := ready.stopped(tool); ask != nil {
 		return none, s, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
