@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,7 +14,9 @@ import (
 // codeProgram runs a script in a sandbox child.
 type codeProgram struct {
 	pool    *sandbox.Pool
-	run     core.Run
+	run     core.ID
+	created time.Time       // of the run
+	input   json.RawMessage // of the run
 	program core.Program
 	session *sandbox.Session
 	// led says, by delivery sequence number, when an outcome was delivered and
@@ -32,7 +35,7 @@ type led struct {
 }
 
 func newCodeProgram(pool *sandbox.Pool, run core.Run, p core.Program) *codeProgram {
-	c := &codeProgram{pool: pool, run: run, program: p, planned: map[int][]core.PlanCall{}}
+	c := &codeProgram{pool: pool, run: run.ID, created: run.CreatedAt, input: run.Options.Input, program: p, planned: map[int][]core.PlanCall{}}
 	if p.Plan != nil {
 		for _, pc := range p.Plan.Calls {
 			c.planned[pc.Site.Line] = append(c.planned[pc.Site.Line], pc)
@@ -44,10 +47,10 @@ func newCodeProgram(pool *sandbox.Pool, run core.Run, p core.Program) *codeProgr
 func (c *codeProgram) start(ctx context.Context) (turn, error) {
 	c.close()
 	c.lines = 0
-	c.led = map[int64]led{0: {at: c.run.CreatedAt, layer: -1}}
+	c.led = map[int64]led{0: {at: c.created, layer: -1}}
 	session, t, err := c.pool.Open(ctx, sandbox.Start{
 		Script: c.program.Script, Source: c.program.Source, File: c.program.File,
-		Input: orNull(c.run.Options.Input), Seed: string(c.run.ID), Now: c.run.CreatedAt,
+		Input: orNull(c.input), Seed: string(c.run), Now: c.created,
 	})
 	if err != nil {
 		return turn{}, err
