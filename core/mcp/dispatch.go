@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -182,9 +181,25 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m *message, out *stream
 // survive makes an answer of a panic. It is deferred.
 func (e *Edge) survive(m *message, answer *any) {
 	if r := recover(); r != nil {
-		e.o.Log.Error("an MCP request failed badly", "method", m.Method, "panic", r, "stack", string(debug.Stack()))
-		*answer = refused(m.ID, mcp.INTERNAL_ERROR, "internal error; the log of pml has more")
+		*answer = e.panicked("a request was answered", r, m)
 	}
+}
+
+// panicked is the answer to a request with which something panicked.
+func (e *Edge) panicked(doing string, thrown any, m *message) *reply {
+	err := core.Panicked(e.o.Log, doing, thrown, "method", core.Visible(m.Method, 100, false))
+	answer := refused(m.ID, mcp.INTERNAL_ERROR, err.Message)
+	answer.Error.Data = map[string]any{"error_code": err.Code}
+	return answer
+}
+
+// beside runs f in a goroutine of its own. A panic in it ends nothing but f, and
+// what f was for goes without.
+func (e *Edge) beside(doing string, f func()) {
+	go func() {
+		defer core.Recover(e.o.Log, doing, nil)
+		f()
+	}()
 }
 
 // answerTo is the answer to a request that was let in, nil where there is none.
@@ -263,7 +278,7 @@ func (e *Edge) listen(ctx context.Context, s *session, id string, out *stream) (
 	ctx, cancel := context.WithCancel(ctx)
 	out.dropWhenFull(func() { s.cancel(id) })
 	done, first := make(chan struct{}), make(chan struct{})
-	go func() {
+	e.beside("a client was told what it listens to", func() {
 		defer close(done)
 		for begun := false; ; begun = true {
 			select {
@@ -276,7 +291,7 @@ func (e *Edge) listen(ctx context.Context, s *session, id string, out *stream) (
 				return
 			}
 		}
-	}()
+	})
 	end := e.attendListener(ctx, listener, func(method string, params any) {
 		select {
 		case <-first:

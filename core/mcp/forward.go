@@ -308,26 +308,26 @@ func (e *Edge) attendListener(ctx context.Context, s *session, notify func(metho
 				notify(method, map[string]any{"uri": in.URI})
 			}
 		}
-		go func() {
+		e.beside("changes of lists were told", func() {
 			_ = gw.Changed(ctx, &p.seen, func(method string) {
 				if filter, _ := s.SubscriptionFilter(); wants(filter, method) {
 					notify(method, map[string]any{})
 				}
 			})
-		}()
+		})
 	}
 	s.subs.listen(func(uri string) context.CancelFunc {
 		if ownURI(uri) || p == nil {
 			return e.watch(ctx, uri, notify)
 		}
 		raw, _ := json.Marshal(map[string]string{"uri": uri}) // a string
-		go func() { _, _, _ = gw.Forward(ctx, &p.seen, string(mcp.MethodResourcesSubscribe), raw) }()
+		e.beside("a server was subscribed to", func() { _, _, _ = gw.Forward(ctx, &p.seen, string(mcp.MethodResourcesSubscribe), raw) })
 		return func() {}
 	})
 	return func() {
 		s.subs.mute()
 		if p != nil {
-			go gw.Gone(p.seen.ID)
+			e.beside("it was told that a client has gone", func() { gw.Gone(p.seen.ID) })
 		}
 	}
 }

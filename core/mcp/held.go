@@ -120,10 +120,14 @@ func (e *Edge) hold(ctx context.Context, c *call, p *peer, done func(), oc api.O
 	o := &offering{out: c.out, ask: h.ask, logs: c.level}
 	p.begin(o)
 	go func() {
-		result, err := p.gateway.Call(h.ctx, oc)
-		p.end(o)
-		done()
-		h.ended <- heldEnd{result, err}
+		var end heldEnd
+		defer func() {
+			p.end(o)
+			done()
+			h.ended <- end
+		}()
+		defer core.Recover(e.o.Log, "a call was made", func(err *core.Error) { end = heldEnd{err: err} })
+		end.result, end.err = p.gateway.Call(h.ctx, oc)
 	}()
 	return h, nil
 }

@@ -70,7 +70,7 @@ func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope)
 		}
 		return err
 	}
-	out := &stream{send: func(message any) error { return orGone(events.send(message)) }, cut: events.cut}
+	out := &stream{send: func(message any) error { return orGone(events.send(message)) }, cut: events.cut, log: e.o.Log}
 	out.dropWhenFull(cancel)
 	stop, ok := e.serveMain(ctx, s, out)
 	if !ok {
@@ -232,7 +232,7 @@ func (e *Edge) reply(w http.ResponseWriter, r *http.Request, s *session, m *mess
 	_ = rc.SetWriteDeadline(time.Time{})
 
 	events := &events{w: w, rc: rc}
-	out := &stream{}
+	out := &stream{log: e.o.Log}
 	if takesEvents(r) {
 		out.send, out.cut = events.send, events.cut
 	}

@@ -43,7 +43,7 @@ func (e *Edge) accompany(ctx context.Context, c *call, started <-chan core.ID) (
 	}()
 	ended := e.follow(ctx, c, moves)
 	l := &logbook{call: c, since: e.o.Clock.Now(), done: make(chan struct{})}
-	go l.run(ctx, logs)
+	e.beside("what a run logs was told", func() { l.run(ctx, logs) })
 	return func() {
 		ended()
 		cancel()

@@ -102,6 +102,7 @@ func New(o Options) (*Edge, error) {
 		return nil, err
 	}
 	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, owned: map[string]int{}, calls: map[string]int{}, turns: make(chan struct{}, o.Beginning)}
+	e.peers.log = o.Log
 	e.protocol = server.NewMCPServer("pml", o.Version,
 		server.WithTitle("PML"), server.WithInstructions(instructions),
 		server.WithCacheHints(0, mcp.CacheScopePrivate), // runs and tools are the caller's own

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -171,6 +173,7 @@ func (s *session) leave() {
 // Each is used by one call at a time, so that a server's question belongs to it,
 // and again by the next call of the same client: its connections stay.
 type peers struct {
+	log  *slog.Logger
 	mu   sync.Mutex
 	last int
 	kept map[holder]int       // by account: used and free
@@ -257,7 +260,10 @@ func (p *peers) forget(key leaseKey, free *peer) {
 	if p.kept[account]--; p.kept[account] == 0 {
 		delete(p.kept, account)
 	}
-	go free.gateway.Gone(free.seen.ID) // it may tell servers
+	go func() { // it may tell servers
+		defer core.Recover(p.log, "it was told that a client has gone", nil)
+		free.gateway.Gone(free.seen.ID)
+	}()
 }
 
 func (p *peers) back(key leaseKey, leased *peer) {

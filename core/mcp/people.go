@@ -63,12 +63,12 @@ func (w paused) ask(ctx context.Context, r api.Result, q question) (next api.Res
 	open, decided := context.WithCancelCause(bounded)
 	defer decided(nil)
 	watched := make(chan struct{})
-	go func() {
+	w.e.beside("a question was watched", func() {
 		defer close(watched)
 		if w.e.decidedElsewhere(open, w.c.backend, q.approval) {
 			decided(errDecided)
 		}
-	}()
+	})
 	defer func() {
 		decided(nil)
 		<-watched

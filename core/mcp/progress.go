@@ -27,17 +27,18 @@ func (e *Edge) follow(ctx context.Context, c *call, started <-chan core.ID) (sto
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &progress{call: c}
-	go p.run(ctx, started, e.o.Beat)
+	p := &progress{call: c, beside: e.beside}
+	e.beside("the progress of a run was told", func() { p.run(ctx, started, e.o.Beat) })
 	return cancel
 }
 
 // progress is what a client was told of a run.
 type progress struct {
-	call  *call
-	tally tally
-	last  float64 // the number sent last
-	seen  string  // the message sent last
+	call   *call
+	beside func(doing string, f func())
+	tally  tally
+	last   float64 // the number sent last
+	seen   string  // the message sent last
 }
 
 func (p *progress) run(ctx context.Context, started <-chan core.ID, beat time.Duration) {
@@ -52,7 +53,7 @@ func (p *progress) run(ctx context.Context, started <-chan core.ID, beat time.Du
 			return
 		case id := <-started:
 			started = nil
-			go p.listen(ctx, id, moved)
+			p.beside("the progress of a run was followed", func() { p.listen(ctx, id, moved) })
 		case <-alive.C:
 			p.tell(ctx, true)
 		case <-moved:

@@ -311,6 +311,7 @@ func (e *Edge) sweepEvery() time.Duration { return max(e.o.SessionIdle/8, time.M
 
 // sweep ends what nobody uses, and comes again while there are sessions.
 func (e *Edge) sweep() {
+	defer core.Recover(e.o.Log, "sessions that nobody uses were ended", nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dropOld()
@@ -357,7 +358,7 @@ func (e *Edge) drop(s *session) {
 		e.sweeper = nil
 	}
 	s.end()
-	go s.leave() // it may tell servers
+	e.beside("it was told that a client has gone", s.leave) // it may tell servers
 }
 
 // enter counts one more call of an owner that may take its time, in whatever

@@ -27,7 +27,7 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	w := &lineWriter{w: out, broken: make(chan struct{})}
-	main := &stream{send: w.write}
+	main := &stream{send: w.write, log: e.o.Log}
 	p := &pipe{
 		edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w, main: main,
 		in: bufio.NewReaderSize(in, 64<<10), turn: make(chan struct{}, idleReaders), over: make(chan struct{}), ended: make(chan error, 1),
@@ -75,6 +75,7 @@ const idleReaders = 16
 
 // serve reads, and answers what it has read.
 func (p *pipe) serve(ctx context.Context) {
+	defer core.Recover(p.edge.o.Log, "messages were read", p.end)
 	for {
 		m, err := p.next(ctx)
 		if m == nil {
@@ -90,6 +91,14 @@ func (p *pipe) serve(ctx context.Context) {
 		if !p.awaitTurn() {
 			return
 		}
+	}
+}
+
+// end is the end of reading after a panic.
+func (p *pipe) end(err *core.Error) {
+	select {
+	case p.ended <- err:
+	default: // it has ended already
 	}
 }
 
@@ -154,6 +163,7 @@ func (p *pipe) next(ctx context.Context) (*message, error) {
 
 // handle answers a message if that takes no time, and returns any other.
 func (p *pipe) handle(ctx context.Context, line []byte) *message {
+	defer p.survive(&message{})
 	m, bad := parse(line)
 	if bad != nil {
 		_ = p.out.write(bad)
@@ -167,9 +177,17 @@ func (p *pipe) handle(ctx context.Context, line []byte) *message {
 }
 
 func (p *pipe) answer(ctx context.Context, m *message) {
-	if answer := p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write}); answer != nil {
+	defer p.survive(m)
+	if answer := p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write, log: p.edge.o.Log}); answer != nil {
 		p.main.flush() // what was told before comes before
 		_ = orRefused(p.out.write, answer, m.ID)
+	}
+}
+
+// survive answers a message with which something panicked. It is deferred.
+func (p *pipe) survive(m *message) {
+	if v := recover(); v != nil {
+		_ = p.out.write(p.edge.panicked("a message was handled", v, m))
 	}
 }
 

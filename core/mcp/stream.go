@@ -3,9 +3,12 @@ package mcp
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
 )
 
 // Bounds of what waits for a client that does not read. One message always fits.
@@ -27,6 +30,8 @@ type stream struct {
 	send func(message any) error
 	// cut makes a write that is under way fail; nil where that cannot be done.
 	cut func()
+	// log is told of a panic in a write; nil: nobody is.
+	log *slog.Logger
 
 	mu    sync.Mutex
 	ended bool
@@ -138,11 +143,17 @@ func (s *stream) drain(rests chan<- struct{}) {
 		s.queue = s.queue[1:]
 		s.size -= q.size
 		s.mu.Unlock()
-		err := q.write()
+		err := s.written(q)
 		if q.done != nil {
 			q.done <- err
 		}
 	}
+}
+
+// written writes one message. A panic in that is an error of that write.
+func (s *stream) written(q queued) (err error) {
+	defer core.Recover(s.log, "a message was sent to a client", func(e *core.Error) { err = e })
+	return q.write()
 }
 
 // alive writes a sign of life, if nothing else is being written.

@@ -143,16 +143,16 @@ func (e *Edge) watch(ctx context.Context, uri string, notify func(method string,
 		return cancel // its server tells
 	}
 	w := &watcher{uri: uri, clock: e.o.Clock, since: e.o.Clock.Now(), moved: make(chan struct{}, 1)}
-	go func() {
+	e.beside("a resource was watched", func() {
 		var err error
 		if w.b, _, err = e.backend(ctx); err != nil {
 			return
 		}
-		go w.events(ctx)
+		e.beside("a resource was watched", func() { w.events(ctx) })
 		w.run(ctx, func() {
 			notify(mcp.MethodNotificationResourceUpdated, map[string]any{"uri": uri})
 		})
-	}()
+	})
 	return cancel
 }
 
@@ -278,7 +278,7 @@ func (e *Edge) serveMain(ctx context.Context, s *session, out *stream) (stop fun
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s.subs.listen(func(uri string) context.CancelFunc { return e.watch(ctx, uri, out.notify) })
-	go e.listChanges(ctx, s, out.notify)
+	e.beside("changes of lists were told", func() { e.listChanges(ctx, s, out.notify) })
 	return func() {
 		cancel()
 		s.subs.mute()

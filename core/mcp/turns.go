@@ -33,6 +33,7 @@ func (e *Edge) turn(ctx context.Context, b Backend) (begun func(core.ID), ended 
 	ids, over := make(chan core.ID, 1), make(chan struct{})
 	go func() {
 		defer func() { <-e.turns }()
+		defer core.Recover(e.o.Log, "a run began", nil)
 		hasBegun(context.WithoutCancel(ctx), b, ids, over)
 	}()
 	begun = func(id core.ID) {
