@@ -13,8 +13,6 @@ import (
 	"os/signal"
 	"os/user"
 	"runtime"
-	"runtime/debug"
-	"sync"
 	"syscall"
 	"time"
 
@@ -39,45 +37,6 @@ func main() {
 	}
 	collectLater()
 	os.Exit(run(os.Args[1:]))
-}
-
-// commandGC lets a command that ends soon allocate its first 16 MB without a
-// collection, which would cost a third of its start. A server sets it back.
-const commandGC = 400
-
-// collectLater sets commandGC, unless GOGC says what a person wants.
-func collectLater() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(commandGC)
-	}
-}
-
-// collectAsUsual is for a process that stays.
-func collectAsUsual() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(100)
-	}
-}
-
-// collectWaiting is for a process whose calls wait for people. Its heap grows by
-// half and 4 MB before it is collected: with little in it that is what is usual,
-// and costs no more; beside a thousand calls that wait there are 10 MB less of
-// garbage. The first time collects, so it is nothing for the start. The ballast
-// is kept and never touched: it counts as heap and takes no memory.
-var collectWaiting = sync.OnceValue(func() (ballast []byte) {
-	if os.Getenv("GOGC") == "" {
-		ballast = make([]byte, 8<<20)
-		debug.SetGCPercent(50)
-	}
-	return ballast
-})
-
-// collectOften is for a process that stays beside the work of others: with what
-// it knows of 10,000 runs it needs half as much again, not twice as much.
-func collectOften() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 }
 
 func run(args []string) int {

@@ -96,7 +96,6 @@ type ownBackend struct {
 
 // Hold implements mcp.Holder.
 func (o ownBackend) Hold(ctx context.Context, id core.ID, limit time.Duration) (*api.Result, error) {
-	collectWaiting()
 	return o.half.Hold(ctx, id, limit)
 }
 

@@ -28,7 +28,7 @@ import (
 
 // terminal runs the full screen or the dialogue of lines.
 func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
-	collectOften()
+	collectAsUsual()
 	environ := env.OS()
 	settings, bound, err := terminalSettings(o, environ)
 	if err != nil {
