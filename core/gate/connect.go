@@ -129,6 +129,8 @@ func (h *Host) unrefreshed(l upstream.Launch, wants *upstream.AuthRequired) erro
 
 // hear waits for the end of a flow. The server is looked at again after it.
 func (h *Host) hear(name string, a *attempt) {
+	defer close(a.done)
+	defer core.Recover(h.o.Logger, "a server was connected", func(err *core.Error) { a.err = err }, "server", name)
 	a.err = errors.Join(a.flow.Wait(h.life), a.flow.Close())
 	if a.err != nil {
 		h.o.Logger.Debug("a server was not connected", "server", name, "err", a.err)
@@ -136,7 +138,6 @@ func (h *Host) hear(name string, a *attempt) {
 		h.server(name).refused.Store(nil)
 	}
 	h.ToolsChanged(name)
-	close(a.done)
 }
 
 // oauthAsk asks a person to connect a server. Its digest covers what is asked

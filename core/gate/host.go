@@ -282,6 +282,9 @@ func (h *Host) Tools(ctx context.Context) (tools []core.Tool, problems []core.Fa
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
+			defer core.Recover(h.o.Logger, "a server was asked for its tools", func(err *core.Error) {
+				found[n] = offer{problems: []core.Fault{{Path: name, Message: err.Message}}}
+			}, "server", name)
 			found[n] = h.offered(ctx, s, name)
 		})
 	}

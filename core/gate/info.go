@@ -221,6 +221,10 @@ func (h *Host) CheckServers(ctx context.Context, names ...string) ([]api.ServerI
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
+			defer core.Recover(h.o.Logger, "a server was checked", func(err *core.Error) {
+				out[n] = api.ServerInfo{Name: name}
+				fault(&out[n], err)
+			}, "server", name)
 			out[n] = h.checkServer(ctx, s, name)
 		})
 	}

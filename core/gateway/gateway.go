@@ -190,7 +190,10 @@ func (g *Gateway) serverChanged(server string) {
 	defer g.mu.Unlock()
 	for _, v := range g.views {
 		if g.life.Err() == nil {
-			g.wg.Go(func() { v.again(server) })
+			g.wg.Go(func() {
+				defer core.Recover(g.o.Log, "it was found out what a server has", nil, "server", server)
+				v.again(server)
+			})
 		}
 	}
 }

@@ -150,8 +150,9 @@ func (v *view) begin(server string, e *exploration, after time.Duration) {
 		return
 	}
 	v.g.wg.Go(func() {
+		defer core.Recover(v.g.o.Log, "it was told what a server has", nil, "server", server)
 		v.rest(after)
-		found, err := v.g.o.Half.Explore(v.ctx, peer, server)
+		found, err := v.found(peer, server)
 		if err != nil {
 			found = api.Exposed{Name: server, Problems: []core.Fault{{Path: server, Message: core.AsError(err).Message}}}
 		}
@@ -168,6 +169,12 @@ func (v *view) begin(server string, e *exploration, after time.Duration) {
 			v.again(server)
 		}
 	})
+}
+
+// found is what a server has. What panics has found nothing, and says so.
+func (v *view) found(peer *api.Peer, server string) (found api.Exposed, err error) {
+	defer core.Recover(v.g.o.Log, "it was found out what a server has", func(e *core.Error) { err = e }, "server", server)
+	return v.g.o.Half.Explore(v.ctx, peer, server)
 }
 
 func (v *view) rest(d time.Duration) {

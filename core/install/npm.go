@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,9 +38,11 @@ func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err e
 	limited, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	var count atomic.Int64
-	stop := n.alive(&count)
+	stop := n.alive(in.o.Logger, &count)
 	var unwritten string
-	heard := func(line string) {
+	var fault *core.Error
+	heard := func(line string) { // while npm runs, in another goroutine
+		defer core.Recover(in.o.Logger, "what npm says was read", func(err *core.Error) { fault = err })
 		if url, ok := fetchedURL(line); ok {
 			count.Add(1)
 			fetched = append(fetched, url)
@@ -52,6 +55,8 @@ func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err e
 	out, err := in.o.Run.Run(limited, CommandLine{Path: path, Args: slices.Concat(n.args, in.patience(), []string{"--loglevel=http"}), Dir: n.dir, Env: in.o.Env, Heard: heard})
 	stop()
 	switch {
+	case fault != nil:
+		return nil, fault
 	case unwritten != "":
 		// npm warns of files that it could not write, and reports success.
 		e := core.Errorf(core.CodeInstallFailed, "%s: npm could not write all files: %s", n.what, core.Visible(unwritten, 300, false))
@@ -122,11 +127,12 @@ func emptyFolder(dir string) error {
 }
 
 // alive tells what is being done, now and while it lasts, until stop returns.
-func (n npmRun) alive(fetched *atomic.Int64) (stop func()) {
+func (n npmRun) alive(log *slog.Logger, fetched *atomic.Int64) (stop func()) {
 	n.progress(n.doing)
 	done := make(chan struct{})
 	var teller sync.WaitGroup
 	teller.Go(func() {
+		defer core.Recover(log, "it was told what npm does", nil)
 		ticks := time.NewTicker(aliveEvery)
 		defer ticks.Stop()
 		for passed := aliveEvery; ; passed += aliveEvery {

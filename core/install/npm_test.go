@@ -66,3 +66,19 @@ func TestNPM_Patience(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is told what npm does may panic: npm goes on.
+func TestNPM_ToldPanics(t *testing.T) {
+	t.Parallel()
+	npm := &slowNPM{release: make(chan struct{})}
+	var once sync.Once
+	in := install.New(install.Options{Home: t.TempDir(), LookPath: anyPath, Clock: clock, Run: npm, Progress: func(text string) {
+		if strings.Contains(text, ", 1 request)") {
+			once.Do(func() { close(npm.release) })
+			panic("whoever is told")
+		}
+	}})
+	if _, err := in.Latest(t.Context(), demoSpec(t)); core.CodeOf(err) != core.CodeInstallFailed {
+		t.Error(err)
+	}
+}

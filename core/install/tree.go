@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/atomicfile"
 )
 
@@ -85,7 +86,7 @@ func statPrint(files []treeFile) string {
 // hashTree returns the manifest of the files, one line each: the SHA-256 of
 // the content, whether it can be executed, the path. durable also makes each file
 // durable, as it is open anyway.
-func hashTree(root string, files []treeFile, durable bool) ([]byte, error) {
+func (in *Installer) hashTree(root string, files []treeFile, durable bool) ([]byte, error) {
 	lines := make([]string, len(files))
 	errs := make([]error, len(files))
 	next := make(chan int)
@@ -93,7 +94,7 @@ func hashTree(root string, files []treeFile, durable bool) ([]byte, error) {
 	for range max(4, runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for i := range next {
-				lines[i], errs[i] = hashFile(root, files[i], durable)
+				lines[i], errs[i] = in.hashFile(root, files[i], durable)
 			}
 		})
 	}
@@ -108,7 +109,8 @@ func hashTree(root string, files []treeFile, durable bool) ([]byte, error) {
 	return []byte(strings.Join(lines, "")), nil
 }
 
-func hashFile(root string, f treeFile, durable bool) (string, error) {
+func (in *Installer) hashFile(root string, f treeFile, durable bool) (line string, err error) {
+	defer core.Recover(in.o.Logger, "the installed files were read", func(e *core.Error) { line, err = "", e }, "file", f.path)
 	h := sha256.New()
 	kind := "file"
 	name := filepath.Join(root, filepath.FromSlash(f.path))

@@ -60,7 +60,7 @@ func (in *Installer) Install(ctx context.Context, spec Spec, r Resolved, allowSc
 		return Installed{}, err
 	}
 	progress("checking " + r.Name + "@" + r.Version)
-	if err := seal(dir, r, scripts); err != nil {
+	if err := in.seal(dir, r, scripts); err != nil {
 		return Installed{}, err
 	}
 	// After a long sleep another process may have taken the folder for garbage,
@@ -129,12 +129,12 @@ func (in *Installer) fill(ctx context.Context, dir string, r Resolved, scripts b
 }
 
 // seal hashes a tree, makes it durable and writes what Verify needs.
-func seal(dir string, r Resolved, scripts bool) error {
+func (in *Installer) seal(dir string, r Resolved, scripts bool) error {
 	files, err := listTree(dir)
 	if err != nil {
 		return diskError("read the installed files", err)
 	}
-	manifest, err := hashTree(dir, files, true)
+	manifest, err := in.hashTree(dir, files, true)
 	if err != nil {
 		return diskError("read the installed files", err)
 	}
@@ -212,7 +212,7 @@ func (in *Installer) Verify(i Installed) (*Change, error) {
 	if err == nil && string(known) == stat {
 		return nil, nil
 	}
-	manifest, err := hashTree(i.Dir, files, false)
+	manifest, err := in.hashTree(i.Dir, files, false)
 	if err != nil {
 		return nil, diskError("read the installed package in "+i.Dir, err)
 	}

@@ -38,18 +38,30 @@ func (m *Manager) now() time.Time {
 // never started. Nothing is started. LastError stays when the server works
 // again: Failures says whether it does.
 func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
+	h, proc, ok := m.health(name, workspace)
+	if proc != nil {
+		if (h.State == "running" || h.State == "starting") && !proc.hasExited() {
+			h.PID = proc.cmd.Process.Pid
+		}
+		h.Stderr = proc.stderr.tail(20, 4000)
+	}
+	return h, ok
+}
+
+// health is Health without what the process itself tells, which is not asked with
+// the lock held.
+func (m *Manager) health(name, workspace string) (h Health, proc *process, ok bool) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	of := m.known(name, workspace)
 	r, ok := m.records[of]
 	if !ok {
-		m.mu.Unlock()
-		return Health{}, false
+		return Health{}, nil, false
 	}
 	h = Health{
 		Name: name, Workspace: workspace, State: "stopped", Start: r.start,
 		Protocol: r.protocol, Server: r.server, LastError: r.lastErr,
 	}
-	proc := r.proc
 	if s := m.newest(of); s != nil {
 		m.lost(s)
 		h.Failures = s.failures
@@ -66,14 +78,7 @@ func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
 			h.RetryAt = s.readyAt
 		}
 	}
-	m.mu.Unlock()
-	if proc != nil {
-		if (h.State == "running" || h.State == "starting") && !proc.hasExited() {
-			h.PID = proc.cmd.Process.Pid
-		}
-		h.Stderr = proc.stderr.tail(20, 4000)
-	}
-	return h, true
+	return h, r.proc, true
 }
 
 // known is the connection that is told of: the shared one, or else one that a
