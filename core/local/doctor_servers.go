@@ -47,7 +47,7 @@ func (c *Client) checkServers(ctx context.Context) []api.Check {
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			check := checkServer(ctx, h, s.Name, c.checkTime)
+			check := c.checkedServer(ctx, h, s.Name)
 			mu.Lock()
 			defer mu.Unlock()
 			found[s.Name] = check
@@ -61,6 +61,12 @@ func (c *Client) checkServers(ctx context.Context) []api.Check {
 		}
 	}
 	return append(out, c.checkLock(ctx, h, list)...)
+}
+
+// checkedServer is checkServer, also of a server with which pml panics.
+func (c *Client) checkedServer(ctx context.Context, h *gate.Host, name string) (check api.Check) {
+	defer core.Recover(c.o.Logger, "a server was checked", func(err *core.Error) { check = failed("server "+name, err) }, "server", name)
+	return checkServer(ctx, h, name, c.checkTime)
 }
 
 func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Duration) api.Check {

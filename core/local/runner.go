@@ -44,8 +44,8 @@ func (c *Client) engineFor(ctx context.Context) (*engine.Engine, error) {
 // that has been stopping for long does not wait for a store that is away: the
 // end of the process gives back whatever is left.
 func (c *Client) closeStore(late context.Context, runner store.Runner) error {
-	closing := func() error {
-		var err error
+	closing := func() (err error) {
+		defer core.Recover(c.o.Logger, "the store was closed", func(e *core.Error) { err = e })
 		if runner != nil {
 			err = runner.Close()
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -121,6 +120,7 @@ func (s *supervisor) takeUp(ctx context.Context) {
 		}
 		s.wg.Go(func() {
 			defer func() { <-s.places }()
+			defer core.Recover(s.c.o.Logger, "a run was taken up", nil, "workflow_id", id)
 			s.resume(ctx, id)
 		})
 	}
@@ -209,9 +209,8 @@ func (s *supervisor) lift(ctx context.Context, id core.ID) (_ *engine.Handle, er
 
 // survive makes an error of a panic: the process has other runs. It is deferred.
 func (s *supervisor) survive(id core.ID, err *error) {
-	if v := recover(); v != nil { // its text may hold anything
-		s.c.o.Logger.Error("a panic while a run was taken up", "workflow_id", id, "kind", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
-		*err = core.Errorf(core.CodeInternal, "something went wrong inside pml while the run was taken up; its log says more").WithRun(id)
+	if v := recover(); v != nil { // its text may hold anything, and the log does not know the keys of the run's workspace yet
+		*err = core.Panicked(s.c.o.Logger, "the run was taken up", fmt.Sprintf("%T", v), "workflow_id", id).WithRun(id)
 	}
 }
 

@@ -25,6 +25,7 @@ func (t *throughCall) abortable(ctx context.Context) (_ context.Context, over fu
 	done := make(chan struct{})
 	timer := time.AfterFunc(abortAfter, func() {
 		defer close(done)
+		defer core.Recover(t.c.o.Logger, "it was watched whether a run is aborted", nil, "workflow_id", t.call.RunID)
 		if req := t.c.awaitAbort(ctx, t.call.RunID); req != nil {
 			asked.Store(req)
 			cancel(errCallAborted)

@@ -55,7 +55,10 @@ func (c *Client) keepRead(t *throughCall, r core.Record) {
 	th.pending++
 	switch {
 	case th.flushing == nil:
-		th.flushing = time.AfterFunc(readsDelay, func() { c.flushReads(context.Background()) })
+		th.flushing = time.AfterFunc(readsDelay, func() {
+			defer core.Recover(c.o.Logger, "calls that only read were kept", nil)
+			c.flushReads(context.Background())
+		})
 	case th.pending == readsSoon:
 		th.flushing.Reset(0)
 	}
