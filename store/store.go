@@ -150,9 +150,9 @@ type ApprovalFilter struct {
 	// not of this Owner and Workspace, is core.CodeNotFound.
 	Into *core.Run
 	// Seen says that who asks is the runner of RunID, with all its steps committed,
-	// and has read the approvals since it has the run: those that nobody has changed
-	// since its newest step may be left out.
-	// It stands with Into, and with no other filter.
+	// and knows its approvals: it has asked with Into before, or has created the run.
+	// Those that nobody else has changed since then may be left out. It stands with
+	// Into, and with no other filter.
 	Seen bool
 }
 

@@ -164,8 +164,10 @@ type Engine struct {
 	starting map[core.ID]chan struct{}
 	wg       sync.WaitGroup
 	woke     sync.Once
-	// changes counts what others may have written, from 1 on; 0: nobody watches.
+	// changes counts what others may have written, as far as told was listened to,
+	// from 1 on; 0: nobody listens.
 	changes atomic.Uint64
+	told    <-chan struct{}
 }
 
 // errStopped is the cause with which a stopping engine ends its runs.
@@ -214,7 +216,7 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 	if err := e.opts.Store.Commit(ctx, step); err != nil {
 		return nil, err
 	}
-	a.unseen = func() bool { return before > 0 && e.changes.Load() == before }
+	a.unseen = func() bool { return before > 0 && e.changes.Load() == before && len(e.told) == 0 }
 	a.publish(step.Events)
 	if h, err := e.launch(a); err == nil {
 		return h, nil
@@ -379,6 +381,7 @@ func (e *Engine) watch() {
 		e.opts.Logger.Warn("cannot watch the store; decisions made elsewhere are seen late", "error", err)
 		return
 	}
+	e.told = changes
 	e.changes.Add(1)
 	e.wg.Add(1)
 	go func() {

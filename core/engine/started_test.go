@@ -118,3 +118,42 @@ func TestStart_Unseen(t *testing.T) {
 		t.Errorf("aborted before it began: %s", s.Run.State)
 	}
 }
+
+// TestStart_AbortedWhileWakesAreHeldBack: a run that is aborted before it begins
+// makes no call, also while an engine with many runs holds wake-ups back.
+func TestStart_AbortedWhileWakesAreHeldBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	st := &created{then: func() {}}
+	b.wrap = func(s store.Store) store.Store {
+		st.Store = s
+		return st
+	}
+	p := b.process()
+	var many []*engine.Handle
+	for range 220 {
+		many = append(many, b.dag(p, []core.TaskSpec{task("w", "a:ask")}, core.RunOptions{}))
+	}
+	for _, h := range many {
+		b.wait(h, engine.Paused)
+	}
+	before := len(b.host.called())
+	b.decide(p, many[0], core.ApproveTool, true, nil) // all are woken, and then there is rest
+	b.wait(many[0], engine.Ended)
+	id := newID()
+	st.then = func() {
+		if _, err := st.RequestAbort(t.Context(), id, core.AbortRequest{At: time.Now()}); err != nil {
+			t.Error(err)
+		}
+	}
+	now := time.Now().UTC()
+	h, err := p.Start(t.Context(), core.Run{
+		ID: id, Side: core.SideClient, Workspace: "/w", Kind: core.KindDAG, CreatedAt: now, UpdatedAt: now, RequestedBy: core.Actor{Who: "test", Via: core.ViaCLI},
+	}, core.Program{Kind: core.KindDAG, Version: 1, Tasks: []core.TaskSpec{task("one", "a:write"), task("two", "a:write", "one"), task("three", "a:write", "two")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted || len(b.host.called()) != before+1 {
+		t.Errorf("aborted before it began, it is %s and has made %v", s.Run.State, b.host.called()[before+1:])
+	}
+}

@@ -159,23 +159,48 @@ func (e *Edge) dispatch(ctx context.Context, s *session, m *message, out *stream
 		s.questions.answered(m)
 		return nil
 	}
+	r, bad := e.take(ctx, s, m)
+	if bad != nil {
+		return bad
+	}
+	return e.serveRequest(r, out)
+}
+
+// taken is a request that was let in: from then on it can be cancelled. done has to
+// be called once it was answered.
+type taken struct {
+	*message
+	ctx     context.Context
+	session *session
+	done    func()
+}
+
+// take lets a request in, or says why not.
+func (e *Edge) take(ctx context.Context, s *session, m *message) (*taken, *reply) {
 	ctx, done, err := s.begin(ctx, string(m.ID), e.o.MaxCalls)
 	switch {
 	case errors.Is(err, errTooMany):
-		return refused(m.ID, tooBusy, "too many calls are waiting in this session; wait for some to be answered")
+		return nil, refused(m.ID, tooBusy, "too many calls are waiting in this session; wait for some to be answered")
 	case err != nil:
-		return refused(m.ID, mcp.INVALID_REQUEST, err.Error())
+		return nil, refused(m.ID, mcp.INVALID_REQUEST, err.Error())
 	}
-	defer done()
-	if e.slow(m) {
-		if !e.enter(s.holder.owner) {
-			return refused(m.ID, tooBusy, "too many calls of this API key are waiting; wait for some to be answered")
-		}
-		defer e.vacate(s.holder.owner)
+	if !e.slow(m) {
+		return &taken{m, ctx, s, done}, nil
 	}
+	owner := s.holder.owner
+	if !e.enter(owner) {
+		done()
+		return nil, refused(m.ID, tooBusy, "too many calls of this API key are waiting; wait for some to be answered")
+	}
+	return &taken{m, ctx, s, func() { e.vacate(owner); done() }}, nil
+}
+
+// serveRequest answers a request that was let in.
+func (e *Edge) serveRequest(r *taken, out *stream) (answer any) {
+	defer r.done()
 	defer out.end()
-	defer e.survive(m, &answer)
-	return e.answerTo(ctx, s, m, out)
+	defer e.survive(r.message, &answer)
+	return e.answerTo(r.ctx, r.session, r.message, out)
 }
 
 // survive makes an answer of a panic. It is deferred.

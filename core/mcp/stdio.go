@@ -58,6 +58,7 @@ type pipe struct {
 	out     *lineWriter
 	main    *stream // what belongs to no call
 	in      *bufio.Reader
+	failed  error // why there is no more to read; of whoever reads
 
 	turn  chan struct{} // to read, for one of those that are idle
 	over  chan struct{} // closed when there is nothing more to read
@@ -75,30 +76,21 @@ const idleReaders = 16
 
 // serve reads, and answers what it has read.
 func (p *pipe) serve(ctx context.Context) {
-	defer core.Recover(p.edge.o.Log, "messages were read", p.end)
 	for {
-		m, err := p.next(ctx)
-		if m == nil {
+		r, err := p.next(ctx)
+		if r == nil || !p.handOver(ctx) {
+			if r != nil {
+				r.done()
+			}
 			close(p.over)
 			p.ended <- err
 			return
 		}
-		if !p.handOver(ctx) {
-			return
-		}
-		p.answer(ctx, m)
+		p.say(p.edge.serveRequest(r, &stream{send: p.out.write}), r.message)
 		p.wg.Done()
 		if !p.awaitTurn() {
 			return
 		}
-	}
-}
-
-// end is the end of reading after a panic.
-func (p *pipe) end(err *core.Error) {
-	select {
-	case p.ended <- err:
-	default: // it has ended already
 	}
 }
 
@@ -138,56 +130,52 @@ func (p *pipe) awaitTurn() bool {
 	}
 }
 
-// next returns the next message that takes time; nil when there is none. What takes
-// no time is answered meanwhile, so that answers to pipelined messages keep their
-// order.
-func (p *pipe) next(ctx context.Context) (*message, error) {
-	for {
+// next returns the next request that takes time, let in already, so that what
+// cancels it finds it; nil when there is none. What takes no time is answered
+// meanwhile, so that answers to pipelined messages keep their order.
+func (p *pipe) next(ctx context.Context) (*taken, error) {
+	for p.failed == nil {
 		line, err := readLine(p.in, p.edge.o.MaxMessage)
-		switch {
-		case errors.Is(err, errLong):
+		if errors.Is(err, errLong) {
 			_ = p.out.write(refused(nil, mcp.INVALID_REQUEST, "the message is too long"))
-		case len(bytes.TrimSpace(line)) > 0:
-			if m := p.handle(ctx, line); m != nil {
-				return m, nil // what comes with the end is read again
-			}
+			continue
 		}
-		if errors.Is(err, io.EOF) {
-			return nil, nil
+		p.failed = err
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
 		}
-		if err != nil && !errors.Is(err, errLong) {
-			return nil, err
+		if r := p.handle(ctx, line); r != nil {
+			return r, nil
 		}
 	}
+	if errors.Is(p.failed, io.EOF) {
+		return nil, nil
+	}
+	return nil, p.failed
 }
 
-// handle answers a message if that takes no time, and returns any other.
-func (p *pipe) handle(ctx context.Context, line []byte) *message {
-	defer p.survive(&message{})
+// handle answers a message if that takes no time, and lets any other in.
+func (p *pipe) handle(ctx context.Context, line []byte) *taken {
 	m, bad := parse(line)
+	if bad == nil && m.isRequest() && p.edge.slow(m) {
+		var r *taken
+		if r, bad = p.edge.take(ctx, p.session, m); bad == nil {
+			return r
+		}
+	}
 	if bad != nil {
 		_ = p.out.write(bad)
 		return nil
 	}
-	if p.edge.slow(m) {
-		return m
-	}
-	p.answer(ctx, m)
+	p.say(p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write}), m)
 	return nil
 }
 
-func (p *pipe) answer(ctx context.Context, m *message) {
-	defer p.survive(m)
-	if answer := p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write, log: p.edge.o.Log}); answer != nil {
+// say writes the answer to a message, if there is one.
+func (p *pipe) say(answer any, m *message) {
+	if answer != nil {
 		p.main.flush() // what was told before comes before
 		_ = orRefused(p.out.write, answer, m.ID)
-	}
-}
-
-// survive answers a message with which something panicked. It is deferred.
-func (p *pipe) survive(m *message) {
-	if v := recover(); v != nil {
-		_ = p.out.write(p.edge.panicked("a message was handled", v, m))
 	}
 }
 

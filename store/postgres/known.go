@@ -17,8 +17,13 @@ type known struct {
 	in    map[core.ID]core.ID // the run of a question
 	head  *core.AuditRow      // seq and hash
 	until time.Time           // others write, too: nothing is taken from here before
-	ruled map[core.ID]*ruling // what the newest decision of a run has left
+
+	// What runners need not read. A runner that has looked knows its run until
+	// somebody else writes about it: the next decision, if it is made here, is all
+	// that is new to it.
 	turn  uint64              // counts what others, or the long way, have changed
+	knows map[core.ID]uint64  // the turn at the newest look of a run's runner; none after a decision
+	ruled map[core.ID]*ruling // what that decision has left
 }
 
 // waitingRun is a run as it is stored, with the questions that its last step has asked.
@@ -26,7 +31,6 @@ type waitingRun struct {
 	run    *runRow
 	header []byte
 	asked  map[core.ID]*approvalRow
-	turn   uint64
 }
 
 // The bounds of what is known: runs, bytes of one, and decisions that no runner has
@@ -65,7 +69,7 @@ func (k *known) stepped(id core.ID, t *txn) {
 	if t == nil || len(t.opened) == 0 || t.wrote == nil {
 		return
 	}
-	w := &waitingRun{run: &runRow{}, header: t.data, asked: map[core.ID]*approvalRow{}, turn: k.turn}
+	w := &waitingRun{run: &runRow{}, header: t.data, asked: map[core.ID]*approvalRow{}}
 	w.run.fill(t.wrote) // and nothing of what may be large
 	size := len(t.data)
 	for _, a := range t.opened {
@@ -112,40 +116,67 @@ func (k *known) changed() {
 	clear(k.ruled)
 }
 
+// looks notes that the runner of a run is about to read all of it, or to create it.
+func (k *known) looks(id core.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.look(id)
+}
+
+func (k *known) look(id core.ID) {
+	if _, ok := k.knows[id]; !ok && len(k.knows) >= mostWaiting || k.knows == nil {
+		k.knows = map[core.ID]uint64{} // a full one starts again
+	}
+	k.knows[id] = k.turn
+}
+
+// ended forgets a run that has ended.
+func (k *known) ended(id core.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.knows, id)
+}
+
+// upToDate reports whether the runner of a run knows all of it, and at what turn.
+func (k *known) upToDate(id core.ID) (turn uint64, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	turn, ok = k.knows[id]
+	return turn, ok && turn == k.turn
+}
+
 // decided forgets what was known of a run, and notes what a decision has left, nil
-// when that is not for sure all that has changed since the step of its runner.
-func (k *known) decided(id core.ID, left *ruling) {
-	w := k.run(id)
+// when that is not known. It is what the runner does not know yet if before it, at a
+// turn, it knew all of the run, and nothing else has changed since.
+func (k *known) decided(id core.ID, left *ruling, turn uint64, upToDate bool) {
 	k.stepped(id, nil)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if left == nil || w == nil || w.turn != k.turn {
+	at, ok := k.knows[id]
+	delete(k.knows, id)
+	if left == nil || !upToDate || !ok || at != turn || k.turn != turn {
 		return
-	}
-	if k.ruled == nil || len(k.ruled) >= mostRuled { // a full one starts again
-		k.ruled = map[core.ID]*ruling{}
 	}
 	row := &approvalRow{raw: left.row.raw}
 	if decode(row.raw, &row.Approval) != nil { // what was returned is the caller's own
 		return
 	}
 	row.Context = bytes.Clone(left.row.Context)
+	if k.ruled == nil || len(k.ruled) >= mostRuled {
+		k.ruled = map[core.ID]*ruling{}
+	}
 	k.ruled[id] = &ruling{run: left.run, row: row}
 }
 
-func (k *known) run(id core.ID) *waitingRun {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.runs[id]
-}
-
-// takeRuling returns what a decision has left, once: it is all that has changed of a
-// run since the newest step of its runner. Nil when more may have.
+// takeRuling returns what the runner of a run does not know, once; nil when it has
+// to read.
 func (k *known) takeRuling(id core.ID) *ruling {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	left := k.ruled[id]
-	delete(k.ruled, id)
+	if delete(k.ruled, id); left != nil {
+		k.look(id)
+	}
 	return left
 }
 

@@ -99,3 +99,45 @@ func TestKnown_IsItsOwn(t *testing.T) {
 		context = at.row.Context
 	}
 }
+
+// What a decision has left is told to the runner that knew everything before it, and
+// to nobody else.
+func TestKnown_Ruling(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		told   bool
+		before func(k *known) // the decision is sent
+		while  func(k *known) // and before it is known what has become of it
+		after  func(k *known) // before the runner asks
+	}{
+		"Looked":                {true, func(k *known) { k.looks("r") }, nil, nil},
+		"NeverLooked":           {false, nil, nil, nil},
+		"ChangedBefore":         {false, func(k *known) { k.looks("r"); k.changed() }, nil, nil},
+		"DecidedBefore":         {false, func(k *known) { k.looks("r"); k.decided("r", nil, 0, true) }, nil, nil},
+		"ChangedMeanwhile":      {false, func(k *known) { k.looks("r") }, func(k *known) { k.changed() }, nil},
+		"ChangedAndRead":        {false, func(k *known) { k.looks("r") }, func(k *known) { k.changed(); k.looks("r") }, nil},
+		"LookedMeanwhile":       {false, nil, func(k *known) { k.looks("r") }, nil},
+		"DecidedTwiceMeanwhile": {false, func(k *known) { k.looks("r") }, func(k *known) { k.decided("r", nil, 0, true) }, nil},
+		"ChangedAfter":          {false, func(k *known) { k.looks("r") }, nil, func(k *known) { k.changed() }},
+		"SteppedAfter":          {false, func(k *known) { k.looks("r") }, nil, func(k *known) { k.stepped("r", nil) }},
+		"DecidedAfter":          {false, func(k *known) { k.looks("r") }, nil, func(k *known) { k.decided("r", nil, 0, true) }},
+		"TakenAlready":          {false, func(k *known) { k.looks("r") }, nil, func(k *known) { k.takeRuling("r") }},
+	}
+	for name, c := range cases {
+		var k known
+		if c.before != nil {
+			c.before(&k)
+		}
+		turn, upToDate := k.upToDate("r")
+		if c.while != nil {
+			c.while(&k)
+		}
+		k.decided("r", &ruling{run: core.Run{ID: "r"}, row: &approvalRow{raw: []byte("{}")}}, turn, upToDate)
+		if c.after != nil {
+			c.after(&k)
+		}
+		if told := k.takeRuling("r") != nil; told != c.told {
+			t.Errorf("%s: told %v", name, told)
+		}
+	}
+}

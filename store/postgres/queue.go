@@ -44,6 +44,9 @@ func (s *Store) Commit(ctx context.Context, step store.Step) error {
 	limit, cancel := context.WithTimeoutCause(ctx, s.patienceFor(p), errPatience)
 	defer cancel()
 	o := &op{prepared: p, ctx: limit, done: make(chan error, 1)}
+	if step.Create {
+		s.known.looks(step.Run.ID)
+	}
 	s.mu.Lock()
 	s.queue = append(s.queue, o)
 	lead := !s.working
@@ -197,6 +200,9 @@ func (s *Store) note(id core.ID, mark string) {
 // finish tells the outcome of a step and lets the next one of its run go on.
 func (s *Store) finish(o *op, err error) {
 	s.known.stepped(o.Run.ID, o.long)
+	if err != nil || o.Run.State.Final() {
+		s.known.ended(o.Run.ID)
+	}
 	s.mu.Lock()
 	delete(s.busy, o.Run.ID)
 	if err == nil && !o.Run.State.Final() {

@@ -86,9 +86,10 @@ func (s *Store) decideQuickly(ctx context.Context, d core.Decision, renew store.
 	if err := s.fault.before(); err != nil {
 		return out, true, err
 	}
+	turn, upToDate := s.known.upToDate(left.run.ID)
 	done, err = s.rule(ctx, left.args)
 	if err != nil || !done {
-		s.known.decided(left.run.ID, nil)
+		s.known.decided(left.run.ID, nil, turn, upToDate)
 		s.watch.committed(false) // what is unknown may have been kept
 		if !read {
 			s.known.outdated(s.now())
@@ -97,7 +98,7 @@ func (s *Store) decideQuickly(ctx context.Context, d core.Decision, renew store.
 	}
 	s.known.audited(left.head)
 	s.decided(left.row)
-	s.known.decided(left.run.ID, left)
+	s.known.decided(left.run.ID, left, turn, upToDate)
 	s.watch.wake(false)
 	if err := s.fault.after(); err != nil {
 		return out, true, err

@@ -213,11 +213,12 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	if f.Now.IsZero() {
 		f.Now = s.now()
 	}
-	if f.Into != nil && f.Seen {
-		if left := s.known.takeRuling(f.RunID); left != nil {
+	if f.Into != nil {
+		if left := s.known.takeRuling(f.RunID); left != nil && f.Seen {
 			*f.Into = approval.RunAt(left.run, f.Now)
 			return []core.Approval{left.row.Approval}, nil
 		}
+		s.known.looks(f.RunID)
 	}
 	where := filter{args: []any{f.Now.UnixNano()}}
 	if f.ID != "" {

@@ -38,6 +38,13 @@ var changes = []change{
 	{"a step", func(k *kit, s store.Store, run core.Run, _, _ core.Approval) error {
 		return s.Commit(k.ctx(), store.Step{Run: run, Events: []core.Event{{Type: core.EventTaskLog, At: k.now()}}})
 	}},
+	{"a step that asks, answered at once", func(k *kit, s store.Store, run core.Run, _, _ core.Approval) error {
+		c := k.approval(run.ID)
+		if err := s.Commit(k.ctx(), store.Step{Run: run, Open: []core.Approval{c}}); err != nil {
+			return err
+		}
+		return k.ruleOn(s, c, true)
+	}},
 	{"b asked again", func(k *kit, s store.Store, _ core.Run, _, b core.Approval) error {
 		k.Clock.Advance(10 * time.Minute)
 		_, err := s.Renew(k.ctx(), b.ID, k.id(), k.now(), k.in(time.Hour), human)
@@ -64,18 +71,21 @@ func (k *kit) ruleOn(s store.Store, a core.Approval, yes bool) error {
 }
 
 // testSeen is a runner that takes in what others have changed after each of two
-// changes, and after both: it knows what one does that reads everything.
+// changes, and after both: it knows what one does that reads everything. It has
+// looked before, or has created the run.
 func testSeen(k *kit) {
 	for _, first := range changes {
 		for _, second := range changes {
 			for _, between := range []bool{false, true} {
-				k.seen(first, second, between)
+				for _, created := range []bool{false, true} {
+					k.seen(first, second, between, created)
+				}
 			}
 		}
 	}
 }
 
-func (k *kit) seen(first, second change, between bool) {
+func (k *kit) seen(first, second change, between, created bool) {
 	k.Clock.Advance(2 * time.Minute) // what a store has learnt of other writers is over
 	var a, b core.Approval
 	run := k.create(func(s *store.Step) {
@@ -85,7 +95,11 @@ func (k *kit) seen(first, second change, between bool) {
 		s.Open = []core.Approval{a, b}
 	})
 	r := &lookingRunner{k: k, run: run}
-	r.look()
+	if created {
+		r.looked, r.approvals = true, []core.Approval{a, b}
+	} else {
+		r.look()
+	}
 	_ = first.do(k, k.Store, run, a, b)
 	if between {
 		r.look()
