@@ -21,6 +21,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/casys-ai/pml/cmd/pml/collect"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/store"
@@ -30,7 +31,8 @@ import (
 
 // The work of docs/performance.md: the engine of a server on its own store,
 // beside a program that does nothing but run the tasks in goroutines and commit
-// the same facts, grouped (the floor). Both take turns in the same run:
+// the same facts, grouped (the floor). Both take turns in the same run, in a process
+// that collects its garbage as a server does:
 //
 //	go test -run '^$' -bench Workflows -benchtime 30x .
 
@@ -309,6 +311,7 @@ func layered(b *testing.B, widths []int, tool string) ([]core.TaskSpec, *core.Pl
 }
 
 func BenchmarkWorkflows(b *testing.B) {
+	collect.AsUsual()
 	grid := slices.Repeat([]int{10}, 10)
 	wide := []int{1, 998, 1}
 	for _, in := range keptIn {

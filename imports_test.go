@@ -70,9 +70,10 @@ var allowed = map[string][]string{
 	"tui": {
 		"core", "core/api", "tui/decide", "tui/feed", "tui/guard", "tui/keys", "tui/osc", "tui/paint", "tui/screen", "tui/state",
 	},
-	"cmd/pml/about":  {},
-	"cmd/pml/keeper": {"core"},
-	"cmd/pml":        nil, // the one place that puts everything together
+	"cmd/pml/about":   {},
+	"cmd/pml/collect": {},
+	"cmd/pml/keeper":  {"core"},
+	"cmd/pml":         nil, // the one place that puts everything together
 }
 
 // confined lists import prefixes and the packages that may use each.

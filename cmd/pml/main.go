@@ -21,6 +21,7 @@ import (
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/cmd/pml/about"
+	"github.com/casys-ai/pml/cmd/pml/collect"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/env"
@@ -35,7 +36,7 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == sandboxCommand {
 		os.Exit(sandbox.ChildMain(os.Stdin, os.Stdout, analyze.Code))
 	}
-	collectLater()
+	collect.Later()
 	os.Exit(run(os.Args[1:]))
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cmd/pml/collect"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/daemon"
@@ -35,7 +36,7 @@ const requestGrace = time.Second
 // serve runs a server until the context ends or, in the background, until
 // nobody needs it. A starter is told when it is ready, or why it cannot be.
 func serve(ctx context.Context, o cli.ServeOptions) (err error) {
-	collectAsUsual()
+	collect.AsUsual()
 	var ready *daemon.Ready
 	if o.ReadyFD > 0 {
 		if ready, err = daemon.OpenReady(o.ReadyFD); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cmd/pml/collect"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/gateway"
@@ -24,7 +25,7 @@ import (
 // stdio answers an agent's host on stdin and stdout. Stdout has nothing but its
 // messages; what a person should know goes to stderr.
 func stdio(ctx context.Context, o cli.OpenOptions) error {
-	collectAsUsual()
+	collect.AsUsual()
 	log := newLogger(o.Log, core.ViaMCP)
 	o.Via, o.Warn = core.ViaMCP, func(text string) { log.Warn(core.Visible(text, 2000, false)) }
 	scope := api.Scope{Confined: true, By: core.Actor{Who: userName(), Via: core.ViaMCP}}

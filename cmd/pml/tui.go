@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cmd/pml/collect"
 	"github.com/casys-ai/pml/cmd/pml/keeper"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
@@ -28,7 +29,7 @@ import (
 
 // terminal runs the full screen or the dialogue of lines.
 func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
-	collectAsUsual()
+	collect.AsUsual()
 	environ := env.OS()
 	settings, bound, err := terminalSettings(o, environ)
 	if err != nil {

@@ -1,4 +1,6 @@
-package main
+// Package collect is how the processes of pml collect their garbage, unless GOGC
+// says what a person wants.
+package collect
 
 import (
 	"os"
@@ -7,13 +9,12 @@ import (
 	"runtime/metrics"
 )
 
-// commandGC lets a command that ends soon allocate its first 16 MB without a
-// collection, which would cost a third of its start. A process that stays has
-// collectAsUsual.
+// commandGC is GOGC for a command, and the most that a process has that stays.
 const commandGC = 400
 
-// collectLater sets commandGC, unless GOGC says what a person wants.
-func collectLater() {
+// Later lets a command that ends soon allocate its first 16 MB without a
+// collection, which would cost a third of its start.
+func Later() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(commandGC)
 	}
@@ -29,8 +30,8 @@ const (
 	leastGC    = 50
 )
 
-// collectAsUsual is for a process that stays, unless GOGC says what a person wants.
-func collectAsUsual() {
+// AsUsual is for a process that stays.
+func AsUsual() {
 	if os.Getenv("GOGC") == "" {
 		c := &collections{live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 		c.tune()
