@@ -74,8 +74,6 @@ func newRecovery(b *testing.B, pml, rec string) *recovery {
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &recovery{b: b, pml: pml, rec: rec, serve: []string{"serve"}, ws: filepath.Join(dir, "ws"), log: filepath.Join(dir, "calls.jsonl"), file: filepath.Join(dir, "go-on")}
-	home := filepath.Join(dir, "home")
-	r.env = []string{"PML_HOME=" + home, "PML_WORKSPACE=" + r.ws, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	if err := os.Mkdir(r.ws, 0o700); err != nil {
 		b.Fatal(err)
 	}
@@ -83,15 +81,23 @@ func newRecovery(b *testing.B, pml, rec string) *recovery {
 	if err := os.WriteFile(filepath.Join(r.ws, ".pml.json"), []byte(config), 0o600); err != nil {
 		b.Fatal(err)
 	}
+	r.live(filepath.Join(dir, "home"))
+	return r
+}
+
+// live gives the servers of a machine their home.
+func (r *recovery) live(home string) {
+	r.b.Helper()
+	r.env = []string{"PML_HOME=" + home, "PML_WORKSPACE=" + r.ws, "HOME=" + filepath.Dir(home), "PATH=" + os.Getenv("PATH")}
 	if out, err := r.command("trust", "--yes").CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
+		r.b.Fatalf("%v: %s", err, out)
 	}
+	var err error
 	r.client, err = client.New(client.Options{Socket: filepath.Join(home, "pml.sock"), Workspace: r.ws, Clock: benchClock{}})
 	if err != nil {
-		b.Fatal(err)
+		r.b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = r.client.Close() })
-	return r
+	r.b.Cleanup(func() { _ = r.client.Close() })
 }
 
 func (r *recovery) command(args ...string) *exec.Cmd {
@@ -154,18 +160,7 @@ func (r *recovery) round(own, up *[]time.Duration) int {
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	settled := map[string]bool{}
-	if err := r.client.Events(r.b.Context(), res.WorkflowID, 0, true, func(e core.Event) error {
-		if e.Type == core.EventTaskComplete {
-			settled[e.TaskID] = true
-		}
-		if len(settled) == 10*killedLayer+5 {
-			return errEnough
-		}
-		return nil
-	}); !errors.Is(err, errEnough) {
-		r.b.Fatal(err)
-	}
+	settled, _ := r.middle(res.WorkflowID)
 	r.kill(cmd)
 	if err := os.WriteFile(r.file, nil, 0o600); err != nil {
 		r.b.Fatal(err)
@@ -179,6 +174,68 @@ func (r *recovery) round(own, up *[]time.Duration) int {
 	})
 	r.kill(cmd)
 	return r.again(name, settled)
+}
+
+// middle returns in the middle of a run, with the tasks that have settled and the
+// number of the newest event.
+func (r *recovery) middle(id core.ID) (settled map[string]bool, last int64) {
+	r.b.Helper()
+	settled = map[string]bool{}
+	if err := r.client.Events(r.b.Context(), id, 0, true, func(e core.Event) error {
+		if last = e.Seq; e.Type == core.EventTaskComplete {
+			settled[e.TaskID] = true
+		}
+		if len(settled) == 10*killedLayer+5 {
+			return errEnough
+		}
+		return nil
+	}); !errors.Is(err, errEnough) {
+		r.b.Fatal(err)
+	}
+	return settled, last
+}
+
+// BenchmarkTakeOver is the time from kill -9 of a server in the middle of a run to
+// the first that another one, on the same PostgreSQL, tells of it: that a call has
+// ended for which it had to start a tool's server.
+//
+//	go test -run '^$' -bench TakeOver -benchtime 20x .
+func BenchmarkTakeOver(b *testing.B) {
+	r := newRecovery(b, buildBench(b, "./cmd/pml"), buildBench(b, "./testdata/recorder"))
+	r.serve = append(r.serve, "--store", postgresURL(b))
+	r.round(new([]time.Duration), new([]time.Duration)) // from here on nothing is recorded that the other does not trust
+	other := *r
+	other.live(filepath.Join(filepath.Dir(r.ws), "other"))
+	standing := other.start()
+	b.Cleanup(func() { other.kill(standing) })
+	var took []time.Duration
+	for b.Loop() {
+		_ = os.Remove(r.file)
+		r.workflows++
+		cmd := r.start()
+		res, err := r.client.Execute(b.Context(), api.ExecuteRequest{Tasks: r.dag(fmt.Sprintf("w%d", r.workflows)), Detach: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, last := r.middle(res.WorkflowID)
+		timed(&took, func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if err := os.WriteFile(r.file, nil, 0o600); err != nil {
+				b.Fatal(err)
+			}
+			err := other.client.Events(b.Context(), res.WorkflowID, last, true, func(core.Event) error { return errEnough })
+			if !errors.Is(err, errEnough) {
+				b.Fatal(err)
+			}
+		})
+		got, err := other.client.Continue(b.Context(), api.ContinueRequest{ID: res.WorkflowID, Wait: time.Minute})
+		if err != nil || got.Status != api.StatusComplete {
+			b.Fatalf("%v %+v", err, got)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(median(took).Microseconds())/1000, "ms")
 }
 
 // again counts the calls of tasks beyond the first of those that had settled.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -38,7 +39,8 @@ import (
 
 // noop is a workspace whose tools do nothing. n:read is read-only, n:ask asks.
 type noop struct {
-	called chan struct{} // told of calls of n:read, when it is not nil
+	called chan struct{}   // told of calls of n:read, when it is not nil
+	result json.RawMessage // nil: the arguments
 }
 
 func (h noop) Try(c engine.Call) (engine.Verdict, bool) {
@@ -58,6 +60,9 @@ func (noop) Apply(context.Context, core.Approval, func(string)) error { return n
 func (h noop) Call(_ context.Context, c engine.Call, _ func(string)) (json.RawMessage, error) {
 	if h.called != nil && c.Tool == "n:ask" {
 		h.called <- struct{}{}
+	}
+	if h.result != nil {
+		return h.result, nil
 	}
 	return c.Args, nil
 }
@@ -156,7 +161,8 @@ func keptInPostgres(b *testing.B) kept {
 
 // bare is the floor: one goroutine commits what waits, together.
 type bare struct {
-	queue chan bareCommit
+	queue  chan bareCommit
+	result json.RawMessage // of each task
 }
 
 type bareCommit struct {
@@ -165,7 +171,7 @@ type bareCommit struct {
 }
 
 func newBare(b *testing.B, commit func([][]byte) error) *bare {
-	f := &bare{queue: make(chan bareCommit, 1024)}
+	f := &bare{queue: make(chan bareCommit, 1024), result: json.RawMessage(`{"id":"x"}`)}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for first := range f.queue {
@@ -219,7 +225,7 @@ func (f *bare) dag(tasks []core.TaskSpec, widths []int) error {
 			id := fmt.Sprint(w)
 			rows = append(rows, core.Event{Type: core.EventTaskStart, At: time.Now(), RunID: run.ID, TaskID: id, Tool: "n:read", Layer: &l})
 			go func() {
-				done <- core.Record{Kind: core.RecordSettled, CallID: id, Tool: "n:read", Layer: l, Args: args, ArgsDigest: strings.Repeat("x", 64), Result: args, StartedAt: time.Now()}
+				done <- core.Record{Kind: core.RecordSettled, CallID: id, Tool: "n:read", Layer: l, Args: args, ArgsDigest: strings.Repeat("x", 64), Result: f.result, StartedAt: time.Now()}
 			}()
 		}
 		for left := width; left > 0; {
@@ -316,18 +322,22 @@ func BenchmarkWorkflows(b *testing.B) {
 	wide := []int{1, 998, 1}
 	for _, in := range keptIn {
 		b.Run(in.name, func(b *testing.B) {
-			b.Run("W1", func(b *testing.B) { benchDAG(b, in.open(b), grid, "n:read") })
-			b.Run("W1_SideEffects", func(b *testing.B) { benchDAG(b, in.open(b), grid, "n:write") })
+			b.Run("W1", func(b *testing.B) { benchDAG(b, in.open(b), grid, "n:read", nil) })
+			b.Run("W1_SideEffects", func(b *testing.B) { benchDAG(b, in.open(b), grid, "n:write", nil) })
+			b.Run("W1_16KiB", func(b *testing.B) { benchDAG(b, in.open(b), grid, "n:read", large(16<<10)) })
 			b.Run("W2", func(b *testing.B) { benchMany(b, in.open(b), grid, 200, 16) })
-			b.Run("W3", func(b *testing.B) { benchDAG(b, in.open(b), wide, "n:read") })
+			b.Run("W3", func(b *testing.B) { benchDAG(b, in.open(b), wide, "n:read", nil) })
 			b.Run("W4", func(b *testing.B) { benchApprovals(b, in.open(b)) })
 		})
 	}
 }
 
 // benchDAG is one DAG after the other (W1, W3).
-func benchDAG(b *testing.B, k kept, widths []int, tool string) {
-	w := newWorkflows(b, k, noop{})
+func benchDAG(b *testing.B, k kept, widths []int, tool string, result json.RawMessage) {
+	w := newWorkflows(b, k, noop{result: result})
+	if result != nil {
+		w.floor.result = result
+	}
 	tasks, plan := layered(b, widths, tool)
 	var own, floors []time.Duration
 	for b.Loop() {
@@ -343,6 +353,72 @@ func benchDAG(b *testing.B, k kept, widths []int, tool string) {
 		})
 	}
 	report(b, own, floors)
+}
+
+// large is a result of so many bytes, of words as they come.
+func large(size int) json.RawMessage {
+	var text strings.Builder
+	for text.Len() < size {
+		text.WriteString(string(benchID()) + " ")
+	}
+	raw, err := json.Marshal(text.String()[:size])
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// BenchmarkKept is W1 in a store that keeps so many records of older runs, beside
+// an empty one (x-floor is the ratio of both):
+//
+//	go test -run '^$' -bench '^BenchmarkKept$' -benchtime 60x . -args -records 1000000
+func BenchmarkKept(b *testing.B) {
+	collect.AsUsual()
+	widths := slices.Repeat([]int{10}, 10)
+	for _, in := range keptIn {
+		b.Run(in.name, func(b *testing.B) {
+			full, empty := newWorkflows(b, in.open(b), noop{}), newWorkflows(b, in.open(b), noop{})
+			keepOld(b, full.store, *keptRecords)
+			tasks, plan := layered(b, widths, "n:read")
+			var own, floors []time.Duration
+			for b.Loop() {
+				for w, into := range map[*workflows]*[]time.Duration{full: &own, empty: &floors} {
+					timed(into, func() {
+						if err := w.run(tasks, plan); err != nil {
+							b.Fatal(err)
+						}
+					})
+				}
+			}
+			report(b, own, floors)
+		})
+	}
+}
+
+var keptRecords = flag.Int("records", 100_000, "how many records of older runs BenchmarkKept keeps")
+
+// keepOld keeps records of runs that have ended, a hundred each.
+func keepOld(b *testing.B, s store.Store, records int) {
+	b.Helper()
+	var g errgroup.Group
+	g.SetLimit(64)
+	now := time.Now().UTC()
+	for range records / 100 {
+		g.Go(func() error {
+			run := core.Run{ID: benchID(), Side: core.SideServer, Workspace: "/w", Kind: core.KindDAG, State: core.RunComplete, CreatedAt: now, UpdatedAt: now, EndedAt: &now, DAGVersion: 1}
+			step := store.Step{Run: run, Create: true, Program: &core.Program{Kind: core.KindDAG, Version: 1}}
+			for i := range 100 {
+				step.Records = append(step.Records, core.Record{
+					Seq: int64(i + 1), Kind: core.RecordSettled, CallID: fmt.Sprint(i), Tool: "n:read", Args: json.RawMessage(`{"id":"x"}`),
+					ArgsDigest: strings.Repeat("x", 64), Result: json.RawMessage(`{"id":"x"}`), Outcome: core.OutcomeSuccess, StartedAt: now, At: now,
+				})
+			}
+			return s.Commit(context.Background(), step)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // benchMany is so many DAGs from so many starters (W2), in tasks per second.
