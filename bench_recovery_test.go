@@ -196,8 +196,8 @@ func (r *recovery) middle(id core.ID) (settled map[string]bool, last int64) {
 }
 
 // BenchmarkTakeOver is the time from kill -9 of a server in the middle of a run to
-// the first that another one, on the same PostgreSQL, tells of it: that a call has
-// ended for which it had to start a tool's server.
+// the first that another one, on the same PostgreSQL, tells of it: that a task has
+// started, or has ended.
 //
 //	go test -run '^$' -bench TakeOver -benchtime 20x .
 func BenchmarkTakeOver(b *testing.B) {

@@ -13,7 +13,9 @@ import (
 
 const (
 	superviseEvery = 5 * time.Second        // without any news
-	superviseRest  = 100 * time.Millisecond // between two looks at least
+	superviseRest  = 10 * time.Millisecond  // between two looks at least
+	superviseBusy  = 100 * time.Millisecond // and at most, however long one takes
+	superviseShare = 50                     // of the time at most one part is for looking
 	upAtOnce       = 8                      // runs that are taken up at the same time
 	orphansAtOnce  = 200                    // how many are looked for beyond those that are known here
 	firstPause     = time.Second            // before a run that went nowhere is taken up again
@@ -42,8 +44,9 @@ func (c *Client) Supervise(ctx context.Context) error {
 	defer backstop.Stop()
 	s.housekeep(ctx)
 	for {
+		began := c.now()
 		s.takeUp(ctx)
-		if !rest(ctx, superviseRest) {
+		if !rest(ctx, min(max(superviseRest, superviseShare*c.now().Sub(began)), superviseBusy)) {
 			return nil
 		}
 		select {
