@@ -17,8 +17,8 @@ import (
 
 // ServeStdio answers one client whose messages come by lines, until in ends, the
 // context does, or out takes no more. It writes nothing but JSON-RPC. Calls which
-// wait keep none from being answered. Then calls have Options.Grace to end before their contexts do; runs go on or
-// are taken up by others.
+// wait keep none from being answered. Then calls have Options.Grace to end before
+// their contexts do; runs go on or are taken up by others.
 func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	scope, ok := e.scope(ctx)
 	if !ok {
@@ -62,7 +62,8 @@ type pipe struct {
 
 	turn  chan struct{} // to read, for one of those that are idle
 	over  chan struct{} // closed when there is nothing more to read
-	ended chan error    // why; sent once
+	ended chan error    // why
+	once  sync.Once     // of both
 
 	mu     sync.Mutex
 	idle   int // goroutines that wait for their turn
@@ -76,21 +77,45 @@ const idleReaders = 16
 
 // serve reads, and answers what it has read.
 func (p *pipe) serve(ctx context.Context) {
+	defer core.Recover(p.edge.o.Log, "messages were read", func(err *core.Error) { p.end(err) })
 	for {
 		r, err := p.next(ctx)
 		if r == nil || !p.handOver(ctx) {
 			if r != nil {
 				r.done()
 			}
-			close(p.over)
-			p.ended <- err
+			p.end(err)
 			return
 		}
-		p.say(p.edge.serveRequest(r, &stream{send: p.out.write}), r.message)
-		p.wg.Done()
+		p.answer(r)
 		if !p.awaitTurn() {
 			return
 		}
+	}
+}
+
+// end is the end of reading.
+func (p *pipe) end(err error) {
+	p.once.Do(func() {
+		close(p.over)
+		p.ended <- err
+	})
+}
+
+// answer answers a request that was counted.
+func (p *pipe) answer(r *taken) {
+	defer p.wg.Done()
+	defer p.survive(r.message)
+	p.say(p.edge.serveRequest(r, p.stream()), r.message)
+}
+
+// stream is where what belongs to a message goes before its answer.
+func (p *pipe) stream() *stream { return &stream{send: p.out.write, log: p.edge.o.Log} }
+
+// survive answers a message with which something panicked. It is deferred.
+func (p *pipe) survive(m *message) {
+	if v := recover(); v != nil {
+		_ = p.out.write(p.edge.panicked("a message was handled", v, m))
 	}
 }
 
@@ -156,6 +181,7 @@ func (p *pipe) next(ctx context.Context) (*taken, error) {
 
 // handle answers a message if that takes no time, and lets any other in.
 func (p *pipe) handle(ctx context.Context, line []byte) *taken {
+	defer p.survive(&message{})
 	m, bad := parse(line)
 	if bad == nil && m.isRequest() && p.edge.slow(m) {
 		var r *taken
@@ -167,7 +193,7 @@ func (p *pipe) handle(ctx context.Context, line []byte) *taken {
 		_ = p.out.write(bad)
 		return nil
 	}
-	p.say(p.edge.dispatch(ctx, p.session, m, &stream{send: p.out.write}), m)
+	p.say(p.edge.dispatch(ctx, p.session, m, p.stream()), m)
 	return nil
 }
 

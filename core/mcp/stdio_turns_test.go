@@ -160,3 +160,27 @@ func TestStdio_AllAnswered(t *testing.T) {
 		}
 	}
 }
+
+// thrower is a client's end with which pml panics.
+type thrower struct{}
+
+func (thrower) Write([]byte) (int, error) { panic("the writer is broken") }
+
+// A panic while messages are read or answered ends the service with an error, and
+// nothing else.
+func TestStdio_Panics(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, callLine("1", "execute", `{"code":"1"}`, "")} {
+		f := &fake{t: t, execute: func(context.Context, api.ExecuteRequest) (api.Result, error) {
+			return api.Result{Status: api.StatusSuccess, WorkflowID: runID}, nil
+		}}
+		in, hold := io.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- newEdge(t, f, nil).ServeStdio(t.Context(), in, thrower{}) }()
+		_, _ = io.WriteString(hold, line+"\n")
+		if err := <-done; err == nil {
+			t.Error("it has ended as if all was well")
+		}
+		_ = hold.Close()
+	}
+}
