@@ -48,6 +48,10 @@ type Options struct {
 	// LockTimeout is how long an operation waits for the lock before it fails
 	// with core.CodeStoreBusy. Default 5 s. An exclusive store does not wait.
 	LockTimeout time.Duration
+	// Boot names the run of the machine since it was started, so that a store can
+	// tell that power may have been lost. Default: what the system says. Where that
+	// is nothing there is no redo log, and each commit syncs the file.
+	Boot string
 	// Logger is told of damage and of what could not be tidied up. Default: nothing.
 	Logger *slog.Logger
 }
@@ -95,6 +99,9 @@ func Open(opts Options) (*Store, error) {
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Boot == "" {
+		opts.Boot = bootID()
 	}
 	s := &Store{opts: opts, finish: (*bbolt.Tx).Commit}
 	if opts.Exclusive {

@@ -78,6 +78,11 @@ func metaAt(f *os.File, page int64) (meta, bool) {
 	if _, err := f.ReadAt(b[:], page+metaStart); err != nil && !errors.Is(err, io.EOF) {
 		return meta{}, false
 	}
+	return parseMeta(b[:])
+}
+
+// parseMeta reads a meta; false when these bytes are none.
+func parseMeta(b []byte) (meta, bool) {
 	// bbolt writes in the machine's byte order.
 	ne := binary.NativeEndian
 	h := fnv.New64a()

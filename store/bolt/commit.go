@@ -279,71 +279,66 @@ func (t *txn) ensureRun(p *prepared, row *runRow) (*bbolt.Bucket, error) {
 		}
 		return b, nil
 	}
-	t.wrote, t.changed = true, true
-	b, err := t.bucket(bucketRun).CreateBucket([]byte(row.ID))
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range [][]byte{bucketJournal, bucketPrograms, bucketCheckpoints} {
-		if _, err := b.CreateBucket(name); err != nil {
+	for _, part := range [][]byte{nil, bucketJournal, bucketPrograms, bucketCheckpoints} {
+		if err := t.create(ofRun(row.ID, part)); err != nil {
 			return nil, err
 		}
 	}
 	if row.IdempotencyKey != "" {
-		if err := t.put(t.bucket(bucketKeys), keyOf(row.Workspace, row.IdempotencyKey), []byte(row.ID)); err != nil {
+		if err := t.put(top(bucketKeys), keyOf(row.Workspace, row.IdempotencyKey), []byte(row.ID)); err != nil {
 			return nil, err
 		}
 	}
-	return b, t.put(t.bucket(bucketCreated), timeKey(&row.CreatedAt, row.ID), row.labels())
+	return t.runBucket(row.ID), t.put(top(bucketCreated), timeKey(&row.CreatedAt, row.ID), row.labels())
 }
 
 // putParts writes journal, program, checkpoint, result and input.
 func (t *txn) putParts(b *bbolt.Bucket, p *prepared, row *runRow) error {
-	journal := b.Bucket(bucketJournal)
-	journal.FillPercent = 0.95
+	b.Bucket(bucketJournal).FillPercent = 0.95 // keys only grow
 	seq := row.JournalSeq - int64(len(p.records))
 	for _, raw := range p.records {
 		seq++
-		if err := t.put(journal, seqKey(seq), raw); err != nil {
+		if err := t.put(ofRun(row.ID, bucketJournal), seqKey(seq), raw); err != nil {
 			return err
 		}
 	}
 	if p.program != nil {
-		if err := t.put(b.Bucket(bucketPrograms), seqKey(int64(p.Program.Version)), p.program); err != nil {
+		if err := t.put(ofRun(row.ID, bucketPrograms), seqKey(int64(p.Program.Version)), p.program); err != nil {
 			return err
 		}
 	}
 	if p.input != nil {
-		if err := t.put(b, keyInput, p.input); err != nil {
+		if err := t.put(ofRun(row.ID, nil), keyInput, p.input); err != nil {
 			return err
 		}
 	}
 	if p.result != nil {
-		if err := t.put(b, keyResult, p.result); err != nil {
+		if err := t.put(ofRun(row.ID, nil), keyResult, p.result); err != nil {
 			return err
 		}
 	}
-	return t.putCheckpoint(b.Bucket(bucketCheckpoints), p)
+	return t.putCheckpoint(p)
 }
 
 // keptCheckpoints is how many checkpoints of a run are kept.
 const keptCheckpoints = 5
 
-func (t *txn) putCheckpoint(b *bbolt.Bucket, p *prepared) error {
+func (t *txn) putCheckpoint(p *prepared) error {
 	if p.checkpoint == nil {
 		return nil
 	}
+	where := ofRun(p.Run.ID, bucketCheckpoints)
 	key := append(seqKey(p.Checkpoint.JournalSeq), p.Checkpoint.ID...)
-	if err := t.put(b, key, p.checkpoint); err != nil {
+	if err := t.put(where, key, p.checkpoint); err != nil {
 		return err
 	}
 	var keys [][]byte
-	c := b.Cursor()
+	c := t.at(where).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		keys = append(keys, slices.Clone(k))
 	}
 	for len(keys) > keptCheckpoints {
-		if err := t.del(b, keys[0]); err != nil {
+		if err := t.del(where, keys[0]); err != nil {
 			return err
 		}
 		keys = keys[1:]

@@ -235,7 +235,7 @@ func (t *txn) replan(run *runRow, program core.Program, raw []byte, event core.E
 	if event.At.IsZero() {
 		event.At = t.now
 	}
-	if err := t.put(t.runBucket(run.ID).Bucket(bucketPrograms), seqKey(int64(program.Version)), raw); err != nil {
+	if err := t.put(ofRun(run.ID, bucketPrograms), seqKey(int64(program.Version)), raw); err != nil {
 		return err
 	}
 	if err := t.addEvents(run, event); err != nil {

@@ -33,7 +33,6 @@ func (t *txn) addEvents(r *runRow, events ...core.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	t.wrote, t.changed = true, true
 	b := t.bucket(bucketEvents)
 	b.FillPercent = 0.95 // keys only grow
 	seq := int64(b.Sequence())
@@ -46,12 +45,12 @@ func (t *txn) addEvents(r *runRow, events ...core.Event) error {
 			return err
 		}
 		seq += int64(len(list))
-		if err := b.Put(seqKey(seq), row); err != nil {
+		if err := t.put(top(bucketEvents), seqKey(seq), row); err != nil {
 			return err
 		}
 	}
 	r.LastEvent = seq
-	return b.SetSequence(uint64(seq))
+	return t.count(top(bucketEvents), uint64(seq))
 }
 
 // eventRow encodes events of a run, numbered from the one after a number.

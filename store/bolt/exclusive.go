@@ -26,6 +26,7 @@ func newExclusive(opts Options) *exclusive {
 	// removals that would cost more than the commit. close writes it, so that only
 	// after a crash the next open has to read the whole file.
 	o.dbFile = dbFile{dir: opts.Dir, path: dbPath(opts), used: o.wasUsed, freelist: bbolt.FreelistMapType}
+	o.redo = newRedoer(opts, redoExclusive, mapExclusive, growExclusive)
 	return o
 }
 
@@ -109,11 +110,14 @@ func (o *exclusive) close() {
 	if h := o.h; h != nil {
 		if h.changed {
 			h.db.NoFreelistSync = false
-			_ = h.db.Update(stamp) // an open without the freelist only takes longer
+			if o.logOff(h) == nil {
+				_ = h.db.Update(stamp) // an open without the freelist only takes longer
+			}
 		}
 		_ = h.finish(false)
 		o.h = nil
 	}
+	o.redo.close()
 	o.sidecar.unlock()
 	o.sidecar.close()
 }

@@ -2,9 +2,13 @@ package bolt
 
 import (
 	"errors"
+	"math"
+	"os"
 	"syscall"
 
 	bbolt "go.etcd.io/bbolt"
+
+	"github.com/casys-ai/pml/store/bolt/redo"
 )
 
 // UnlockFile gives the lock of a file back.
@@ -39,3 +43,47 @@ func (s *Store) HoldCommit(held chan<- struct{}, release <-chan struct{}) {
 		return tx.Commit()
 	}
 }
+
+// LimitRedo makes the redo log hold so many bytes. Nothing may be committed yet.
+func (s *Store) LimitRedo(n int64) { s.redoer().limit = n }
+
+func (s *Store) redoer() *redoer {
+	switch o := s.opener.(type) {
+	case *shared:
+		return &o.redo
+	case *exclusive:
+		return &o.redo
+	}
+	return nil
+}
+
+// Based reports the commit that is the base of the redo log in a folder, and how
+// many records follow it; false when the log is off.
+func Based(path string) (commit uint64, records int, ok bool, err error) {
+	log, err := redo.Open(path, 0)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	raw, err := log.Load()
+	b, ok := decodeBase(raw)
+	if err != nil || !ok {
+		return 0, 0, false, err
+	}
+	list, err := log.Records(b.Commit, math.MaxInt)
+	return b.Commit, len(list), true, err
+}
+
+// LastCommit is the number of the last commit in a file.
+func LastCommit(path string) (uint64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	m, err := readMeta(f, math.MaxInt64)
+	return m.txid, err
+}
+
+// Remake makes the changes of a record in a transaction.
+var Remake = remake

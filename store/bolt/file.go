@@ -19,12 +19,16 @@ type dbFile struct {
 	used         func() bool
 	freelist     bbolt.FreelistType
 	syncFreelist bool
+	redo         redoer
 }
 
 func dbPath(opts Options) string { return filepath.Join(opts.Dir, opts.Name+".db") }
 
 // openReady opens the file, which is set up when it is new.
 func (o *dbFile) openReady(write bool) (*handle, error) {
+	if err := o.restore(); err != nil {
+		return nil, err
+	}
 	for {
 		h, err := o.openFile(write)
 		if !write && errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +52,7 @@ func (o *dbFile) openReady(write bool) (*handle, error) {
 			write = true
 			continue
 		}
-		if err := migrate(h, state.version); err != nil {
+		if err := errors.Join(o.logOff(h), migrate(h, state.version)); err != nil {
 			return nil, errors.Join(err, h.finish(false))
 		}
 		if err := syncDir(o.dir); err != nil {
@@ -62,6 +66,9 @@ func (o *dbFile) openReady(write bool) (*handle, error) {
 // becomes an error.
 func (o *dbFile) openFile(write bool) (h *handle, err error) {
 	h = &handle{writable: write}
+	if write && o.redo.boot != "" {
+		h.mapped = o.mapped()
+	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -76,10 +83,11 @@ func (o *dbFile) openFile(write bool) (h *handle, err error) {
 	h.db, err = bbolt.Open(o.path, 0o600, &bbolt.Options{
 		// Nobody else has the file while we have the sidecar's lock, so there
 		// is nothing to wait for.
-		Timeout:        time.Millisecond,
-		ReadOnly:       !write,
-		NoFreelistSync: !o.syncFreelist,
-		FreelistType:   o.freelist,
+		Timeout:         time.Millisecond,
+		ReadOnly:        !write,
+		NoFreelistSync:  !o.syncFreelist,
+		FreelistType:    o.freelist,
+		InitialMmapSize: int(h.mapped),
 		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
 			_, missing := os.Stat(path)
 			f, err := os.OpenFile(path, flag, mode)
@@ -96,12 +104,28 @@ func (o *dbFile) openFile(write bool) (h *handle, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.mapped > 0 {
+		h.db.AllocSize = o.redo.step // else the file would grow by what is mapped
+	}
 	return h, nil
+}
+
+// mapped is how much of the file is mapped at once, so that it can grow while a
+// base is held.
+func (o *dbFile) mapped() int64 {
+	size := int64(0)
+	if info, err := os.Stat(o.path); err == nil {
+		size = info.Size()
+	}
+	return max(o.redo.least, mappedFor(2*size))
 }
 
 // compact writes a new file beside the old one and puts it in its place. Until
 // the rename the old file is untouched.
 func (o *dbFile) compact(h *handle) error {
+	if err := o.logOff(h); err != nil {
+		return err
+	}
 	tmp := o.path + ".compact"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -97,6 +97,9 @@ func (o *shared) reuse() *handle {
 	case k == nil:
 		return nil
 	case k.unchanged(o.path):
+		if k.h.base != nil && !o.redo.log.Same() {
+			k.h.letGo() // another process has begun the log anew
+		}
 		return k.h
 	}
 	_ = k.h.finish(false)
@@ -107,7 +110,26 @@ func (o *shared) reuse() *handle {
 func (o *shared) drop() {
 	if k := o.kept; k != nil {
 		o.kept = nil
+		o.settle(k)
 		_ = k.h.finish(false)
+	}
+}
+
+// settle syncs a file that rests, so that who opens it next need not.
+func (o *shared) settle(k *kept) {
+	if k.h.base == nil || o.redo.log.Empty() {
+		return
+	}
+	ok, err := o.tryLock()
+	if !ok || err != nil {
+		return // another process is at work, and does it
+	}
+	defer o.unlock()
+	if k.unchanged(o.path) && o.redo.log.Same() {
+		err = o.rebase(k.h)
+	}
+	if err != nil {
+		o.redo.tell.Warn("cannot sync the store", "path", o.path, "error", err)
 	}
 }
 

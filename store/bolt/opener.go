@@ -24,6 +24,8 @@ type opener interface {
 	// closes it. Nobody may be at work.
 	keeps() bool
 	drop()
+	// commit commits a transaction that has made these changes, by finish.
+	commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) error
 	// compact replaces the file with a copy that has no free pages. The handle
 	// stays on the old file and can only be finished.
 	compact(h *handle) error
@@ -46,6 +48,10 @@ type handle struct {
 	mark           *kept
 	// lean leaves the list of free pages out of commits while it is long.
 	lean bool
+	// base is a transaction that sees the base of the redo log; nil while no commit
+	// of this handle went there. The file is mapped for at least mapped bytes.
+	base   *bbolt.Tx
+	mapped int64
 }
 
 // shortList is how many free pages are listed in the file with each commit of a
@@ -71,6 +77,7 @@ func (h *handle) finish(damaged bool) error {
 	if damaged {
 		return h.file.Close()
 	}
+	h.letGo()
 	return h.db.Close()
 }
 
@@ -98,6 +105,7 @@ func newShared(opts Options, seq *seqFile) *shared {
 	// The freelist is kept in the file: without it every open for writing would
 	// read the whole file.
 	o.dbFile = dbFile{dir: opts.Dir, path: dbPath(opts), used: seq.used, freelist: bbolt.FreelistArrayType, syncFreelist: true}
+	o.redo = newRedoer(opts, redoShared, mapShared, growShared)
 	return o
 }
 
@@ -116,6 +124,7 @@ func (o *shared) reader() (*handle, func()) { return nil, nil }
 
 func (o *shared) close() {
 	o.drop()
+	o.redo.close()
 	o.sidecar.close()
 }
 

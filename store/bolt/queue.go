@@ -205,9 +205,15 @@ func (s *Store) restLater() {
 	}
 	s.rest = time.AfterFunc(keepTime, func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.working {
-			s.opener.drop()
+		idle := !s.working
+		s.working = true
+		s.mu.Unlock()
+		if !idle {
+			return
+		}
+		s.opener.drop()
+		if !s.leave() {
+			s.work()
 		}
 	})
 }
@@ -332,7 +338,7 @@ func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
 		h.tune()
 		done := committed{txid: uint64(tx.ID()), own: own}
 		h.changed = true
-		if err := s.commitTx(tx); err != nil {
+		if err := s.commitTx(h, t); err != nil {
 			h.spent = true
 			s.watch.all() // it may be there all the same
 			return committed{}, s.failure("write", err)
@@ -410,9 +416,9 @@ func (s *Store) compact(h *handle) {
 	}
 }
 
-func (s *Store) commitTx(tx *bbolt.Tx) error {
+func (s *Store) commitTx(h *handle, t *txn) error {
 	s.mu.Lock()
 	finish := s.finish
 	s.mu.Unlock()
-	return finish(tx)
+	return s.opener.commit(h, t.tx, &t.changes, finish)
 }

@@ -56,14 +56,14 @@ func (t *txn) remove(row *runRow) error {
 			return err
 		}
 		if r.State == core.ApprovalOpen {
-			if err := t.del(t.bucket(bucketOpen), timeKey(r.ExpiresAt, a)); err != nil {
+			if err := t.del(top(bucketOpen), timeKey(r.ExpiresAt, a)); err != nil {
 				return err
 			}
 		}
-		if err := t.del(t.bucket(bucketByRun), byRunKey(id, a)); err != nil {
+		if err := t.del(top(bucketByRun), byRunKey(id, a)); err != nil {
 			return err
 		}
-		if err := t.del(t.bucket(bucketApprovals), []byte(a)); err != nil {
+		if err := t.del(top(bucketApprovals), []byte(a)); err != nil {
 			return err
 		}
 	}
@@ -71,9 +71,9 @@ func (t *txn) remove(row *runRow) error {
 		return err
 	}
 	if row.IdempotencyKey != "" {
-		keys, key := t.bucket(bucketKeys), keyOf(row.Workspace, row.IdempotencyKey)
-		if core.ID(keys.Get(key)) == id {
-			if err := t.del(keys, key); err != nil {
+		key := keyOf(row.Workspace, row.IdempotencyKey)
+		if core.ID(t.bucket(bucketKeys).Get(key)) == id {
+			if err := t.del(top(bucketKeys), key); err != nil {
 				return err
 			}
 		}
@@ -84,22 +84,21 @@ func (t *txn) remove(row *runRow) error {
 	if err := t.indexRun(row, nil); err != nil {
 		return err
 	}
-	if err := t.del(t.bucket(bucketCreated), timeKey(&row.CreatedAt, id)); err != nil {
+	if err := t.del(top(bucketCreated), timeKey(&row.CreatedAt, id)); err != nil {
 		return err
 	}
-	if err := t.del(t.bucket(bucketRuns), []byte(id)); err != nil {
+	if err := t.del(top(bucketRuns), []byte(id)); err != nil {
 		return err
 	}
-	return t.bucket(bucketRun).DeleteBucket([]byte(id))
+	return t.drop(ofRun(id, nil))
 }
 
 func (t *txn) removeEvents(row *runRow) error {
 	if row.FirstEvent == 0 {
 		return nil
 	}
-	b := t.bucket(bucketEvents)
 	var keys []int64
-	c := b.Cursor()
+	c := t.bucket(bucketEvents).Cursor()
 	for k, v := c.Seek(seqKey(row.FirstEvent)); k != nil && keySeq(k) <= row.LastEvent; k, v = c.Next() {
 		run, _, err := cutEvents(v)
 		if err != nil {
@@ -110,7 +109,7 @@ func (t *txn) removeEvents(row *runRow) error {
 		}
 	}
 	for _, k := range keys {
-		if err := t.del(b, seqKey(k)); err != nil {
+		if err := t.del(top(bucketEvents), seqKey(k)); err != nil {
 			return err
 		}
 	}

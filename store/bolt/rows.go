@@ -98,7 +98,7 @@ func (t *txn) putRun(before, r *runRow) error {
 		return err
 	}
 	t.rows.put(r, raw)
-	return t.put(t.bucket(bucketRuns), []byte(r.ID), raw)
+	return t.put(top(bucketRuns), []byte(r.ID), raw)
 }
 
 // indexExpiry lists the run among those that can expire.
@@ -106,11 +106,11 @@ func (t *txn) indexExpiry(r *runRow, add bool) error {
 	if r.ExpiresAt == nil || !approval.MayExpire(r.State) {
 		return nil
 	}
-	b, key := t.bucket(bucketRunExpiry), timeKey(r.ExpiresAt, r.ID)
+	where, key := top(bucketRunExpiry), timeKey(r.ExpiresAt, r.ID)
 	if add {
-		return t.put(b, key, []byte{})
+		return t.put(where, key, []byte{})
 	}
-	return t.del(b, key)
+	return t.del(where, key)
 }
 
 // approvalRow is an approval as it is kept.
@@ -161,9 +161,9 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	if before != nil {
 		run.Undone -= undone(before)
 	}
-	open := t.bucket(bucketOpen)
+	open := top(bucketOpen)
 	if before == nil {
-		if err := t.put(t.bucket(bucketByRun), byRunKey(r.RunID, r.ID), []byte{}); err != nil {
+		if err := t.put(top(bucketByRun), byRunKey(r.RunID, r.ID), []byte{}); err != nil {
 			return err
 		}
 	} else if before.State == core.ApprovalOpen {
@@ -181,7 +181,7 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 		return err
 	}
 	t.asked.put(r, raw)
-	return t.put(t.bucket(bucketApprovals), []byte(r.ID), raw)
+	return t.put(top(bucketApprovals), []byte(r.ID), raw)
 }
 
 func byRunKey(run, id core.ID) []byte {
@@ -229,7 +229,7 @@ func (t *txn) addAudit(rows ...core.AuditRow) error {
 			return err
 		}
 		b.FillPercent = 0.95
-		if err := t.put(b, seqKey(row.Seq), raw); err != nil {
+		if err := t.put(top(bucketAudit), seqKey(row.Seq), raw); err != nil {
 			return err
 		}
 		t.asked.audited(row, raw)

@@ -65,29 +65,36 @@ type format struct {
 
 // inspect reads the format of an open file.
 func inspect(h *handle, path string) (f format, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = &damage{reason: panicText(p)}
-		}
-	}()
-	err = h.db.View(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucketMeta)
-		if b == nil {
+	err = guarded(func() error {
+		return h.db.View(func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucketMeta)
+			if b == nil {
+				return nil
+			}
+			v := b.Get(keyVersion)
+			if len(v) != 8 {
+				return &damage{reason: "it has no format version"}
+			}
+			f.version = binary.BigEndian.Uint64(v)
 			return nil
-		}
-		v := b.Get(keyVersion)
-		if len(v) != 8 {
-			return &damage{reason: "it has no format version"}
-		}
-		f.version = binary.BigEndian.Uint64(v)
-		return nil
+		})
 	})
 	if err == nil && f.version > formatVersion {
 		err = newer(path, f.version)
 	}
 	f.ready = f.version == formatVersion
 	return f, err
+}
+
+// guarded makes a panic or a fault of bbolt on a damaged file an error.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = &damage{reason: panicText(p)}
+		}
+	}()
+	return f()
 }
 
 // migrate brings a file to the present format in one transaction.
@@ -114,18 +121,37 @@ type txn struct {
 	// wrote is set when the present operation has begun to write, changed when
 	// any of the batch has.
 	wrote, changed bool
+	changes        changes
 }
 
 func (t *txn) bucket(name []byte) *bbolt.Bucket { return t.tx.Bucket(name) }
 
-func (t *txn) put(b *bbolt.Bucket, key, value []byte) error {
-	t.wrote, t.changed = true, true
-	return b.Put(key, value)
+func (t *txn) at(where place) *bbolt.Bucket { return where.in(t.tx) }
+
+func (t *txn) put(where place, key, value []byte) error {
+	return t.do(change{kind: changePut, where: where, key: key, value: value})
 }
 
-func (t *txn) del(b *bbolt.Bucket, key []byte) error {
+func (t *txn) del(where place, key []byte) error {
+	return t.do(change{kind: changeDelete, where: where, key: key})
+}
+
+// create makes a bucket that is not there yet.
+func (t *txn) create(where place) error { return t.do(change{kind: changeCreate, where: where}) }
+
+// drop removes a bucket with all that is in it.
+func (t *txn) drop(where place) error { return t.do(change{kind: changeDrop, where: where}) }
+
+// count sets the sequence number of a bucket.
+func (t *txn) count(where place, n uint64) error {
+	return t.do(change{kind: changeCount, where: where, value: be64(n)})
+}
+
+// do makes a change and notes it for the redo log.
+func (t *txn) do(c change) error {
 	t.wrote, t.changed = true, true
-	return b.Delete(key)
+	t.changes.add(c)
+	return c.make(t.tx)
 }
 
 // runBucket is the bucket of one run, nil when there is none.

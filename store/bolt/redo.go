@@ -1,0 +1,323 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"strconv"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/casys-ai/pml/store/bolt/redo"
+)
+
+// redoer has the redo log of a file. A commit is made durable by its record there,
+// with one sync; bbolt then writes it to the file without any. The file is synced
+// when the log is full and when the file rests: that is the log's new base. Pages
+// of the base are not used again before the next one, so that after a loss of
+// power its meta pages can be put back and the records be made again.
+//
+// A commit for which there is no room is synced by bbolt, with the log off.
+type redoer struct {
+	path  string
+	limit int64  // of the log, in bytes
+	least int64  // bytes of the file that are mapped at once
+	step  int    // bytes by which the file grows
+	boot  string // as in Options; "": there is no log
+	salt  func() []byte
+	log   *redo.Log // nil until it is needed
+	tell  *slog.Logger
+}
+
+// The sizes of logs: after so many bytes the file has to be synced. What is
+// mapped at once is no memory yet.
+const (
+	redoShared    = 256 << 10
+	redoExclusive = 4 << 20
+	mapShared     = 64 << 20
+	mapExclusive  = 256 << 20
+	growShared    = 256 << 10
+	growExclusive = 4 << 20
+)
+
+func newRedoer(opts Options, limit, least int64, step int) redoer {
+	r := redoer{
+		path: dbPath(opts) + ".redo", limit: limit, least: least, step: step,
+		salt: func() []byte { return []byte(opts.NewID()) }, tell: opts.Logger,
+	}
+	if strconv.IntSize == 64 { // elsewhere there is no room to map a file before it has grown
+		r.boot = opts.Boot
+	}
+	return r
+}
+
+// base is the state of the database in which it was synced last.
+type base struct {
+	Boot          [36]byte
+	Device, Inode uint64 // of the file
+	Page          uint64 // bytes of a page
+	Commit        uint64
+	Metas         [2][stampLen]byte
+}
+
+func (b *base) encode() ([]byte, error) { return binary.Append(nil, binary.LittleEndian, b) }
+
+func decodeBase(raw []byte) (b base, ok bool) {
+	n, err := binary.Decode(raw, binary.LittleEndian, &b)
+	return b, err == nil && n == len(raw)
+}
+
+// newest is the newest valid of its meta pages.
+func (b *base) newest() (m meta, ok bool) {
+	for _, raw := range b.Metas {
+		if one, valid := parseMeta(raw[metaStart:]); valid && (!ok || one.txid > m.txid) {
+			m, ok = one, true
+		}
+	}
+	return m, ok
+}
+
+// opened returns the log; nil when there is none. create makes one that is
+// missing; where that does not work the file does without.
+func (r *redoer) opened(create bool) (*redo.Log, error) {
+	if r.log != nil {
+		return r.log, nil
+	}
+	if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) && !create {
+		return nil, nil
+	} else if create && r.boot == "" {
+		return nil, nil
+	}
+	log, err := redo.Open(r.path, r.limit)
+	if err != nil {
+		return nil, err
+	}
+	r.log = log
+	return log, nil
+}
+
+func (r *redoer) close() {
+	if r.log != nil {
+		_ = r.log.Close()
+		r.log = nil
+	}
+}
+
+// commit commits a transaction. It is durable and seen by others when commit
+// returns nil; finish is what makes it seen.
+func (o *dbFile) commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) error {
+	logged, err := o.begin(h, tx, c)
+	if err == nil && logged {
+		err = o.redo.log.Append(redo.Record{Commit: uint64(tx.ID()), Payload: c.raw})
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	h.db.NoSync = logged
+	defer func() { h.db.NoSync = false }()
+	return finish(tx)
+}
+
+// begin makes the log ready for a transaction; false when bbolt has to sync it.
+func (o *dbFile) begin(h *handle, tx *bbolt.Tx, c *changes) (logged bool, err error) {
+	log, err := o.redo.opened(true)
+	if log == nil || err != nil {
+		return false, err
+	}
+	h.mapped = max(h.mapped, mappedFor(tx.Size()))
+	switch {
+	case c.unknown || !log.Holds(len(c.raw)) || tx.Size()+growth(tx, c) >= h.mapped:
+		return false, o.logOff(h)
+	case h.base != nil && log.Fits(len(c.raw)):
+		return true, nil
+	}
+	return true, o.rebase(h)
+}
+
+// growth is more than a transaction can add to the file, in bytes: with a base
+// held, the file cannot be mapped anew.
+func growth(tx *bbolt.Tx, c *changes) int64 {
+	page := int64(os.Getpagesize())
+	written := min(64*int64(c.n), tx.Size()/page) + 4*int64(c.n) // pages that change, and into which they split
+	large := 4 * int64(len(c.raw)) / page
+	free := tx.Size() / page * 8 / page
+	return (written + large + free + 64) * page
+}
+
+// mappedFor is how far a file is mapped at least that has so many bytes in use.
+func mappedFor(size int64) int64 {
+	const most = 1 << 30
+	for n := int64(1 << 15); n <= most; n *= 2 {
+		if size <= n {
+			return n
+		}
+	}
+	return (size + most - 1) / most * most
+}
+
+// rebase makes the file as it is now the base of the log.
+func (o *dbFile) rebase(h *handle) error {
+	now, err := o.baseOf(h)
+	if err != nil {
+		return err
+	}
+	raw, err := now.encode()
+	if err != nil {
+		return err
+	}
+	log := o.redo.log
+	if h.base == nil {
+		known, err := log.Load()
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(known, raw) {
+			if list, err := log.Records(now.Commit, 1); err != nil || len(list) == 0 {
+				return errors.Join(err, h.hold())
+			}
+		}
+	}
+	if err := h.db.Sync(); err != nil {
+		return err
+	}
+	if err := log.Begin(raw, o.redo.salt()); err != nil {
+		return err
+	}
+	return h.hold()
+}
+
+// hold keeps the pages of the present state from being used again, and lets go
+// of what was held before.
+func (h *handle) hold() error {
+	tx, err := h.db.Begin(false)
+	if err != nil {
+		return err
+	}
+	h.letGo()
+	h.base = tx
+	return nil
+}
+
+func (h *handle) letGo() {
+	if h.base != nil {
+		_ = h.base.Rollback()
+		h.base = nil
+	}
+}
+
+// logOff lets the file stand for itself.
+func (o *dbFile) logOff(h *handle) error {
+	log, err := o.redo.opened(false)
+	if log == nil || err != nil {
+		return err
+	}
+	if h.base == nil {
+		if _, err := log.Load(); err != nil {
+			return err
+		}
+	}
+	h.letGo()
+	if !log.On() {
+		return nil
+	}
+	if err := h.db.Sync(); err != nil {
+		return err
+	}
+	return log.End(o.redo.salt())
+}
+
+// baseOf describes the file as it is.
+func (o *dbFile) baseOf(h *handle) (b base, err error) {
+	info, err := h.file.Stat()
+	if err != nil {
+		return b, err
+	}
+	copy(b.Boot[:], o.redo.boot)
+	b.Device, b.Inode = identity(info)
+	b.Page = uint64(h.db.Info().PageSize)
+	if err := readMetas(h, &b.Metas); err != nil {
+		return b, err
+	}
+	m, ok := b.newest()
+	if !ok {
+		return b, &damage{reason: "both of its first pages are invalid"}
+	}
+	b.Commit = m.txid
+	return b, nil
+}
+
+// restore makes the file whole again if the machine has lost power since the
+// file was synced, and does nothing otherwise.
+func (o *dbFile) restore() error {
+	log, err := o.redo.opened(false)
+	if log == nil || err != nil {
+		return err
+	}
+	raw, err := log.Load()
+	b, ok := decodeBase(raw)
+	if err != nil || !ok || (o.redo.boot != "" && string(b.Boot[:]) == o.redo.boot) {
+		return err
+	}
+	records, err := log.Records(b.Commit, math.MaxInt)
+	if err != nil {
+		return err
+	}
+	if lost, err := o.putBack(&b, uint64(len(records))); !lost || err != nil {
+		return err
+	}
+	h, err := o.openFile(true)
+	if err != nil {
+		return err
+	}
+	err = guarded(func() error {
+		return h.db.Update(func(tx *bbolt.Tx) error {
+			for _, r := range records {
+				if err := remake(tx, r.Payload); err != nil {
+					return err
+				}
+			}
+			return stamp(tx)
+		})
+	})
+	if err == nil {
+		o.redo.tell.Warn("the store was made whole after a loss of power", "path", o.path, "commits", len(records))
+		err = o.logOff(h)
+	}
+	return errors.Join(err, h.finish(false))
+}
+
+// putBack writes the meta pages of the base if the file may lack something of the
+// commits that follow it. A file that was put in its place, or that others have
+// written since, is left alone.
+func (o *dbFile) putBack(b *base, commits uint64) (lost bool, err error) {
+	info, err := os.Stat(o.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	of, ok := b.newest()
+	device, inode := identity(info)
+	if !ok || device != b.Device || inode != b.Inode || int64(of.pages*b.Page) > info.Size() {
+		return false, nil
+	}
+	f, err := os.OpenFile(o.path, os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if m, err := readMeta(f, info.Size()); err == nil && (m.txid+1 < b.Commit || m.txid > b.Commit+commits) {
+		return false, nil
+	}
+	for i, raw := range b.Metas {
+		if _, err := f.WriteAt(raw[:], int64(i)*int64(b.Page)); err != nil {
+			return false, err
+		}
+	}
+	return true, f.Sync()
+}
