@@ -44,8 +44,32 @@ func (s *Store) HoldCommit(held chan<- struct{}, release <-chan struct{}) {
 	}
 }
 
-// LimitRedo makes the redo log hold so many bytes. Nothing may be committed yet.
-func (s *Store) LimitRedo(n int64) { s.redoer().limit = n }
+// DieInCommit lets this store leave the next commit where a process that is killed
+// may leave it: in the redo log, and not in the file.
+func (s *Store) DieInCommit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finish = func(*bbolt.Tx) error {
+		s.mu.Lock()
+		s.finish = (*bbolt.Tx).Commit
+		s.mu.Unlock()
+		panic("killed")
+	}
+}
+
+// LimitRedo makes the redo log hold so many bytes, and tells when the file was
+// synced for it. Nothing may be committed yet.
+func (s *Store) LimitRedo(n int64, synced func()) {
+	r := s.redoer()
+	r.limit = n
+	r.sync = func(db *bbolt.DB) error {
+		err := db.Sync()
+		if err == nil {
+			synced()
+		}
+		return err
+	}
+}
 
 func (s *Store) redoer() *redoer {
 	switch o := s.opener.(type) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,8 +23,10 @@ import (
 // disk remembers what a database file held after each commit, so that it can be
 // made what a loss of power may leave of it.
 type disk struct {
+	mu     sync.Mutex // guards synced: a store syncs also when it rests
 	path   string
 	images map[uint64][]byte // by commit
+	synced map[uint64]bool   // the commits that were the last when the file was synced
 	last   uint64
 }
 
@@ -43,6 +46,21 @@ func (d *disk) look(t *testing.T) {
 	}
 }
 
+// sync notes that what is in the file has reached the disk.
+func (d *disk) sync() {
+	if commit, err := bolt.LastCommit(d.path); err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.synced[commit] = true
+	}
+}
+
+func (d *disk) has(commit uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.synced[commit]
+}
+
 // loses cuts the power: of what was written since the file was synced some
 // sectors have arrived and others not. The log was synced with each commit. It
 // returns how many commits are in the log.
@@ -56,8 +74,8 @@ func (d *disk) loses(t *testing.T, rng *rand.Rand) int {
 		base = d.last
 	}
 	synced, ok := d.images[base]
-	if !ok || base > d.last || on && base+uint64(records) < d.last {
-		t.Fatalf("the base %d with %d records does not lead to commit %d", base, records, d.last)
+	if !ok || on && !d.has(base) || base > d.last || on && base+uint64(records) < d.last {
+		t.Fatalf("the base %d (synced: %v) with %d records does not lead to commit %d", base, d.has(base), records, d.last)
 	}
 	left := make([]byte, len(d.images[d.last]))
 	copy(left, synced)
@@ -129,20 +147,21 @@ type powered struct {
 	open   []waiting
 }
 
-func (p *powered) start(t *testing.T, dir, boot string, exclusive bool, logs int64) {
+func (p *powered) start(t *testing.T, d *disk, boot string, exclusive bool, logs int64) {
 	t.Helper()
+	d.synced = map[uint64]bool{}
 	n := 2
 	if exclusive {
 		n = 1
 	}
 	p.stores = nil
 	for range n {
-		s, err := bolt.Open(bolt.Options{Dir: dir, Clock: wall{}, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung,
+		s, err := bolt.Open(bolt.Options{Dir: filepath.Dir(d.path), Clock: wall{}, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung,
 			Exclusive: exclusive, Boot: fmt.Sprintf("%-36s", boot)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.LimitRedo(logs)
+		s.LimitRedo(logs, d.sync)
 		p.stores = append(p.stores, s)
 	}
 }
@@ -159,7 +178,7 @@ func (p *powered) work(t *testing.T, d *disk, rng *rand.Rand) {
 	t.Helper()
 	s, ctx := p.stores[rng.IntN(len(p.stores))], t.Context()
 	var err error
-	switch n := rng.IntN(10); {
+	switch n := rng.IntN(13); {
 	case len(p.open) == 0 || n < 5:
 		var w waiting
 		if w.run, w.approval, err = createWaiting(s, n == 0); err == nil {
@@ -177,6 +196,20 @@ func (p *powered) work(t *testing.T, d *disk, rng *rand.Rand) {
 			d.look(t)
 			err = s.Remove(ctx, run.ID)
 		}
+	case n == 9 || n == 10: // fails before it is in the file, or after
+		s.FailCommit(n == 10)
+		if _, _, failed := createWaiting(s, false); failed == nil {
+			t.Fatal("a commit that failed is said to be there")
+		}
+		if commit, err := bolt.LastCommit(d.path); err != nil || !d.has(commit) {
+			t.Fatalf("the file was not synced after a commit that failed: %v", err)
+		}
+	case n == 11: // dies with the record in the log, and others go on
+		s.DieInCommit()
+		if _, _, died := createWaiting(s, false); died == nil {
+			t.Fatal("a commit that died is said to be there")
+		}
+		_, _, err = createWaiting(p.stores[rng.IntN(len(p.stores))], false)
 	default: // too much for the log
 		run := newRun("r")
 		err = s.Commit(ctx, store.Step{Run: run, Create: true, Records: []core.Record{newRecord(1)},
@@ -186,6 +219,16 @@ func (p *powered) work(t *testing.T, d *disk, rng *rand.Rand) {
 		t.Fatal(err)
 	}
 	d.look(t)
+}
+
+// commits makes some runs.
+func (p *powered) commits(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		if _, _, err := createWaiting(p.stores[0], false); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // leave ends the stores as a loss of power does: nothing is written any more.
@@ -216,7 +259,7 @@ func TestPower(t *testing.T) {
 			p := &powered{}
 			replayed := 0
 			for boot := range 5 {
-				p.start(t, dir, fmt.Sprint("boot", boot), exclusive, int64(8<<10+rng.IntN(48<<10)))
+				p.start(t, d, fmt.Sprint("boot", boot), exclusive, int64(20<<10+rng.IntN(40<<10)))
 				p.read(t)
 				d.look(t)
 				for range 1 + rng.IntN(25) {
@@ -224,7 +267,7 @@ func TestPower(t *testing.T) {
 				}
 				want := contents(t, d.path)
 				replayed += p.lose(t, d, rng)
-				p.start(t, dir, fmt.Sprint("between", boot), exclusive, 64<<10)
+				p.start(t, &disk{path: d.path}, fmt.Sprint("between", boot), exclusive, 64<<10)
 				p.read(t)
 				if diff := cmp.Diff(want, contents(t, d.path)); diff != "" {
 					t.Fatalf("boot %d: after the loss of power (-before +after):\n%.2000s", boot, diff)
@@ -269,14 +312,14 @@ func (p *powered) lose(t *testing.T, d *disk, rng *rand.Rand) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.start(t, filepath.Dir(d.path), "whole", false, 64<<10)
+	p.start(t, &disk{path: d.path}, "whole", false, 64<<10)
 	p.read(t)
 	p.leave(t)
 	after, err := os.ReadFile(d.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	torn := &disk{path: d.path, images: map[uint64][]byte{base: before, base + 1: after}, last: base + 1}
+	torn := &disk{path: d.path, images: map[uint64][]byte{base: before, base + 1: after}, last: base + 1, synced: map[uint64]bool{base: true}}
 	if len(after) < len(before) {
 		torn.images[base+1] = append(after, before[len(after):]...)
 	}
@@ -292,4 +335,85 @@ func needsLog(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip(t, "only Linux tells whether it was started anew", nil)
 	}
+}
+
+// TestPower_OtherFile: a file that the log does not belong to is left alone.
+func TestPower_OtherFile(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for name, put := range map[string]func(t *testing.T, path string, backup, based []byte){
+		"OlderInPlace": func(t *testing.T, path string, backup, _ []byte) {
+			if err := os.WriteFile(path, backup, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"AnotherFile": func(t *testing.T, path string, _, based []byte) {
+			err := os.WriteFile(path+".other", based, 0o600)
+			if err == nil {
+				err = os.Rename(path+".other", path)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw(t, path, forget)
+		},
+		"WrittenByOthers": func(t *testing.T, path string, _, _ []byte) { raw(t, path, forget) },
+		"FreshFile": func(t *testing.T, path string, _, _ []byte) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			if _, _, err := createWaiting(open(t, dir, wall{}), false); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(filepath.Join(dir, "pending.db"), path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &disk{path: filepath.Join(t.TempDir(), "pending.db"), images: map[uint64][]byte{}}
+			p := &powered{}
+			p.start(t, d, "before", false, 64<<10)
+			p.commits(t, 1)
+			backup, err := os.ReadFile(d.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.commits(t, 3)
+			p.leave(t) // the log begins anew here
+			p.start(t, d, "before", false, 64<<10)
+			based, err := os.ReadFile(d.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.commits(t, 3)
+			logged, err := os.ReadFile(d.path + ".redo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.leave(t)
+			if err := os.WriteFile(d.path+".redo", logged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, n, on, err := bolt.Based(d.path + ".redo"); !on || n != 3 || err != nil {
+				t.Fatalf("%d records, %v", n, err)
+			}
+			put(t, d.path, backup, based)
+			want := contents(t, d.path)
+			p.start(t, d, "after", false, 64<<10)
+			defer p.leave(t)
+			p.read(t)
+			if diff := cmp.Diff(want, contents(t, d.path)); diff != "" {
+				t.Errorf("the log was put into it (-before +after):\n%.2000s", diff)
+			}
+		})
+	}
+}
+
+// forget removes an index entry, as a program that does not know the log may.
+func forget(tx *bbolt.Tx) error {
+	k, _ := tx.Bucket([]byte("runs_by_created")).Cursor().First()
+	return tx.Bucket([]byte("runs_by_created")).Delete(k)
 }

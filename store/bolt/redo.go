@@ -29,7 +29,8 @@ type redoer struct {
 	step  int    // bytes by which the file grows
 	boot  string // as in Options; "": there is no log
 	salt  func() []byte
-	log   *redo.Log // nil until it is needed
+	sync  func(*bbolt.DB) error // (*bbolt.DB).Sync; tests replace it
+	log   *redo.Log             // nil until it is needed
 	tell  *slog.Logger
 }
 
@@ -47,7 +48,7 @@ const (
 func newRedoer(opts Options, limit, least int64, step int) redoer {
 	r := redoer{
 		path: dbPath(opts) + ".redo", limit: limit, least: least, step: step,
-		salt: func() []byte { return []byte(opts.NewID()) }, tell: opts.Logger,
+		salt: func() []byte { return []byte(opts.NewID()) }, sync: (*bbolt.DB).Sync, tell: opts.Logger,
 	}
 	if strconv.IntSize == 64 { // elsewhere there is no room to map a file before it has grown
 		r.boot = opts.Boot
@@ -118,8 +119,12 @@ func (o *dbFile) commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.
 		return errors.Join(err, tx.Rollback())
 	}
 	h.db.NoSync = logged
-	defer func() { h.db.NoSync = false }()
-	return finish(tx)
+	err = finish(tx)
+	h.db.NoSync = false
+	if err != nil && logged {
+		err = errors.Join(err, o.logOff(h)) // what is in the file counts, and not the record
+	}
+	return err
 }
 
 // begin makes the log ready for a transaction; false when bbolt has to sync it.
@@ -181,7 +186,7 @@ func (o *dbFile) rebase(h *handle) error {
 			}
 		}
 	}
-	if err := h.db.Sync(); err != nil {
+	if err := o.redo.sync(h.db); err != nil {
 		return err
 	}
 	if err := log.Begin(raw, o.redo.salt()); err != nil {
@@ -224,7 +229,7 @@ func (o *dbFile) logOff(h *handle) error {
 	if !log.On() {
 		return nil
 	}
-	if err := h.db.Sync(); err != nil {
+	if err := o.redo.sync(h.db); err != nil {
 		return err
 	}
 	return log.End(o.redo.salt())
