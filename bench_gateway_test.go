@@ -1,24 +1,24 @@
 package pml_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/casys-ai/pml/core"
@@ -32,131 +32,200 @@ import (
 //
 //	go test -run '^$' -bench Gateway -benchtime 2000x .
 //
-// A journaled call has its floor beside it: two bare commits of the same kind of
-// store, one before the call and one with its outcome.
+// The upstream server is a process of its own, as real ones are: a direct call
+// crosses from process to process too. Names end in the way through pml: in
+// read/stdio-http the client speaks stdio to pml, and pml HTTP to the server that
+// the direct call goes to; in read/http-stdio the client speaks HTTP to a server
+// of pml, which has started one of its own and speaks stdio to it.
+//
+// A read is not journaled. A journaled call has its floor beside it: two bare
+// commits of the same kind of store, one before the call and one with its outcome.
+// Together are reads, 32 at a time.
 func BenchmarkGateway(b *testing.B) {
 	g := newGatewayBench(b)
-	for _, bench := range []struct {
-		name, tool string
-		client     *client.Client
-		floor      store.Writer // nil: none
-	}{
-		{"read/stdio", "echo", g.stdio, nil}, {"read/http", "echo", g.socket, nil},
-		{"journaled/stdio", "note", g.stdio, bareStore(b, false)}, {"journaled/http", "note", g.socket, bareStore(b, true)},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			var direct, through, floor []time.Duration
-			for range 50 {
-				g.call(b, g.direct, bench.tool)
-				g.call(b, bench.client, bench.tool)
-			}
-			b.ResetTimer()
-			for range b.N {
-				direct = append(direct, g.call(b, g.direct, bench.tool))
-				through = append(through, g.call(b, bench.client, bench.tool))
-				if bench.floor != nil {
-					floor = append(floor, twoCommits(b, bench.floor))
-				}
-			}
-			d, t := middle(direct), middle(through)
-			if f := middle(floor); f > 0 {
-				b.ReportMetric(float64(f.Microseconds()), "two-commits-µs")
-				b.ReportMetric(float64((t - d - f).Microseconds()), "more-than-floor-µs")
-			}
-			b.ReportMetric(float64(d.Microseconds()), "direct-µs")
-			b.ReportMetric(float64(t.Microseconds()), "through-µs")
-			b.ReportMetric(float64(t)/float64(d), "ratio")
-			b.ReportMetric(float64((t - d).Microseconds()), "more-µs")
-			b.ReportMetric(0, "ns/op")
-		})
+	for _, w := range g.ways {
+		b.Run("read/"+w.name, func(b *testing.B) { g.oneByOne(b, w, "echo", nil) })
 	}
-	for _, bench := range []struct {
-		name   string
-		client *client.Client
-	}{{"together/stdio", g.stdio}, {"together/http", g.socket}} {
-		b.Run(bench.name, func(b *testing.B) {
-			const turns = 10 // each begins with as many calls, so that both have the machine as it is
-			n := max(b.N, 64) / turns * turns
-			var direct, through time.Duration
-			for range turns {
-				direct += g.together(b, g.direct, n/turns)
-				through += g.together(b, bench.client, n/turns)
-			}
-			b.ReportMetric(float64(n)/direct.Seconds(), "direct/s")
-			b.ReportMetric(float64(n)/through.Seconds(), "through/s")
-			b.ReportMetric(direct.Seconds()/through.Seconds(), "of-direct")
-			b.ReportMetric(0, "ns/op")
-		})
+	for _, w := range g.ways {
+		floor := bareStore(b, w.front == "http")
+		b.Run("journaled/"+w.name, func(b *testing.B) { g.oneByOne(b, w, "note", floor) })
+	}
+	for _, w := range g.ways {
+		b.Run("together/"+w.name, func(b *testing.B) { g.allAtOnce(b, w) })
 	}
 }
 
-// gatewayBench is a server, and three ways to it.
-type gatewayBench struct{ direct, stdio, socket *client.Client }
+// oneByOne reports what a call takes; floor is nil where it has none.
+func (g *gatewayBench) oneByOne(b *testing.B, w way, tool string, floor store.Writer) {
+	var direct, through, floors []time.Duration
+	for range 50 {
+		g.call(b, g.direct, tool)
+		g.call(b, w.client, tool)
+	}
+	b.ResetTimer()
+	for range b.N {
+		direct = append(direct, g.call(b, g.direct, tool))
+		through = append(through, g.call(b, w.client, tool))
+		if floor != nil {
+			floors = append(floors, twoCommits(b, floor))
+		}
+	}
+	d, t := middle(direct), middle(through)
+	if f := middle(floors); f > 0 {
+		b.ReportMetric(float64(f.Microseconds()), "two-commits-µs")
+		b.ReportMetric(float64((t - d - f).Microseconds()), "more-than-floor-µs")
+	}
+	b.ReportMetric(float64(d.Microseconds()), "direct-µs")
+	b.ReportMetric(float64(t.Microseconds()), "through-µs")
+	b.ReportMetric(float64(t)/float64(d), "ratio")
+	b.ReportMetric(float64((t - d).Microseconds()), "more-µs")
+	b.ReportMetric(0, "ns/op")
+}
+
+// allAtOnce reports how many calls are made in a second.
+func (g *gatewayBench) allAtOnce(b *testing.B, w way) {
+	const turns = 10 // each begins with as many calls, so that both have the machine as it is
+	n := max(b.N, 64) / turns * turns
+	g.together(b, g.direct, 64)
+	g.together(b, w.client, 64)
+	var direct, through time.Duration
+	for range turns {
+		direct += g.together(b, g.direct, n/turns)
+		through += g.together(b, w.client, n/turns)
+	}
+	b.ReportMetric(float64(n)/direct.Seconds(), "direct/s")
+	b.ReportMetric(float64(n)/through.Seconds(), "through/s")
+	b.ReportMetric(direct.Seconds()/through.Seconds(), "of-direct")
+	b.ReportMetric(0, "ns/op")
+}
+
+// gatewayBench is a server, and the ways to it.
+type gatewayBench struct {
+	direct *client.Client
+	ways   []way
+}
+
+// way is one through a process of pml with a home of its own. front is how the
+// client speaks to it.
+type way struct {
+	name, front string
+	client      *client.Client
+}
 
 func newGatewayBench(b *testing.B) *gatewayBench {
 	b.Helper()
-	upstream := server.NewMCPServer("bench", "1")
-	for name, reads := range map[string]bool{"echo": true, "note": false} {
-		tool := mcp.NewTool(name, mcp.WithString("text"), mcp.WithReadOnlyHintAnnotation(reads), mcp.WithDestructiveHintAnnotation(false), mcp.WithIdempotentHintAnnotation(false))
-		upstream.AddTool(tool, func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return mcp.NewToolResultText(r.GetString("text", "")), nil
-		})
+	pml, bare := buildBench(b, "./cmd/pml"), buildBench(b, "./testdata/clients/bare")
+	address := startBare(b, bare)
+	g := &gatewayBench{direct: benchClient(b, func() (*client.Client, error) {
+		return overHTTP(b, address, &http.Transport{}, nil)
+	})}
+	for _, front := range []string{"stdio", "http"} {
+		for _, upstream := range []struct {
+			name  string
+			entry map[string]any
+		}{{"http", map[string]any{"type": "http", "url": address}}, {"stdio", map[string]any{"command": bare}}} {
+			h := newGatewayHome(b, pml, upstream.entry)
+			open := h.overStdio
+			if front == "http" {
+				open = h.overSocket
+			}
+			g.ways = append(g.ways, way{front + "-" + upstream.name, front, benchClient(b, open)})
+		}
 	}
-	web := httptest.NewServer(server.NewStreamableHTTPServer(upstream))
-	b.Cleanup(web.Close)
+	return g
+}
+
+// startBare starts the upstream server and returns its URL. The server ends with
+// its stdin, so with this process even where that is killed.
+func startBare(b *testing.B, bare string) string {
+	b.Helper()
+	cmd := exec.Command(bare, "--http")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// gatewayHome is where a pml offers the tools of one server.
+type gatewayHome struct {
+	b             *testing.B
+	pml, home, ws string
+	env           []string
+}
+
+func newGatewayHome(b *testing.B, pml string, upstream map[string]any) *gatewayHome {
+	b.Helper()
 	dir, err := os.MkdirTemp("", "pml-bench-*") // b.TempDir is too long for a socket
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	ws, home, pml := filepath.Join(dir, "ws"), filepath.Join(dir, "home"), buildBench(b, "./cmd/pml")
-	env := []string{"PML_HOME=" + home, "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "PML_WORKSPACE=" + ws}
+	h := &gatewayHome{b: b, pml: pml, home: filepath.Join(dir, "home"), ws: filepath.Join(dir, "ws")}
+	h.env = []string{"PML_HOME=" + h.home, "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "PML_WORKSPACE=" + h.ws, "PML_NO_AUTOSTART=1"}
 	config, err := json.Marshal(map[string]any{
-		"mcpServers":  map[string]any{"bench": map[string]any{"type": "http", "url": web.URL + "/mcp"}},
+		"mcpServers":  map[string]any{"bench": upstream},
 		"permissions": map[string]any{"allow": []string{"bench"}}, "expose": []string{"bench"},
 	})
 	if err == nil {
-		err = os.Mkdir(ws, 0o700)
+		err = os.Mkdir(h.ws, 0o700)
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(ws, ".pml.json"), config, 0o600)
+		err = os.WriteFile(filepath.Join(h.ws, ".pml.json"), config, 0o600)
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	trust := exec.Command(pml, "trust", "--yes")
-	trust.Dir, trust.Env = ws, env
-	if out, err := trust.CombinedOutput(); err != nil {
+	if out, err := h.command("trust", "--yes").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	g := &gatewayBench{}
-	g.direct = benchClient(b, func() (*client.Client, error) { return client.NewStreamableHttpClient(web.URL + "/mcp") })
-	g.stdio = benchClient(b, func() (*client.Client, error) {
-		return client.NewClient(transport.NewStdioWithOptions(pml, env, []string{"stdio"}, transport.WithCommandFunc(func(ctx context.Context, command string, env, args []string) (*exec.Cmd, error) {
-			cmd := exec.CommandContext(ctx, command, args...)
-			cmd.Dir, cmd.Env = ws, env
-			return cmd, nil
+	return h
+}
+
+func (h *gatewayHome) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(h.pml, args...)
+	cmd.Dir, cmd.Env = h.ws, h.env
+	return cmd
+}
+
+// overStdio starts pml stdio and speaks to it.
+func (h *gatewayHome) overStdio() (*client.Client, error) {
+	return client.NewClient(transport.NewStdioWithOptions(h.pml, h.env, []string{"stdio"},
+		transport.WithCommandFunc(func(_ context.Context, _ string, _, args []string) (*exec.Cmd, error) {
+			return h.command(args...), nil
 		}))), nil
-	})
-	g.socket = benchClient(b, func() (*client.Client, error) { return overSocket(b, pml, home, ws, env) })
-	return g
 }
 
 // overSocket starts a server of pml and speaks to its socket.
-func overSocket(b *testing.B, pml, home, ws string, env []string) (*client.Client, error) {
-	b.Helper()
-	serve := exec.Command(pml, "serve")
-	serve.Dir, serve.Env = ws, env
+func (h *gatewayHome) overSocket() (*client.Client, error) {
+	serve := h.command("serve", "--idle", "1h") // where the benchmark is killed, it and its upstream server end too
 	if err := serve.Start(); err != nil {
 		return nil, err
 	}
-	b.Cleanup(func() {
+	h.b.Cleanup(func() {
 		_ = serve.Process.Signal(os.Interrupt)
 		_ = serve.Wait()
 	})
-	socket := filepath.Join(home, "pml.sock")
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(h.home, "pml.sock"))
+	}
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := net.Dial("unix", socket)
+		conn, err := dial(h.b.Context(), "", "")
 		if err == nil {
 			_ = conn.Close()
 			break
@@ -165,12 +234,16 @@ func overSocket(b *testing.B, pml, home, ws string, env []string) (*client.Clien
 			return nil, err
 		}
 	}
-	t := &http.Transport{MaxIdleConnsPerHost: 64, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}
+	return overHTTP(h.b, "http://pml/mcp", &http.Transport{DialContext: dial}, map[string]string{api.HeaderWorkspace: (&url.URL{Path: h.ws}).EscapedPath()})
+}
+
+// overHTTP speaks to a server over connections that are kept, also those of calls
+// that are made together.
+func overHTTP(b *testing.B, address string, t *http.Transport, headers map[string]string) (*client.Client, error) {
+	b.Helper()
+	t.MaxIdleConnsPerHost = 64
 	b.Cleanup(t.CloseIdleConnections)
-	return client.NewStreamableHttpClient("http://pml/mcp", transport.WithHTTPBasicClient(&http.Client{Transport: t}),
-		transport.WithHTTPHeaders(map[string]string{api.HeaderWorkspace: (&url.URL{Path: ws}).EscapedPath()}))
+	return client.NewStreamableHttpClient(address, transport.WithHTTPBasicClient(&http.Client{Transport: t}), transport.WithHTTPHeaders(headers))
 }
 
 func benchClient(b *testing.B, open func() (*client.Client, error)) *client.Client {

@@ -119,7 +119,7 @@ func hosted(b *testing.B, pml string) (dir string, env []string) {
 }
 
 // BenchmarkMCP_Start is what a host waits for: from the start of the process to
-// its list of tools. The floor is a server that offers one tool; beside it
+// its list of tools. The floor is a server that offers two tools; beside it
 // stands a program that does nothing.
 func BenchmarkMCP_Start(b *testing.B) {
 	pml, bare, empty := buildBench(b, "./cmd/pml"), buildBench(b, "./testdata/clients/bare"), buildBench(b, "./testdata/clients/empty")
