@@ -17,6 +17,7 @@ const (
 	metaVersion  = 2
 	metaHashed   = 56 // the bytes that the checksum covers
 	metaLen      = metaHashed + 8
+	metaRoot     = 16 // the page of the root
 	metaHWM      = 40 // one past the last page
 	metaTxid     = 48
 	metaPageSize = 8
@@ -49,6 +50,7 @@ func checkSize(f *os.File, used func() bool) error {
 
 type meta struct {
 	pageSize uint32
+	root     uint64
 	pages    uint64
 	txid     uint64
 }
@@ -90,5 +92,5 @@ func parseMeta(b []byte) (meta, bool) {
 	if ne.Uint32(b[:]) != metaMagic || ne.Uint32(b[4:]) != metaVersion || ne.Uint64(b[metaHashed:]) != h.Sum64() {
 		return meta{}, false
 	}
-	return meta{pageSize: ne.Uint32(b[metaPageSize:]), pages: ne.Uint64(b[metaHWM:]), txid: ne.Uint64(b[metaTxid:])}, true
+	return meta{pageSize: ne.Uint32(b[metaPageSize:]), root: ne.Uint64(b[metaRoot:]), pages: ne.Uint64(b[metaHWM:]), txid: ne.Uint64(b[metaTxid:])}, true
 }

@@ -341,24 +341,14 @@ func needsLog(t *testing.T) {
 func TestPower_OtherFile(t *testing.T) {
 	t.Parallel()
 	needsLog(t)
-	for name, put := range map[string]func(t *testing.T, path string, backup, based []byte){
-		"OlderInPlace": func(t *testing.T, path string, backup, _ []byte) {
+	for name, put := range map[string]func(t *testing.T, path string, backup []byte){
+		"OlderInPlace": func(t *testing.T, path string, backup []byte) {
 			if err := os.WriteFile(path, backup, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"AnotherFile": func(t *testing.T, path string, _, based []byte) {
-			err := os.WriteFile(path+".other", based, 0o600)
-			if err == nil {
-				err = os.Rename(path+".other", path)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw(t, path, forget)
-		},
-		"WrittenByOthers": func(t *testing.T, path string, _, _ []byte) { raw(t, path, forget) },
-		"FreshFile": func(t *testing.T, path string, _, _ []byte) {
+		"WrittenByOthers": func(t *testing.T, path string, _ []byte) { raw(t, path, forget) },
+		"FreshFile": func(t *testing.T, path string, _ []byte) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -384,10 +374,6 @@ func TestPower_OtherFile(t *testing.T) {
 			p.commits(t, 3)
 			p.leave(t) // the log begins anew here
 			p.start(t, d, "before", false, 64<<10)
-			based, err := os.ReadFile(d.path)
-			if err != nil {
-				t.Fatal(err)
-			}
 			p.commits(t, 3)
 			logged, err := os.ReadFile(d.path + ".redo")
 			if err != nil {
@@ -400,7 +386,7 @@ func TestPower_OtherFile(t *testing.T) {
 			if _, n, on, err := bolt.Based(d.path + ".redo"); !on || n != 3 || err != nil {
 				t.Fatalf("%d records, %v", n, err)
 			}
-			put(t, d.path, backup, based)
+			put(t, d.path, backup)
 			want := contents(t, d.path)
 			p.start(t, d, "after", false, 64<<10)
 			defer p.leave(t)

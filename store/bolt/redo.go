@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -58,11 +59,14 @@ func newRedoer(opts Options, limit, least int64, step int) redoer {
 
 // base is the state of the database in which it was synced last.
 type base struct {
-	Boot          [36]byte
-	Device, Inode uint64 // of the file
-	Page          uint64 // bytes of a page
-	Commit        uint64
-	Metas         [2][stampLen]byte
+	Boot   [36]byte
+	Page   uint64 // bytes of a page
+	Commit uint64
+	// Root is the digest of the page of the root, which each commit writes anew: a
+	// file that has it there has the whole base. (Numbers of devices, and of files,
+	// may be others after a start.)
+	Root  [sha256.Size]byte
+	Metas [2][stampLen]byte
 }
 
 func (b *base) encode() ([]byte, error) { return binary.Append(nil, binary.LittleEndian, b) }
@@ -237,12 +241,7 @@ func (o *dbFile) logOff(h *handle) error {
 
 // baseOf describes the file as it is.
 func (o *dbFile) baseOf(h *handle) (b base, err error) {
-	info, err := h.file.Stat()
-	if err != nil {
-		return b, err
-	}
 	copy(b.Boot[:], o.redo.boot)
-	b.Device, b.Inode = identity(info)
 	b.Page = uint64(h.db.Info().PageSize)
 	if err := readMetas(h, &b.Metas); err != nil {
 		return b, err
@@ -252,7 +251,18 @@ func (o *dbFile) baseOf(h *handle) (b base, err error) {
 		return b, &damage{reason: "both of its first pages are invalid"}
 	}
 	b.Commit = m.txid
-	return b, nil
+	b.Root, err = b.rootIn(h.file)
+	return b, err
+}
+
+// rootIn is the digest of the page at which a file has the root of the base.
+func (b *base) rootIn(f *os.File) (sum [sha256.Size]byte, err error) {
+	m, _ := b.newest()
+	page := make([]byte, b.Page)
+	if _, err := f.ReadAt(page, int64(m.root*b.Page)); err != nil {
+		return sum, err
+	}
+	return sha256.Sum256(page), nil
 }
 
 // restore makes the file whole again if the machine has lost power since the
@@ -296,27 +306,26 @@ func (o *dbFile) restore() error {
 }
 
 // putBack writes the meta pages of the base if the file may lack something of the
-// commits that follow it. A file that was put in its place, or that others have
-// written since, is left alone.
+// commits that follow it. A file that does not have the base (another one was put
+// in its place), or that others have written since, is left alone.
 func (o *dbFile) putBack(b *base, commits uint64) (lost bool, err error) {
-	info, err := os.Stat(o.path)
+	f, err := os.OpenFile(o.path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	of, ok := b.newest()
-	device, inode := identity(info)
-	if !ok || device != b.Device || inode != b.Inode || int64(of.pages*b.Page) > info.Size() {
-		return false, nil
-	}
-	f, err := os.OpenFile(o.path, os.O_RDWR, 0)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if m, err := readMeta(f, info.Size()); err == nil && (m.txid+1 < b.Commit || m.txid > b.Commit+commits) {
+	of, ok := b.newest()
+	if root, err := b.rootIn(f); !ok || err != nil || root != b.Root || int64(of.pages*b.Page) > info.Size() {
+		return false, nil
+	}
+	if m, err := readMeta(f, info.Size()); err == nil && m.txid > b.Commit+commits {
 		return false, nil
 	}
 	for i, raw := range b.Metas {

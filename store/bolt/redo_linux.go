@@ -1,10 +1,8 @@
 package bolt
 
 import (
-	"io/fs"
 	"os"
 	"strings"
-	"syscall"
 )
 
 // bootID names the run of the system since it was started. What was written
@@ -15,13 +13,4 @@ func bootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(raw))
-}
-
-// identity tells a file from others of the same machine.
-func identity(info fs.FileInfo) (device, inode uint64) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, 0
-	}
-	return uint64(st.Dev), st.Ino
 }
