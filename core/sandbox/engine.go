@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"unsafe"
@@ -40,25 +41,38 @@ func newEngine(vm *quickjs.VM) (*engine, error) {
 	return &engine{ctx: uintptr(ctx.Uint()), rt: uintptr(rt.Uint()), tls: (*libc.TLS)(tls.UnsafePointer())}, nil
 }
 
-// eval runs our own source under a file name and drops its value.
-func (e *engine) eval(source, file string) error {
+// compile makes bytecode of our own source under a file name.
+func (e *engine) compile(source, file string) ([]byte, error) {
 	ps, err := libc.CString(source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer libc.Xfree(e.tls, ps)
 	pf, err := libc.CString(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer libc.Xfree(e.tls, pf)
-	v := lib.XJS_Eval(e.tls, e.ctx, ps, libc.Tsize_t(len(source)), pf, lib.MJS_EVAL_TYPE_GLOBAL)
+	v := lib.XJS_Eval(e.tls, e.ctx, ps, libc.Tsize_t(len(source)), pf, lib.MJS_EVAL_TYPE_GLOBAL|lib.MJS_EVAL_FLAG_COMPILE_ONLY)
 	if lib.XJS_HasException(e.tls, e.ctx) != 0 {
 		lib.XFreeValue(e.tls, e.ctx, lib.XJS_GetException(e.tls, e.ctx))
-		return errors.New("the sandbox's own JavaScript failed: " + file)
+		return nil, errors.New("the sandbox's own JavaScript does not compile: " + file)
 	}
-	lib.XFreeValue(e.tls, e.ctx, v)
-	return nil
+	defer lib.XFreeValue(e.tls, e.ctx, v)
+	return e.write(v)
+}
+
+// write is a compiled program as bytes that any VM of this process can run.
+func (e *engine) write(program lib.TJSValue) ([]byte, error) {
+	size := int(unsafe.Sizeof(libc.Tsize_t(0)))
+	length := e.tls.Alloc(size)
+	defer e.tls.Free(size)
+	p := lib.XJS_WriteObject(e.tls, e.ctx, length, program, lib.MJS_WRITE_OBJ_BYTECODE)
+	if p == 0 {
+		return nil, errors.New("no memory for the sandbox")
+	}
+	defer lib.Xjs_free(e.tls, e.ctx, p)
+	return bytes.Clone(libc.GoBytes(p, int(*(*libc.Tsize_t)(unsafe.Add(nil, length))))), nil
 }
 
 // trackRejections has the engine call the function that is the property name

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"crypto/sha256"
-	_ "embed"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,18 +10,6 @@ import (
 	"modernc.org/quickjs"
 
 	"github.com/casys-ai/pml/core"
-)
-
-//go:embed boot.js
-var bootSource string
-
-//go:embed web.js
-var webSource string
-
-// The file names of our own JavaScript, by which stack frames are told apart.
-const (
-	bootFile = "pml:boot"
-	webFile  = "pml:web"
 )
 
 // jsVM is one QuickJS VM with the world of a script in it. It serves one run.
@@ -70,14 +57,14 @@ func newVM(c clocks, w watch) (*jsVM, error) {
 	hooks := map[string]quickjs.HostFunc{
 		"__pml_call": v.onCall, "__pml_sleep": v.onSleep, "__pml_cancel": v.onCancel, "__pml_log": v.onLog,
 		"__pml_done": v.onDone, "__pml_fail": v.onFail, "__pml_lost": v.onLost,
-		"__pml_web": func([]any) (any, error) { return nil, v.engine.eval("globalThis.__pml_made="+webSource, webFile) },
+		"__pml_web": func([]any) (any, error) { return nil, webProgram.run(q, v.engine) },
 	}
 	for name, f := range hooks {
 		if err := q.RegisterHostFunc(name, f); err != nil {
 			return nil, err
 		}
 	}
-	if err := v.engine.eval(bootSource, bootFile); err != nil {
+	if err := bootProgram.run(q, v.engine); err != nil {
 		return nil, err
 	}
 	if err := v.engine.trackRejections("__pml_api", "track"); err != nil {
