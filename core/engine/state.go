@@ -110,6 +110,8 @@ func (a *actor) end() bool {
 	}
 	a.dropParked()
 	a.emit(e)
+	// Its child gets ready for the next script while the end is committed.
+	a.attempt("the program was closed", a.prog.close)
 	return true
 }
 
