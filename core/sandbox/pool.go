@@ -211,7 +211,7 @@ const (
 func (p *Pool) recycle(c *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.served++; p.closed || !p.live[c] || c.served >= maxServed || grown(c.cmd.Process.Pid, p.o.Limits) {
+	if c.served++; p.closed || !p.live[c] || c.served >= maxServed {
 		p.forget(c)
 		return
 	}
@@ -219,14 +219,14 @@ func (p *Pool) recycle(c *process) {
 	p.group.Add(1)
 	go func() {
 		defer p.group.Done()
-		rep, err := c.ask(context.Background(), &request{Op: opEnd})
+		fresh := c.renew()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.cleaning--
-		if err != nil || rep.Kind != replyFresh {
-			p.forget(c)
-		} else {
+		if fresh {
 			p.keep(c)
+		} else {
+			p.forget(c)
 		}
 		p.back.Broadcast()
 	}()

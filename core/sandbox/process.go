@@ -119,6 +119,16 @@ func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
 	return rep, nil
 }
 
+// renew has the child make a new VM, and reports whether it may serve another
+// script.
+func (p *process) renew() bool {
+	if grown(p.cmd.Process.Pid, p.limits) {
+		return false
+	}
+	rep, err := p.ask(context.Background(), &request{Op: opEnd})
+	return err == nil && rep.Kind == replyFresh
+}
+
 // await reads lines until one is a reply. The deadline counts from the last
 // sign of life that only our own side of the child can give; a turn that got too
 // little of a processor gives one, too. A child that cannot even do that ends
