@@ -124,11 +124,53 @@ func TestExclusive_ReadOnly(t *testing.T) {
 	wantNotOpened(t, dir, core.CodeStoreFailed, "read-only", "make the folder writable")
 }
 
-// skip skips a test for a reason, or fails it under PML_TEST_REQUIRE=all.
-func skip(t *testing.T, reason string, err error) {
-	t.Helper()
-	if os.Getenv("PML_TEST_REQUIRE") == "all" {
-		t.Fatalf("%s: %v", reason, err)
+// TestFiles_DiskFullLog: with no room for the redo log, what the file itself has
+// room for is committed all the same, so that runs can be removed.
+func TestFiles_DiskFullLog(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			dir := mount(t, 0, "size=2m")
+			var run core.Run
+			for range 2 { // by then both heads of the log have been written
+				s := open(t, dir, wall{})
+				for range 30 { // what is removed leaves free pages
+					var err error
+					if run, _, err = createWaiting(s, false); err != nil {
+						t.Fatal(err)
+					}
+					run.State = core.RunComplete
+					if err := errors.Join(s.Commit(t.Context(), store.Step{Run: run}), s.Remove(t.Context(), run.ID)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				run, _, _ = createWaiting(s, false)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := open(t, dir, wall{})
+			if err := os.Truncate(s.Path()+".redo", 8<<10); err != nil { // a log that has not grown yet
+				t.Fatal(err)
+			}
+			fill, err := os.Create(filepath.Join(dir, "fill"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, err = fill.Write(make([]byte, 4096))
+			}
+			if err := fill.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				if err := s.Commit(t.Context(), store.Step{Run: run}); err != nil {
+					t.Fatalf("commit %d: %v", i, err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			checkPages(t, s.Path())
+		})
 	}
-	t.Skipf("%s: %v", reason, err)
 }

@@ -71,6 +71,37 @@ func (s *Store) LimitRedo(n int64, synced func()) {
 	}
 }
 
+// MapRedo maps so many bytes of a file at least. Nothing may be open yet.
+func (s *Store) MapRedo(n int64) { s.redoer().least = n }
+
+// FlushedRedo tells when the redo log was synced for a head that another process
+// may have left. Nothing may be committed yet.
+func (s *Store) FlushedRedo(flushed func()) {
+	s.redoer().flush = func(l *redo.Log) error {
+		err := l.Sync()
+		if err == nil {
+			flushed()
+		}
+		return err
+	}
+}
+
+// Settle syncs the file of a shared store that rests and leaves it open; false when
+// it was not open.
+func (s *Store) Settle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.opener.(*shared)
+	if !ok || s.working || o.kept == nil {
+		return false
+	}
+	o.settle(o.kept)
+	return true
+}
+
+// Path is the database file.
+func (s *Store) Path() string { return s.path() }
+
 func (s *Store) redoer() *redoer {
 	switch o := s.opener.(type) {
 	case *shared:

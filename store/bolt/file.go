@@ -52,10 +52,14 @@ func (o *dbFile) openReady(write bool) (*handle, error) {
 			write = true
 			continue
 		}
-		if err := errors.Join(o.logOff(h), migrate(h, state.version)); err != nil {
-			return nil, errors.Join(err, h.finish(false))
+		err = o.logOff(h)
+		if err == nil {
+			err = migrate(h, state.version)
 		}
-		if err := syncDir(o.dir); err != nil {
+		if err == nil {
+			err = syncDir(o.dir)
+		}
+		if err != nil {
 			return nil, errors.Join(err, h.finish(false))
 		}
 		return h, nil

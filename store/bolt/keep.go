@@ -125,9 +125,14 @@ func (o *shared) settle(k *kept) {
 		return // another process is at work, and does it
 	}
 	defer o.unlock()
-	if k.unchanged(o.path) && o.redo.log.Same() {
+	switch {
+	case !k.unchanged(o.path):
+	case o.redo.log.Same():
 		err = o.rebase(k.h)
+	case !o.redo.log.Here():
+		err = o.logOff(k.h) // nobody would find the records
 	}
+	unlockFile(k.h.file) // before another process is let in
 	if err != nil {
 		o.redo.tell.Warn("cannot sync the store", "path", o.path, "error", err)
 	}

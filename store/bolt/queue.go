@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -316,12 +317,14 @@ func (s *Store) runReads(h *handle, batch []*op) error {
 // runWrites runs reads first: what they see is committed, whatever becomes of
 // the writes.
 func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
+	unlogged := false
 	for {
 		tx, err := h.db.Begin(true)
 		if err != nil {
 			return committed{}, s.failure("write", err)
 		}
 		t := &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked}
+		t.changes.unknown = unlogged
 		own, spoiled, err := s.runOps(t, batch)
 		if err == nil && t.changed && !spoiled {
 			err = stamp(tx)
@@ -339,6 +342,10 @@ func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
 		done := committed{txid: uint64(tx.ID()), own: own}
 		h.changed = true
 		if err := s.commitTx(h, t); err != nil {
+			if errors.Is(err, berrors.ErrMaxSizeReached) && !unlogged {
+				unlogged = true // then the file can be mapped anew
+				continue
+			}
 			h.spent = true
 			s.watch.all() // it may be there all the same
 			return committed{}, s.failure("write", err)

@@ -31,6 +31,7 @@ type redoer struct {
 	boot  string // as in Options; "": there is no log
 	salt  func() []byte
 	sync  func(*bbolt.DB) error // (*bbolt.DB).Sync; tests replace it
+	flush func(*redo.Log) error // (*redo.Log).Sync; tests replace it
 	log   *redo.Log             // nil until it is needed
 	tell  *slog.Logger
 }
@@ -49,7 +50,7 @@ const (
 func newRedoer(opts Options, limit, least int64, step int) redoer {
 	r := redoer{
 		path: dbPath(opts) + ".redo", limit: limit, least: least, step: step,
-		salt: func() []byte { return []byte(opts.NewID()) }, sync: (*bbolt.DB).Sync, tell: opts.Logger,
+		salt: func() []byte { return []byte(opts.NewID()) }, sync: (*bbolt.DB).Sync, flush: (*redo.Log).Sync, tell: opts.Logger,
 	}
 	if strconv.IntSize == 64 { // elsewhere there is no room to map a file before it has grown
 		r.boot = opts.Boot
@@ -90,7 +91,11 @@ func (b *base) newest() (m meta, ok bool) {
 // missing; where that does not work the file does without.
 func (r *redoer) opened(create bool) (*redo.Log, error) {
 	if r.log != nil {
-		return r.log, nil
+		if r.log.Here() {
+			return r.log, nil
+		}
+		r.close() // somebody has removed or replaced the file
+		create = true
 	}
 	if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) && !create {
 		return nil, nil
@@ -113,18 +118,25 @@ func (r *redoer) close() {
 }
 
 // commit commits a transaction. It is durable and seen by others when commit
-// returns nil; finish is what makes it seen.
+// returns nil; finish is what makes it seen. After ErrMaxSizeReached it can
+// be made again, with changes that are unknown to the log.
 func (o *dbFile) commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) error {
 	logged, err := o.begin(h, tx, c)
 	if err == nil && logged {
 		err = o.redo.log.Append(redo.Record{Commit: uint64(tx.ID()), Payload: c.raw})
+		if err != nil && o.logOff(h) == nil { // the disk may be full, and the file have free pages
+			logged, err = false, nil
+		}
 	}
 	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	h.db.NoSync = logged
+	if logged {
+		// To map the file anew bbolt would wait for the base to be let go, for ever.
+		h.db.NoSync, h.db.MaxSize = true, int(h.mapped)+h.db.AllocSize-1
+	}
 	err = finish(tx)
-	h.db.NoSync = false
+	h.db.NoSync, h.db.MaxSize = false, 0
 	if err != nil && logged {
 		err = errors.Join(err, o.logOff(h)) // what is in the file counts, and not the record
 	}
@@ -133,9 +145,15 @@ func (o *dbFile) commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.
 
 // begin makes the log ready for a transaction; false when bbolt has to sync it.
 func (o *dbFile) begin(h *handle, tx *bbolt.Tx, c *changes) (logged bool, err error) {
+	before := o.redo.log
 	log, err := o.redo.opened(true)
 	if log == nil || err != nil {
 		return false, err
+	}
+	if log != before && h.base != nil { // it is the base of a log that is gone
+		if err := o.logOff(h); err != nil {
+			return false, err
+		}
 	}
 	h.mapped = max(h.mapped, mappedFor(tx.Size()))
 	switch {
@@ -147,10 +165,11 @@ func (o *dbFile) begin(h *handle, tx *bbolt.Tx, c *changes) (logged bool, err er
 	return true, o.rebase(h)
 }
 
-// growth is more than a transaction can add to the file, in bytes: with a base
-// held, the file cannot be mapped anew.
+// growth is what a transaction adds to the file at most, in bytes, unless it
+// rewrites what is much larger than its changes: with a base held, the file cannot
+// be mapped anew.
 func growth(tx *bbolt.Tx, c *changes) int64 {
-	page := int64(os.Getpagesize())
+	page := int64(tx.DB().Info().PageSize)
 	written := min(64*int64(c.n), tx.Size()/page) + 4*int64(c.n) // pages that change, and into which they split
 	large := 4 * int64(len(c.raw)) / page
 	free := tx.Size() / page * 8 / page
@@ -224,14 +243,13 @@ func (o *dbFile) logOff(h *handle) error {
 	if log == nil || err != nil {
 		return err
 	}
-	if h.base == nil {
-		if _, err := log.Load(); err != nil {
-			return err
-		}
+	if _, err := log.Load(); err != nil {
+		return err
 	}
+	based := h.base != nil // if not in this log, in one that is gone
 	h.letGo()
-	if !log.On() {
-		return nil
+	if !log.On() && !based {
+		return o.redo.flush(log) // else the head before may count again
 	}
 	if err := o.redo.sync(h.db); err != nil {
 		return err

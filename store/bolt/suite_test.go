@@ -66,3 +66,12 @@ func TestStore(t *testing.T) {
 		})
 	}
 }
+
+// skip skips a test for a reason, or fails it under PML_TEST_REQUIRE=all.
+func skip(t *testing.T, reason string, err error) {
+	t.Helper()
+	if os.Getenv("PML_TEST_REQUIRE") == "all" {
+		t.Fatalf("%s: %v", reason, err)
+	}
+	t.Skipf("%s: %v", reason, err)
+}

@@ -21,7 +21,6 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -72,17 +71,16 @@ type head struct {
 // Open opens the log at path, or creates an empty one that is off. It holds at
 // most limit bytes.
 func Open(path string, limit int64) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
-			err = syncDir(filepath.Dir(path))
-		}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() == 0 { // new, or left so by one that was killed
+		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		if f != nil {
-			_ = f.Close()
-		}
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
 	return &Log{path: path, limit: limit, f: f, at: start}, nil
 }
@@ -106,8 +104,10 @@ func (l *Log) Load() (base []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !h.equal(l.head) {
+		l.unsynced = true // who wrote the head may not have synced it
+	}
 	l.head, l.at = h, start
-	l.unsynced = true // who wrote the head may not have synced it
 	return h.base, nil
 }
 
@@ -162,19 +162,25 @@ func (l *Log) read(into []byte, at int64) (bool, error) {
 	return err == nil, err
 }
 
-// Same reports whether the file still is the one at its path, with the head that
-// this log knows: whether nobody else has begun it anew.
-func (l *Log) Same() bool {
+// Here reports whether the file still is the one at its path. Nobody finds the
+// records of one that is not.
+func (l *Log) Here() bool {
 	ours, err := l.f.Stat()
 	if err != nil {
 		return false
 	}
 	theirs, err := os.Stat(l.path)
-	if err != nil || !os.SameFile(ours, theirs) {
+	return err == nil && os.SameFile(ours, theirs)
+}
+
+// Same reports whether the file still is the one at its path, with the head that
+// this log knows: whether nobody else has begun it anew.
+func (l *Log) Same() bool {
+	if !l.Here() {
 		return false
 	}
 	h, err := l.readHead()
-	return err == nil && h.number == l.head.number && bytes.Equal(h.salt, l.head.salt) && bytes.Equal(h.base, l.head.base)
+	return err == nil && h.equal(l.head)
 }
 
 // On reports whether the log has a base.
@@ -253,6 +259,10 @@ func (h head) record(buf []byte, r Record) []byte {
 	buf = append(buf, r.Payload...)
 	binary.LittleEndian.PutUint32(buf[4:], sum(h.seed(), buf[:4], buf[8:]))
 	return buf
+}
+
+func (h head) equal(other head) bool {
+	return h.number == other.number && bytes.Equal(h.salt, other.salt) && bytes.Equal(h.base, other.base)
 }
 
 // seed is with what the checksums of the head's records begin.
