@@ -47,6 +47,11 @@ const (
 	growExclusive = 4 << 20
 )
 
+// heldPages is how many pages the base may keep from being used again, together
+// with those that were freed since. The file grows by them, and would soon look
+// like one that is to be compacted.
+const heldPages = 2048
+
 func newRedoer(opts Options, limit, least int64, step int) redoer {
 	r := redoer{
 		path: dbPath(opts) + ".redo", limit: limit, least: least, step: step,
@@ -87,15 +92,15 @@ func (b *base) newest() (m meta, ok bool) {
 	return m, ok
 }
 
-// opened returns the log; nil when there is none. create makes one that is
-// missing; where that does not work the file does without.
+// opened returns the log that is at its path; nil when there is none. create makes
+// one that is missing; one that goes missing while it is in use is made again.
 func (r *redoer) opened(create bool) (*redo.Log, error) {
 	if r.log != nil {
 		if r.log.Here() {
 			return r.log, nil
 		}
 		r.close() // somebody has removed or replaced the file
-		create = true
+		create = r.boot != ""
 	}
 	if _, err := os.Stat(r.path); errors.Is(err, fs.ErrNotExist) && !create {
 		return nil, nil
@@ -159,7 +164,7 @@ func (o *dbFile) begin(h *handle, tx *bbolt.Tx, c *changes) (logged bool, err er
 	switch {
 	case c.unknown || !log.Holds(len(c.raw)) || tx.Size()+growth(tx, c) >= h.mapped:
 		return false, o.logOff(h)
-	case h.base != nil && log.Fits(len(c.raw)):
+	case h.base != nil && log.Fits(len(c.raw)) && !h.crowded(tx):
 		return true, nil
 	}
 	return true, o.rebase(h)
@@ -216,6 +221,12 @@ func (o *dbFile) rebase(h *handle) error {
 		return err
 	}
 	return h.hold()
+}
+
+// crowded reports whether the base keeps too many pages. The number is that of the
+// last commit: the first one with a new base still had those of the base before.
+func (h *handle) crowded(tx *bbolt.Tx) bool {
+	return tx.ID() > h.base.ID()+2 && h.db.Stats().PendingPageN >= heldPages
 }
 
 // hold keeps the pages of the present state from being used again, and lets go

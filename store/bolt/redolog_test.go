@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/casys-ai/pml/core"
@@ -176,4 +177,61 @@ func based(t *testing.T, path string) (base uint64, records int, on bool) {
 		t.Fatal(err)
 	}
 	return base, records, on
+}
+
+// TestRedo_HeldPages: the file is synced before the pages of the base that are not
+// used again make it large, however much room the log has.
+func TestRedo_HeldPages(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	d := &disk{path: filepath.Join(t.TempDir(), "server.db"), images: map[uint64][]byte{}}
+	p := &powered{}
+	p.start(t, d, "boot", true, 1<<30)
+	defer p.leave(t)
+	p.commits(t, 1)
+	first, _, _ := based(t, d.path)
+	p.commits(t, 500)
+	if base, n, on := based(t, d.path); !on || base == first || !d.has(base) {
+		t.Errorf("after %d commits the base is %d still", n, base)
+	}
+}
+
+// TestRedo_HeadLost: power is lost after the records of a new head have been written
+// over those of the one before, and before the new head has: the file, which was
+// synced for it, is left as it is.
+func TestRedo_HeadLost(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for n := range 4 { // records that are written over
+		d := &disk{path: filepath.Join(t.TempDir(), "pending.db"), images: map[uint64][]byte{}}
+		p := &powered{}
+		read := func(path string) []byte {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return raw
+		}
+		p.start(t, d, "before", false, 64<<10)
+		p.commits(t, 4)
+		old := read(d.path + ".redo")
+		p.leave(t)
+		want, synced := contents(t, d.path), read(d.path)
+		p.start(t, d, "before", false, 64<<10)
+		p.commits(t, 1+n)
+		log := read(d.path + ".redo")
+		p.leave(t)
+		copy(log, old[:8192]) // the heads
+		for path, raw := range map[string][]byte{d.path + ".redo": log, d.path: synced} {
+			if err := os.WriteFile(path, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.start(t, d, "after", false, 64<<10)
+		p.read(t)
+		if diff := cmp.Diff(want, contents(t, d.path)); diff != "" {
+			t.Errorf("%d records (-before +after):\n%.2000s", n, diff)
+		}
+		p.leave(t)
+	}
 }
