@@ -122,7 +122,7 @@ func (o *shared) settle(k *kept) {
 	}
 	ok, err := o.tryLock()
 	if !ok || err != nil {
-		return // another process is at work, and does it
+		return // another process is at work; the next one that commits syncs first
 	}
 	defer o.unlock()
 	switch {

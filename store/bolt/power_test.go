@@ -157,7 +157,7 @@ func (p *powered) start(t *testing.T, d *disk, boot string, exclusive bool, logs
 	p.stores = nil
 	for range n {
 		s, err := bolt.Open(bolt.Options{Dir: filepath.Dir(d.path), Clock: wall{}, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung,
-			Exclusive: exclusive, Boot: fmt.Sprintf("%-36s", boot)})
+			Exclusive: exclusive, Boot: boot})
 		if err != nil {
 			t.Fatal(err)
 		}

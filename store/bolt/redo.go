@@ -25,10 +25,11 @@ import (
 // A commit for which there is no room is synced by bbolt, with the log off.
 type redoer struct {
 	path  string
-	limit int64  // of the log, in bytes
-	least int64  // bytes of the file that are mapped at once
-	step  int    // bytes by which the file grows
-	boot  string // as in Options; "": there is no log
+	limit int64             // of the log, in bytes
+	least int64             // bytes of the file that are mapped at once
+	step  int               // bytes by which the file grows
+	boot  string            // as in Options; "": there is no log
+	era   [sha256.Size]byte // of what is written now; known once the log is open
 	salt  func() []byte
 	sync  func(*bbolt.DB) error // (*bbolt.DB).Sync; tests replace it
 	flush func(*redo.Log) error // (*redo.Log).Sync; tests replace it
@@ -65,7 +66,9 @@ func newRedoer(opts Options, limit, least int64, step int) redoer {
 
 // base is the state of the database in which it was synced last.
 type base struct {
-	Boot   [36]byte
+	// Era is the digest of the run of the machine and of the mount: what was written
+	// in another one, and not synced, may be lost.
+	Era    [sha256.Size]byte
 	Page   uint64 // bytes of a page
 	Commit uint64
 	// Root is the digest of the page of the root, which each commit writes anew: a
@@ -111,7 +114,7 @@ func (r *redoer) opened(create bool) (*redo.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.log = log
+	r.log, r.era = log, sha256.Sum256([]byte(r.boot+"\n"+mountID(r.path)))
 	return log, nil
 }
 
@@ -270,7 +273,7 @@ func (o *dbFile) logOff(h *handle) error {
 
 // baseOf describes the file as it is.
 func (o *dbFile) baseOf(h *handle) (b base, err error) {
-	copy(b.Boot[:], o.redo.boot)
+	b.Era = o.redo.era
 	b.Page = uint64(h.db.Info().PageSize)
 	if err := readMetas(h, &b.Metas); err != nil {
 		return b, err
@@ -303,7 +306,7 @@ func (o *dbFile) restore() error {
 	}
 	raw, err := log.Load()
 	b, ok := decodeBase(raw)
-	if err != nil || !ok || (o.redo.boot != "" && string(b.Boot[:]) == o.redo.boot) {
+	if err != nil || !ok || (o.redo.boot != "" && b.Era == o.redo.era) {
 		return err
 	}
 	records, err := log.Records(b.Commit, math.MaxInt)
