@@ -74,7 +74,9 @@ type Store struct {
 	rows    rowCache
 	asked   approvalCache
 
-	notBefore time.Time // of the next compaction; belongs to whoever works
+	// These belong to whoever works.
+	notBefore time.Time // of the next compaction
+	changes   []byte    // room for those of a transaction
 
 	// finish commits a transaction; tests replace it.
 	finish func(*bbolt.Tx) error

@@ -324,8 +324,9 @@ func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
 			return committed{}, s.failure("write", err)
 		}
 		t := &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked}
-		t.changes.unknown = unlogged
+		t.changes = changes{raw: s.changes[:0], unknown: unlogged}
 		own, spoiled, err := s.runOps(t, batch)
+		s.changes = t.changes.raw
 		if err == nil && t.changed && !spoiled {
 			err = stamp(tx)
 		}

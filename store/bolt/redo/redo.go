@@ -58,7 +58,8 @@ type Log struct {
 	at    int64 // where the next record goes
 	// unsynced is set while a head is written that no sync has made durable.
 	unsynced bool
-	buf      []byte
+	buf      []byte      // of a record
+	heads    [start]byte // as they were read
 }
 
 // head says to what the records belong. Without a base the log is off.
@@ -312,7 +313,7 @@ func decode(raw []byte) (head, bool) {
 
 // readHead reads the head that counts. A file without one is a log that is off.
 func (l *Log) readHead() (head, error) {
-	raw := make([]byte, start)
+	raw := l.heads[:]
 	n, err := l.f.ReadAt(raw, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return head{}, err
