@@ -179,13 +179,15 @@ func (s *server) awaitConnection(ctx context.Context, progress func(string)) err
 		return err
 	}
 	srv := oauth.Server{Name: s.name, URL: resolved.URL}
-	// A flow that runs may be for more than the credentials that there are.
-	if h := s.host; h.o.OAuth != nil && !h.connecting(srv) && h.o.OAuth.Connected(srv) {
+	// A flow that runs may be for more than the credentials that there are. It is
+	// waited for, also if it ends just now: to begin another would ask again.
+	running := s.host.running(srv)
+	if o := s.host.o.OAuth; o != nil && running == nil && o.Connected(srv) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	return s.host.connect(ctx, srv, func(url string) {
+	return s.host.connect(ctx, srv, running, func(url string) {
 		progress("to connect the server " + s.name + ", open " + url)
 	})
 }
@@ -224,14 +226,15 @@ func (h *Host) Connect(ctx context.Context, name string, show func(url string)) 
 		h.o.Logger.Debug("cannot reach a server before it is connected", "server", name, "err", err)
 	}
 	defer h.server(name).forget()
-	if err := h.connect(ctx, srv, show); err != nil {
+	if err := h.connect(ctx, srv, nil, show); err != nil {
 		return s.clean(err)
 	}
 	return nil
 }
 
-// connect begins a flow, or takes up the one that runs, and waits for its end.
-func (h *Host) connect(ctx context.Context, s oauth.Server, show func(url string)) error {
+// connect waits for the end of a flow: of the one that was seen to run, if that is
+// for enough, else of one that it begins or takes up.
+func (h *Host) connect(ctx context.Context, s oauth.Server, a *attempt, show func(url string)) error {
 	if h.o.OAuth == nil {
 		return core.Errorf(core.CodeAuth, "the server %s cannot be connected here", s.Name)
 	}
@@ -240,15 +243,17 @@ func (h *Host) connect(ctx context.Context, s oauth.Server, show func(url string
 		s = known
 	}
 	h.connMu.Unlock()
-	a, err := h.begin(ctx, s)
-	if err != nil {
-		return err
+	if a == nil || !a.covers(s.Scope) {
+		var err error
+		if a, err = h.begin(ctx, s); err != nil {
+			return err
+		}
 	}
 	show(a.flow.URL)
 	select {
 	case <-a.done:
 		if a.err != nil && a.anew.Load() {
-			return h.connect(ctx, s, show)
+			return h.connect(ctx, s, nil, show)
 		}
 		if a.err != nil {
 			return core.Errorf(core.CodeAuth, "the server %s was not connected: %w; connect it again", s.Name, a.err).WithNext("pml", "servers", "connect", s.Name)
@@ -260,15 +265,18 @@ func (h *Host) connect(ctx context.Context, s oauth.Server, show func(url string
 	}
 }
 
-// connecting reports whether a flow for the server runs in this process.
-func (h *Host) connecting(s oauth.Server) bool {
+// running is the flow for the server that runs in this process; nil for none.
+func (h *Host) running(s oauth.Server) *attempt {
 	h.connMu.Lock()
 	c := h.connections[s.URL]
 	h.connMu.Unlock()
 	if c == nil {
-		return false
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now != nil && !c.now.ended()
+	if c.now == nil || c.now.ended() {
+		return nil
+	}
+	return c.now
 }

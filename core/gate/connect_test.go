@@ -105,6 +105,31 @@ func TestConnect_ConsentFirst(t *testing.T) {
 	p.want("safe:echo", "{}", "ok")
 }
 
+// The flow ends between the look at whether one runs and the wait for it: no
+// other one is begun, to whose address nobody would go.
+func TestConnect_ConsentMeanwhile(t *testing.T) {
+	t.Parallel()
+	p, as := protected(t, oauthtest.Behaviour{})
+	url := authURL(t, p.want("safe:echo", "{}", "oauth_connect"))
+	ended, await := p.Running(oauth.Server{Name: "safe", URL: as.URL})
+	if await == nil {
+		t.Fatal("no flow runs")
+	}
+	p.consent(url)
+	<-ended
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := await(ctx, func(shown string) {
+		if shown != url {
+			t.Errorf("another flow was begun: %s", shown)
+			cancel()
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	p.want("safe:echo", "{}", "ok")
+}
+
 // Without consent the approval fails with what to do, and is asked again.
 func TestConnect_NoConsent(t *testing.T) {
 	t.Parallel()
