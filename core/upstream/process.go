@@ -261,7 +261,7 @@ type queueWriter struct {
 	file    *os.File
 	mu      sync.Mutex
 	buf     []byte
-	writing bool // the loop writes what it took from buf
+	writing int // bytes that the loop took from buf and is writing
 	closed  bool
 	wake    chan struct{}
 	full    chan struct{} // closed when too much waits
@@ -283,13 +283,13 @@ func (w *queueWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	size := len(p)
-	if len(w.buf) == 0 && !w.writing { // mostly the pipe has room: no other goroutine need run
+	if len(w.buf) == 0 && w.writing == 0 { // mostly the pipe has room: no other goroutine need run
 		p = p[tryWrite(w.file, p):]
 		if len(p) == 0 {
 			return size, nil
 		}
 	}
-	if len(w.buf)+len(p) > maxQueued {
+	if w.writing+len(w.buf)+len(p) > maxQueued {
 		w.closed, w.buf = true, nil
 		close(w.full)
 		w.signal()
@@ -322,7 +322,7 @@ func (w *queueWriter) loop() {
 		for {
 			w.mu.Lock()
 			buf, closed := w.buf, w.closed
-			w.buf, w.writing = nil, len(w.buf) > 0
+			w.buf, w.writing = nil, len(w.buf)
 			w.mu.Unlock()
 			if len(buf) == 0 {
 				if closed {
