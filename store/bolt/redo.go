@@ -41,7 +41,7 @@ type redoer struct {
 // mapped at once is no memory yet.
 const (
 	redoShared    = 256 << 10
-	redoExclusive = 4 << 20
+	redoExclusive = 1 << 20
 	mapShared     = 64 << 20
 	mapExclusive  = 256 << 20
 	growShared    = 256 << 10
