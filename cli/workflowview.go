@@ -131,7 +131,7 @@ func (a *app) watch(ctx context.Context, b Backend, id core.ID) error {
 		return err
 	}
 	w, err := b.Workflow(ctx, id)
-	for err == nil && w.State == core.RunRunning {
+	for err == nil && moves(w) {
 		err = a.followRunning(ctx, b, id, last, func(e core.Event) error {
 			if err := seen(e); err != nil {
 				return err
@@ -142,7 +142,9 @@ func (a *app) watch(ctx context.Context, b Backend, id core.ID) error {
 			return nil
 		})
 		if errors.Is(err, errWatched) {
-			w, err = b.Workflow(ctx, id)
+			if w, err = b.Workflow(ctx, id); err == nil && w.State == core.RunInterrupted {
+				break // and nobody has taken it up
+			}
 		}
 	}
 	if err != nil {
@@ -155,9 +157,19 @@ func (a *app) watch(ctx context.Context, b Backend, id core.ID) error {
 	return watchExit(w)
 }
 
+// moves reports whether a run runs or is about to: a server takes up what the one
+// before it has left behind.
+func moves(w core.Workflow) bool {
+	return w.State == core.RunRunning || w.State == core.RunInterrupted && w.Side == core.SideServer
+}
+
 // lookAtRunner is how often a follower looks whether a run still runs: one
-// whose process is killed sends no event.
-const lookAtRunner = 500 * time.Millisecond
+// whose process is killed sends no event. A server is given so many looks to take
+// it up.
+const (
+	lookAtRunner = 500 * time.Millisecond
+	takeUpLooks  = 10
+)
 
 // followRunning calls f for the events of a run until f fails, or until the run
 // does not run any more: then it fails with errWatched.
@@ -169,13 +181,20 @@ func (a *app) followRunning(ctx context.Context, b Journal, id core.ID, since in
 		defer close(looked)
 		tick := time.NewTicker(lookAtRunner)
 		defer tick.Stop()
-		for {
+		for left := 0; ; {
 			select {
 			case <-follow.Done():
 				return
 			case <-tick.C:
 			}
-			if w, err := b.Workflow(follow, id); err == nil && w.State != core.RunRunning {
+			w, err := b.Workflow(follow, id)
+			switch {
+			case err != nil:
+			case w.State == core.RunRunning:
+				left = 0
+			case moves(w) && left < takeUpLooks:
+				left++
+			default:
 				stop(errWatched)
 				return
 			}

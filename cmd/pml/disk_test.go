@@ -69,7 +69,11 @@ func TestDisk_Full(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := p.wait().want(1)
-	wants(t, o.Stderr, "disk is full", "free some space", "next: pml continue")
+	wants(t, o.Stderr, "disk is full", "free some space")
+	_, id, ok := strings.Cut(o.Stderr, "next: pml continue ")
+	if !ok {
+		t.Fatalf("no next step in %s", o.Stderr)
+	}
 	if o.Stdout != "" || strings.Contains(o.Stderr, "level=") {
 		t.Errorf("stdout %q, stderr %s", o.Stdout, o.Stderr)
 	}
@@ -80,7 +84,8 @@ func TestDisk_Full(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	if o = m.ok("continue", "@latest"); o.Stdout != "1\n" {
+	// The other one may have begun, if there was room in the files.
+	if o = m.ok("continue", strings.TrimSpace(id)); o.Stdout != "1\n" {
 		t.Errorf("continued: %q", o.Stdout)
 	}
 	if got := m.keys(); got != "a b c" {
