@@ -11,6 +11,9 @@
 // refused at once. What waits is drained into one transaction all the same, and
 // reads run beside it.
 //
+// On Linux a commit is durable once its changes are in a redo log beside the file
+// (Name.db.redo), which takes one sync; the file is synced now and then.
+//
 // Arguments and results of calls over 64 KiB, and inputs, contexts and results of
 // runs over 4 KiB, lie beside the database in blobs/<run id>/
 // (Name.blobs/<run id>/ of an exclusive file); they are durable

@@ -326,7 +326,9 @@ func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
 		t := &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked}
 		t.changes = changes{raw: s.changes[:0], unknown: unlogged}
 		own, spoiled, err := s.runOps(t, batch)
-		s.changes = t.changes.raw
+		if s.changes = t.changes.raw; cap(s.changes) > redoExclusive {
+			s.changes = nil // of a transaction that is larger than any log
+		}
 		if err == nil && t.changed && !spoiled {
 			err = stamp(tx)
 		}
