@@ -81,8 +81,13 @@ type Store struct {
 	notBefore time.Time // of the next compaction
 	changes   []byte    // room for those of a transaction
 
-	// finish commits a transaction; tests replace it.
+	// written is closed when the file has all that counts; nil before the first commit.
+	written chan struct{}
+
+	// finish brings a transaction into the file, and commit is that of the opener unless
+	// it is set; tests replace them.
 	finish func(*bbolt.Tx) error
+	commit func(*handle, *bbolt.Tx, *changes, func(*bbolt.Tx) error) (func() error, error)
 }
 
 var _ store.Store = (*Store)(nil)

@@ -53,6 +53,7 @@ type meta struct {
 	root     uint64
 	pages    uint64
 	txid     uint64
+	sum      uint64
 }
 
 // readMeta returns the newest valid meta page.
@@ -92,5 +93,5 @@ func parseMeta(b []byte) (meta, bool) {
 	if ne.Uint32(b[:]) != metaMagic || ne.Uint32(b[4:]) != metaVersion || ne.Uint64(b[metaHashed:]) != h.Sum64() {
 		return meta{}, false
 	}
-	return meta{pageSize: ne.Uint32(b[metaPageSize:]), root: ne.Uint64(b[metaRoot:]), pages: ne.Uint64(b[metaHWM:]), txid: ne.Uint64(b[metaTxid:])}, true
+	return meta{pageSize: ne.Uint32(b[metaPageSize:]), root: ne.Uint64(b[metaRoot:]), pages: ne.Uint64(b[metaHWM:]), txid: ne.Uint64(b[metaTxid:]), sum: h.Sum64()}, true
 }

@@ -32,6 +32,7 @@ func filled(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	s.Written()
 	return dir
 }
 

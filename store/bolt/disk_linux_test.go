@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,7 @@ func mount(t *testing.T, flags uintptr, options string) string {
 // TestFiles_DiskFull fills the disk with commits, then by others: each refused
 // operation is one clear error, and nothing that was committed is lost.
 func TestFiles_DiskFull(t *testing.T) {
-	dir := mount(t, 0, "size=512k")
+	dir := mount(t, 0, "size=2m")
 	s := open(t, dir, wall{})
 	committed := 0
 	var err error
@@ -50,7 +51,7 @@ func TestFiles_DiskFull(t *testing.T) {
 		t.Fatalf("%d of %d runs are left: %v", len(runs), committed, err)
 	}
 	// Space comes back and so does the store.
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=4m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=8m"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := createWaiting(s, true); err != nil {
@@ -82,7 +83,7 @@ func TestFiles_ReadOnly(t *testing.T) {
 
 // TestExclusive_DiskFull: the file that is kept open survives a full disk too.
 func TestExclusive_DiskFull(t *testing.T) {
-	dir := mount(t, 0, "size=1m")
+	dir := mount(t, 0, "size=12m")
 	s := openExclusive(t, dir, wall{})
 	committed := 0
 	var err error
@@ -99,7 +100,7 @@ func TestExclusive_DiskFull(t *testing.T) {
 	if err != nil || len(runs) != committed {
 		t.Fatalf("%d of %d runs are left: %v", len(runs), committed, err)
 	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=8m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=24m"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := createWaiting(s, true); err != nil {
@@ -172,5 +173,47 @@ func TestFiles_DiskFullLog(t *testing.T) {
 			}
 			checkPages(t, s.Path())
 		})
+	}
+}
+
+// TestFiles_DiskFullUnfinished: a commit that counts gets into the file on a full disk,
+// too, when its process was killed.
+func TestFiles_DiskFullUnfinished(t *testing.T) {
+	for name, open := range openers {
+		for _, before := range []int{0, 20, 60} {
+			t.Run(fmt.Sprint(name, before), func(t *testing.T) {
+				dir := mount(t, 0, "size=32m")
+				s := open(t, dir, wall{})
+				for range before {
+					if _, _, err := createWaiting(s, false); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.Written()
+				s.DieInWrite()
+				run, _, err := createWaiting(s, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Written()
+				fill, err := os.Create(filepath.Join(dir, "fill"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for err == nil {
+					_, err = fill.Write(make([]byte, 4096))
+				}
+				if err := fill.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err = s.Run(t.Context(), run.ID); err != nil {
+					t.Error(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				checkPages(t, s.Path())
+			})
+		}
 	}
 }

@@ -31,9 +31,8 @@ func fileFailure(doing, path string, err error) error {
 	if errors.As(err, &known) {
 		return known
 	}
-	var d *damage
 	switch {
-	case errors.As(err, &d), errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
+	case isDamage(err), errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
 		errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrInvalidMapping):
 		return core.Errorf(core.CodeStoreFailed,
 			"the store %s is damaged: %w; move it away or restore a backup; nothing was changed", path, err)
@@ -62,4 +61,9 @@ func newer(path string, version uint64) error {
 	return core.Errorf(core.CodeStoreNewer,
 		"the store %s has format %d and this pml knows formats up to %d: it was written by a newer pml; update pml, or use another --home",
 		path, version, formatVersion).WithNext("pml", "version")
+}
+
+func isDamage(err error) bool {
+	var d *damage
+	return errors.As(err, &d)
 }

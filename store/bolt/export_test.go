@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"runtime"
 	"syscall"
 
 	bbolt "go.etcd.io/bbolt"
@@ -14,48 +15,94 @@ import (
 // UnlockFile gives the lock of a file back.
 var UnlockFile = unlockFile
 
-// FailCommit lets the next commit fail, before it is written or after it.
+type commitFunc func(*handle, *bbolt.Tx, *changes, func(*bbolt.Tx) error) (func() error, error)
+
+// committing replaces the next commit.
+func (s *Store) committing(f commitFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commit = func(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) (func() error, error) {
+		s.mu.Lock()
+		s.commit = nil
+		s.mu.Unlock()
+		return f(h, tx, c, finish)
+	}
+}
+
+// FailCommit lets the next commit fail: before any of it is kept, or when all of it
+// is, also in the file.
 func (s *Store) FailCommit(after bool) {
+	s.committing(func(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) (func() error, error) {
+		if !after {
+			return nil, errors.Join(tx.Rollback(), syscall.EIO)
+		}
+		write, err := s.opener.commit(h, tx, c, finish)
+		if write != nil {
+			err = write()
+		}
+		return nil, errors.Join(err, syscall.EIO)
+	})
+}
+
+// HoldCommit lets the next commit wait, before it counts, until release is closed;
+// held is closed when it has come that far.
+func (s *Store) HoldCommit(held chan<- struct{}, release <-chan struct{}) {
+	s.committing(func(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) (func() error, error) {
+		close(held)
+		<-release
+		return s.opener.commit(h, tx, c, finish)
+	})
+}
+
+// Written waits until the file has what was committed, and nobody uses it.
+func (s *Store) Written() {
+	for {
+		s.mu.Lock()
+		working := s.working
+		s.mu.Unlock()
+		if !working {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// inFile lets f bring the next commit into the file.
+func (s *Store) inFile(f func(*bbolt.Tx) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finish = func(tx *bbolt.Tx) error {
 		s.mu.Lock()
 		s.finish = (*bbolt.Tx).Commit
 		s.mu.Unlock()
+		return f(tx)
+	}
+}
+
+// FailWrite lets the next commit fail on its way into the file, before it is there
+// or after it.
+func (s *Store) FailWrite(after bool) {
+	s.inFile(func(tx *bbolt.Tx) error {
 		if after {
 			return errors.Join(tx.Commit(), syscall.EIO)
 		}
 		return errors.Join(tx.Rollback(), syscall.EIO)
-	}
+	})
 }
 
-// HoldCommit lets the next commit wait until release is closed; held is closed
-// when it has come that far.
-func (s *Store) HoldCommit(held chan<- struct{}, release <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finish = func(tx *bbolt.Tx) error {
-		s.mu.Lock()
-		s.finish = (*bbolt.Tx).Commit
-		s.mu.Unlock()
+// HoldWrite lets the next commit wait on its way into the file until release is
+// closed; held is closed when it has come that far.
+func (s *Store) HoldWrite(held chan<- struct{}, release <-chan struct{}) {
+	s.inFile(func(tx *bbolt.Tx) error {
 		close(held)
 		<-release
 		return tx.Commit()
-	}
+	})
 }
 
-// DieInCommit lets this store leave the next commit where a process that is killed
+// DieInWrite lets this store leave the next commit where a process that is killed
 // may leave it: in the redo log, and not in the file.
-func (s *Store) DieInCommit() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finish = func(*bbolt.Tx) error {
-		s.mu.Lock()
-		s.finish = (*bbolt.Tx).Commit
-		s.mu.Unlock()
-		panic("killed")
-	}
-}
+func (s *Store) DieInWrite() { s.inFile(func(*bbolt.Tx) error { panic("killed") }) }
 
 // LimitRedo makes the redo log hold so many bytes, and tells when the file was
 // synced for it. Nothing may be committed yet.

@@ -23,6 +23,7 @@ type kept struct {
 	h     *handle
 	info  fs.FileInfo
 	metas [2][stampLen]byte
+	last  meta // of its last commit
 }
 
 // stampLen covers a page header and the meta behind it, checksum included.
@@ -35,7 +36,11 @@ func mark(h *handle) (*kept, error) {
 		return nil, err
 	}
 	k := &kept{h: h, info: info}
-	return k, readMetas(h, &k.metas)
+	if err := readMetas(h, &k.metas); err != nil {
+		return nil, err
+	}
+	k.last, _ = newestOf(&k.metas)
+	return k, nil
 }
 
 func readMetas(h *handle, into *[2][stampLen]byte) error {
@@ -96,10 +101,7 @@ func (o *shared) reuse() *handle {
 	switch {
 	case k == nil:
 		return nil
-	case k.unchanged(o.path):
-		if k.h.base != nil && !o.redo.log.Same() {
-			k.h.letGo() // another process has begun the log anew
-		}
+	case k.unchanged(o.path) && o.goesOn(k.h, k.last):
 		return k.h
 	}
 	_ = k.h.finish(false)
@@ -117,7 +119,7 @@ func (o *shared) drop() {
 
 // settle syncs a file that rests, so that who opens it next need not.
 func (o *shared) settle(k *kept) {
-	if k.h.base == nil || o.redo.log.Empty() {
+	if k.h.base == nil || k.h.in.Empty() {
 		return
 	}
 	ok, err := o.tryLock()
@@ -126,11 +128,9 @@ func (o *shared) settle(k *kept) {
 	}
 	defer o.unlock()
 	switch {
-	case !k.unchanged(o.path):
-	case o.redo.log.Same():
+	case !k.unchanged(o.path) || !o.goesOn(k.h, k.last):
+	case k.h.base != nil:
 		err = o.rebase(k.h)
-	case !o.redo.log.Here():
-		err = o.logOff(k.h) // nobody would find the records
 	}
 	unlockFile(k.h.file) // before another process is let in
 	if err != nil {

@@ -46,12 +46,16 @@ func TestKeep_SeesOthers(t *testing.T) {
 			}
 		}
 	}
+	b.Written()
 	backup, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Commit(t.Context(), store.Step{Run: run, Records: []core.Record{newRecord(41)}}); err != nil {
-		t.Fatal(err)
+	for seq := int64(41); seq <= 42; seq++ {
+		if err := a.Commit(t.Context(), store.Step{Run: run, Records: []core.Record{newRecord(seq)}}); err != nil {
+			t.Fatal(err)
+		}
+		a.Written()
 	}
 	if err := os.WriteFile(path+".restored", backup, 0o600); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	bbolt "go.etcd.io/bbolt"
+
+	"github.com/casys-ai/pml/store/bolt/redo"
 )
 
 // opener is how the database file is opened for a batch of operations. The
@@ -24,8 +26,10 @@ type opener interface {
 	// closes it. Nobody may be at work.
 	keeps() bool
 	drop()
-	// commit commits a transaction that has made these changes, by finish.
-	commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) error
+	// commit commits a transaction that has made these changes. Once it returns no
+	// error the commit counts; write brings it into the file, by finish, and is nil
+	// when that is done. Until then nobody else may use the file.
+	commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) (write func() error, err error)
 	// compact replaces the file with a copy that has no free pages. The handle
 	// stays on the old file and can only be finished.
 	compact(h *handle) error
@@ -48,10 +52,12 @@ type handle struct {
 	mark           *kept
 	// lean leaves the list of free pages out of commits while it is long.
 	lean bool
-	// base is a transaction that sees the base of the redo log; nil while no commit
-	// of this handle went there. The file is mapped for at least mapped bytes.
-	base   *bbolt.Tx
-	mapped int64
+	// base is a transaction that sees the base of the log in; nil while no commit
+	// of this handle went there. The file is mapped for at least mapped bytes, and
+	// has its place on the disk for reserved ones.
+	base             *bbolt.Tx
+	in               *redo.Log
+	mapped, reserved int64
 }
 
 // shortList is how many free pages are listed in the file with each commit of a
@@ -87,6 +93,9 @@ const compactOver = 64 << 20
 func (h *handle) wasteful() bool {
 	st := h.db.Stats()
 	free := int64(st.FreePageN+st.PendingPageN) * int64(h.db.Info().PageSize)
+	if free*2 <= compactOver {
+		return false
+	}
 	info, err := h.file.Stat()
 	return err == nil && info.Size() > compactOver && free*2 > info.Size()
 }

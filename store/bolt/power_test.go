@@ -23,8 +23,8 @@ import (
 // disk remembers what a database file held after each commit, so that it can be
 // made what a loss of power may leave of it.
 type disk struct {
-	mu     sync.Mutex // guards synced: a store syncs also when it rests
 	path   string
+	mu     sync.Mutex        // guards what follows: a store syncs also when it rests
 	images map[uint64][]byte // by commit
 	synced map[uint64]bool   // the commits that were the last when the file was synced
 	last   uint64
@@ -33,24 +33,34 @@ type disk struct {
 // look remembers the file as it is now.
 func (d *disk) look(t *testing.T) {
 	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.keep(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keep needs d.mu.
+func (d *disk) keep() (commit uint64, err error) {
 	raw, err := os.ReadFile(d.path)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
-	commit, err := bolt.LastCommit(d.path)
+	commit, err = bolt.LastCommit(d.path)
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
-	if _, ok := d.images[commit]; !ok {
-		d.images[commit], d.last = raw, commit
+	if _, ok := d.images[commit]; !ok && d.images != nil {
+		d.images[commit], d.last = raw, max(commit, d.last)
 	}
+	return commit, nil
 }
 
 // sync notes that what is in the file has reached the disk.
 func (d *disk) sync() {
-	if commit, err := bolt.LastCommit(d.path); err == nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if commit, err := d.keep(); err == nil {
 		d.synced[commit] = true
 	}
 }
@@ -98,10 +108,7 @@ func (d *disk) loses(t *testing.T, rng *rand.Rand) int {
 // contents lists all that a database holds, but for the stamp of the indexes.
 func contents(t *testing.T, path string) []string {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := read(t, path)
 	file := filepath.Join(t.TempDir(), "copy.db")
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
 		t.Fatal(err)
@@ -180,10 +187,7 @@ func (p *powered) work(t *testing.T, d *disk, rng *rand.Rand) {
 	var err error
 	switch n := rng.IntN(13); {
 	case len(p.open) == 0 || n < 5:
-		var w waiting
-		if w.run, w.approval, err = createWaiting(s, n == 0); err == nil {
-			p.open = append(p.open, w)
-		}
+		err = p.waits(s)
 	case n < 8:
 		a := p.open[len(p.open)-1].approval
 		p.open = p.open[:len(p.open)-1]
@@ -193,23 +197,21 @@ func (p *powered) work(t *testing.T, d *disk, rng *rand.Rand) {
 		p.open = p.open[1:]
 		run.State = core.RunComplete
 		if err = s.Commit(ctx, store.Step{Run: run}); err == nil {
+			s.Written()
 			d.look(t)
 			err = s.Remove(ctx, run.ID)
 		}
-	case n == 9 || n == 10: // fails before it is in the file, or after
-		s.FailCommit(n == 10)
+	case n == 9: // fails before it counts, or after
+		s.FailCommit(rng.IntN(2) == 0)
 		if _, _, failed := createWaiting(s, false); failed == nil {
 			t.Fatal("a commit that failed is said to be there")
 		}
-		if commit, err := bolt.LastCommit(d.path); err != nil || !d.has(commit) {
-			t.Fatalf("the file was not synced after a commit that failed: %v", err)
-		}
-	case n == 11: // dies with the record in the log, and others go on
-		s.DieInCommit()
-		if _, _, died := createWaiting(s, false); died == nil {
-			t.Fatal("a commit that died is said to be there")
-		}
-		_, _, err = createWaiting(p.stores[rng.IntN(len(p.stores))], false)
+	case n == 10: // counts, and fails before it is in the file, or after
+		s.FailWrite(rng.IntN(2) == 0)
+		err = p.waits(s)
+	case n == 11: // dies with the record in the log
+		s.DieInWrite()
+		err = p.waits(s)
 	default: // too much for the log
 		run := newRun("r")
 		err = s.Commit(ctx, store.Step{Run: run, Create: true, Records: []core.Record{newRecord(1)},
@@ -218,7 +220,17 @@ func (p *powered) work(t *testing.T, d *disk, rng *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Written()
 	d.look(t)
+}
+
+// waits makes a run that waits.
+func (p *powered) waits(s *bolt.Store) (err error) {
+	var w waiting
+	if w.run, w.approval, err = createWaiting(s, len(p.open)%5 == 0); err == nil {
+		p.open = append(p.open, w)
+	}
+	return err
 }
 
 // commits makes some runs.
@@ -228,6 +240,7 @@ func (p *powered) commits(t *testing.T, n int) {
 		if _, _, err := createWaiting(p.stores[0], false); err != nil {
 			t.Fatal(err)
 		}
+		p.stores[0].Written()
 	}
 }
 
@@ -265,15 +278,21 @@ func TestPower(t *testing.T) {
 				for range 1 + rng.IntN(25) {
 					p.work(t, d, rng)
 				}
+				logged := read(t, d.path+".redo")
+				p.read(t)             // which brings what counts into the file
+				if rng.IntN(2) == 0 { // power is lost only then
+					logged = read(t, d.path+".redo")
+					d.look(t)
+				}
 				want := contents(t, d.path)
-				replayed += p.lose(t, d, rng)
+				replayed += p.lose(t, d, logged, rng)
 				p.start(t, &disk{path: d.path}, fmt.Sprint("between", boot), exclusive, 64<<10)
 				p.read(t)
 				if diff := cmp.Diff(want, contents(t, d.path)); diff != "" {
 					t.Fatalf("boot %d: after the loss of power (-before +after):\n%.2000s", boot, diff)
 				}
 				p.leave(t)
-				d.images = map[uint64][]byte{}
+				d.images, d.last = map[uint64][]byte{}, 0
 				d.look(t)
 			}
 			if replayed == 0 {
@@ -285,12 +304,8 @@ func TestPower(t *testing.T) {
 
 // lose leaves of the file and the log what a loss of power may leave. In half of
 // the cases power is lost again while the file is made whole.
-func (p *powered) lose(t *testing.T, d *disk, rng *rand.Rand) int {
+func (p *powered) lose(t *testing.T, d *disk, logged []byte, rng *rand.Rand) int {
 	t.Helper()
-	logged, err := os.ReadFile(d.path + ".redo")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.leave(t) // which syncs: so the log is put back as it was
 	put := func() int {
 		if err := os.WriteFile(d.path+".redo", logged, 0o600); err != nil {
@@ -308,17 +323,11 @@ func (p *powered) lose(t *testing.T, d *disk, rng *rand.Rand) int {
 	}
 	// Power is lost after the records were made again and before the log says so:
 	// of what that has written anything may have arrived.
-	before, err := os.ReadFile(d.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := read(t, d.path)
 	p.start(t, &disk{path: d.path}, "whole", false, 64<<10)
 	p.read(t)
 	p.leave(t)
-	after, err := os.ReadFile(d.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := read(t, d.path)
 	torn := &disk{path: d.path, images: map[uint64][]byte{base: before, base + 1: after}, last: base + 1, synced: map[uint64]bool{base: true}}
 	if len(after) < len(before) {
 		torn.images[base+1] = append(after, before[len(after):]...)
@@ -327,6 +336,15 @@ func (p *powered) lose(t *testing.T, d *disk, rng *rand.Rand) int {
 		t.Fatal(err)
 	}
 	return torn.loses(t, rng)
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 // needsLog skips a test where stores have no redo log.
@@ -353,9 +371,11 @@ func TestPower_OtherFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			if _, _, err := createWaiting(open(t, dir, wall{}), false); err != nil {
+			s := open(t, dir, wall{})
+			if _, _, err := createWaiting(s, false); err != nil {
 				t.Fatal(err)
 			}
+			s.Written()
 			if err := os.Rename(filepath.Join(dir, "pending.db"), path); err != nil {
 				t.Fatal(err)
 			}
@@ -367,18 +387,12 @@ func TestPower_OtherFile(t *testing.T) {
 			p := &powered{}
 			p.start(t, d, "before", false, 64<<10)
 			p.commits(t, 1)
-			backup, err := os.ReadFile(d.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			backup := read(t, d.path)
 			p.commits(t, 3)
 			p.leave(t) // the log begins anew here
 			p.start(t, d, "before", false, 64<<10)
 			p.commits(t, 3)
-			logged, err := os.ReadFile(d.path + ".redo")
-			if err != nil {
-				t.Fatal(err)
-			}
+			logged := read(t, d.path+".redo")
 			p.leave(t)
 			if err := os.WriteFile(d.path+".redo", logged, 0o600); err != nil {
 				t.Fatal(err)

@@ -38,6 +38,7 @@ var children = map[string]func(s *bolt.Store, arg string) error{
 	"rounds": childRounds,
 	"decide": childDecide,
 	"hold":   childHold,
+	"tell":   childTell,
 }
 
 func TestMain(m *testing.M) {
@@ -292,6 +293,63 @@ func TestProcesses_Kill(t *testing.T) {
 	checkIntegrity(t, s, dir)
 	if _, _, err := createWaiting(s, true); err != nil {
 		t.Error(err)
+	}
+}
+
+// childTell makes runs, and tells of each when it counts.
+func childTell(s *bolt.Store, _ string) error {
+	for {
+		run, _, err := createWaiting(s, false)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Println(run.ID); err != nil {
+			return err
+		}
+	}
+}
+
+// TestProcesses_KillKeepsWhatCounts kills processes as soon as they have told of a
+// commit, when most are about to bring it into the file: it is there all the same.
+func TestProcesses_KillKeepsWhatCounts(t *testing.T) {
+	t.Parallel()
+	kills := 60
+	if testing.Short() {
+		kills = 10
+	}
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, mode := t.TempDir(), "tell"
+			if name == "Exclusive" {
+				mode = "exclusive tell"
+			}
+			told := map[core.ID]bool{}
+			for n := range kills {
+				cmd, _, out := child(t, mode, dir, "")
+				for range 1 + n%7 {
+					told[core.ID(line(t, out))] = true
+				}
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				rest, _ := io.ReadAll(out)
+				for id := range strings.Lines(string(rest)) {
+					told[core.ID(strings.TrimSpace(id))] = true
+				}
+				_ = cmd.Wait()
+			}
+			s := open(t, dir, wall{})
+			for id := range told {
+				if _, err := s.Run(t.Context(), id); err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			checkPages(t, s.Path())
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -39,10 +38,21 @@ func (s *Store) read(ctx context.Context, f func(*txn) error) error {
 // readBeside runs f at once, beside whatever is being written, when the file is
 // open for that; false when it is not.
 func (s *Store) readBeside(ctx context.Context, f func(*txn) error) (done bool, err error) {
-	if ctx.Err() != nil || !s.enter() {
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	written, ok := s.enter()
+	if !ok {
 		return false, nil
 	}
 	defer s.inflight.Done()
+	if written != nil {
+		select {
+		case <-written: // what counts is seen
+		case <-ctx.Done():
+			return true, cancelled(ctx)
+		}
+	}
 	h, leave := s.opener.reader()
 	if h == nil {
 		return false, nil
@@ -64,14 +74,14 @@ func (s *Store) readBeside(ctx context.Context, f func(*txn) error) (done bool, 
 }
 
 // enter counts an operation, so that Close waits for it; false when the store
-// is closed.
-func (s *Store) enter() bool {
+// is closed. Once written is closed, the file has what counted by then.
+func (s *Store) enter() (written <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.inflight.Add(1)
 	}
-	return !s.closed
+	return s.written, !s.closed
 }
 
 func (s *Store) readTxn(tx *bbolt.Tx) *txn {
@@ -105,15 +115,29 @@ func (s *Store) submit(ctx context.Context, o *op) error {
 	// With nobody at work and the lock free, the operation runs right here: to
 	// wake another thread would cost more than the operation.
 	if lead {
-		if ok, err := s.opener.tryLock(); ok || err != nil {
-			s.runQueue(err)
-			if s.leave() {
-				return s.await(ctx, o)
-			}
-		}
-		go s.work()
+		s.begin()
 	}
 	return s.await(ctx, o)
+}
+
+// begin begins to work. What is left then goes on beside: to bring into the file what
+// counts already, or to wait for the lock.
+func (s *Store) begin() {
+	ok, err := s.opener.tryLock()
+	if !ok && err == nil {
+		go s.work()
+		return
+	}
+	later, rest := s.runQueue(err)
+	if !later && rest() {
+		return
+	}
+	go func() {
+		if later && rest() {
+			return
+		}
+		s.work()
+	}()
 }
 
 // await waits for an operation's outcome, for as long as the lock may take. Of
@@ -174,8 +198,7 @@ func (s *Store) busy() error {
 // too late for all of them is given back at once.
 func (s *Store) work() {
 	for {
-		s.runQueue(s.opener.lock())
-		if s.leave() {
+		if _, rest := s.runQueue(s.opener.lock()); rest() {
 			return
 		}
 	}
@@ -206,43 +229,59 @@ func (s *Store) restLater() {
 	}
 	s.rest = time.AfterFunc(keepTime, func() {
 		s.mu.Lock()
-		idle := !s.working
-		s.working = true
+		idle := !s.working && !s.closed
+		if idle {
+			s.working = true
+			s.inflight.Add(1)
+		}
 		s.mu.Unlock()
 		if !idle {
 			return
 		}
 		s.opener.drop()
-		if !s.leave() {
+		over := s.leave()
+		s.inflight.Done()
+		if !over {
 			s.work()
 		}
 	})
 }
 
 // runQueue runs all that waits as one batch. err is that of the lock; without
-// one the lock is held and is given back.
-func (s *Store) runQueue(err error) {
+// one the lock is held and is given back. rest ends the turn, and reports whether
+// nobody waits any more; later says that it has something to write, which nobody
+// need wait for.
+func (s *Store) runQueue(err error) (later bool, rest func() (over bool)) {
 	s.mu.Lock()
 	batch := s.queue
 	s.queue = nil
-	s.mu.Unlock()
-	var wake func()
-	if err == nil {
-		var done committed
-		if len(batch) > 0 {
-			done, err = s.runBatch(batch)
-		}
-		if done.txid > 0 {
-			// Numbers are told in the order of the commits.
-			wake = s.watch.committed(done)
-		}
-		s.opener.unlock()
+	if len(batch) > 0 {
+		s.inflight.Add(1) // the batch's operations are counted still
 	}
-	if wake != nil {
-		wake()
+	s.mu.Unlock()
+	var t turn
+	if err == nil {
+		if len(batch) > 0 {
+			err = s.runBatch(&t, batch)
+		}
+		if t.write != nil {
+			s.later(&t)
+		} else {
+			s.end(&t)
+		}
 	}
 	for _, o := range batch {
 		o.finish(err)
+	}
+	return t.write != nil, func() bool {
+		if t.write != nil {
+			s.writeLater(&t)
+		}
+		over := s.leave()
+		if len(batch) > 0 {
+			s.inflight.Done()
+		}
+		return over
 	}
 }
 
@@ -255,180 +294,4 @@ func (o *op) finish(err error) {
 		o.err = err // a read that succeeded saw what was committed before
 	}
 	close(o.done)
-}
-
-// committed says what a batch committed; txid is 0 when it changed nothing.
-type committed struct {
-	txid uint64
-	own  bool // nothing but steps of this process's runners
-}
-
-// refused marks the error of an operation as final, whatever becomes of the
-// rest of its batch.
-type refused struct{ err error }
-
-// Error says why the operation was refused.
-func (r *refused) Error() string { return r.err.Error() }
-
-// runBatch runs the operations in one transaction. The lock is held.
-func (s *Store) runBatch(batch []*op) (done committed, err error) {
-	write := false
-	for _, o := range batch {
-		write = write || o.write
-	}
-	h, err := s.opener.open(write)
-	if err != nil {
-		return committed{}, s.failure("open", err)
-	}
-	// A damaged file may lead bbolt to addresses that are not mapped; this
-	// makes that a panic, which becomes an error here.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	damaged := true // until the functions have returned without a panic
-	defer func() {
-		if p := recover(); p != nil {
-			s.opts.Logger.Error("the store is damaged", "path", s.path(), "panic", p, "stack", string(debug.Stack()))
-			err = s.failure("use", &damage{reason: panicText(p)})
-		}
-		if cerr := s.opener.release(h, damaged); cerr != nil && err == nil {
-			s.opts.Logger.Warn("cannot close the store", "path", s.path(), "error", cerr)
-		}
-	}()
-	if write {
-		done, err = s.runWrites(h, batch)
-	} else {
-		err = s.runReads(h, batch)
-	}
-	damaged = false
-	return done, err
-}
-
-func (s *Store) runReads(h *handle, batch []*op) error {
-	tx, err := h.db.Begin(false)
-	if err != nil {
-		return s.failure("read", err)
-	}
-	t := s.readTxn(tx)
-	for _, o := range batch {
-		o.run(t)
-	}
-	return s.failure("read", tx.Rollback())
-}
-
-// runWrites runs reads first: what they see is committed, whatever becomes of
-// the writes.
-func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
-	unlogged := false
-	for {
-		tx, err := h.db.Begin(true)
-		if err != nil {
-			return committed{}, s.failure("write", err)
-		}
-		t := &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked}
-		t.changes = changes{raw: s.changes[:0], unknown: unlogged}
-		own, spoiled, err := s.runOps(t, batch)
-		if s.changes = t.changes.raw; cap(s.changes) > redoExclusive {
-			s.changes = nil // of a transaction that is larger than any log
-		}
-		if err == nil && t.changed && !spoiled {
-			err = stamp(tx)
-		}
-		if err != nil || !t.changed || spoiled {
-			if rerr := tx.Rollback(); err == nil {
-				err = rerr
-			}
-			if spoiled && err == nil {
-				continue
-			}
-			return committed{}, s.failure("write", err)
-		}
-		h.tune()
-		done := committed{txid: uint64(tx.ID()), own: own}
-		h.changed = true
-		if err := s.commitTx(h, t); err != nil {
-			if errors.Is(err, berrors.ErrMaxSizeReached) && !unlogged {
-				unlogged = true // then the file can be mapped anew
-				continue
-			}
-			h.spent = true
-			s.watch.all() // it may be there all the same
-			return committed{}, s.failure("write", err)
-		}
-		s.compact(h)
-		return done, nil
-	}
-}
-
-// runOps reports whether an operation failed after it had begun to write, and
-// whether nothing but steps of runners was written.
-func (s *Store) runOps(t *txn, batch []*op) (own, spoiled bool, err error) {
-	sweeps := false
-	own = true
-	if err := t.ensureIndexed(); err != nil {
-		return false, false, err
-	}
-	for _, o := range batch {
-		sweeps = sweeps || o.sweeps
-		if !o.write {
-			o.run(t)
-		}
-	}
-	if !sweeps {
-		n, err := t.expireDue(t.now, sweepAtOnce)
-		if err != nil {
-			return false, false, err
-		}
-		own = n == 0
-	}
-	for _, o := range batch {
-		if !o.write {
-			continue
-		}
-		t.wrote = false
-		if !o.run(t) && t.wrote {
-			return false, true, nil
-		}
-		own = own && (o.own || !t.wrote)
-	}
-	return own, false, nil
-}
-
-// sweepAtOnce bounds what a commit does for others that expired.
-const sweepAtOnce = 100
-
-// run runs the operation unless it was refused before; false when it failed.
-func (o *op) run(t *txn) bool {
-	var skip *refused
-	if errors.As(o.err, &skip) {
-		return true
-	}
-	o.err, o.ran = nil, false
-	if err := o.f(t); err != nil {
-		o.err = &refused{err}
-		return false
-	}
-	o.ran = true
-	return true
-}
-
-// compactAgain is how long a compaction that failed is not tried again: it costs
-// as much as one that works.
-const compactAgain = time.Hour
-
-// compact makes the file smaller when much of it is free. Whoever works calls it.
-func (s *Store) compact(h *handle) {
-	if !h.wasteful() || s.now().Before(s.notBefore) {
-		return
-	}
-	h.spent = true
-	if err := s.opener.compact(h); err != nil {
-		s.notBefore = s.now().Add(compactAgain)
-		s.opts.Logger.Warn("cannot compact the store", "path", s.path(), "error", err)
-	}
-}
-
-func (s *Store) commitTx(h *handle, t *txn) error {
-	s.mu.Lock()
-	finish := s.finish
-	s.mu.Unlock()
-	return s.opener.commit(h, t.tx, &t.changes, finish)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
 	"strconv"
 
@@ -17,10 +16,12 @@ import (
 )
 
 // redoer has the redo log of a file. A commit is made durable by its record there,
-// with one sync; bbolt then writes it to the file without any. The file is synced
-// when the log is full and when the file rests: that is the log's new base. Pages
-// of the base are not used again before the next one, so that after a loss of
-// power its meta pages can be put back and the records be made again.
+// with one sync, and counts from then on; bbolt brings it into the file afterwards,
+// without any. Who opens a file that lacks the last record, because that was not
+// done, does it first. The file is synced when the log is full and when it rests:
+// that is the log's new base. Pages of the base are not used again before the next
+// one, so that after a loss of power its meta pages can be put back and the records
+// be made again.
 //
 // A commit for which there is no room is synced by bbolt, with the log off.
 type redoer struct {
@@ -34,14 +35,15 @@ type redoer struct {
 	sync  func(*bbolt.DB) error // (*bbolt.DB).Sync; tests replace it
 	flush func(*redo.Log) error // (*redo.Log).Sync; tests replace it
 	log   *redo.Log             // nil until it is needed
+	room  bool                  // the disk has room for all of it
 	tell  *slog.Logger
 }
 
-// The sizes of logs: after so many bytes the file has to be synced. What is
+// The sizes of logs: after half of so many bytes the file has to be synced. What is
 // mapped at once is no memory yet.
 const (
-	redoShared    = 256 << 10
-	redoExclusive = 1 << 20
+	redoShared    = 512 << 10
+	redoExclusive = 2 << 20
 	mapShared     = 64 << 20
 	mapExclusive  = 256 << 20
 	growShared    = 256 << 10
@@ -86,8 +88,10 @@ func decodeBase(raw []byte) (b base, ok bool) {
 }
 
 // newest is the newest valid of its meta pages.
-func (b *base) newest() (m meta, ok bool) {
-	for _, raw := range b.Metas {
+func (b *base) newest() (m meta, ok bool) { return newestOf(&b.Metas) }
+
+func newestOf(metas *[2][stampLen]byte) (m meta, ok bool) {
+	for _, raw := range metas {
 		if one, valid := parseMeta(raw[metaStart:]); valid && (!ok || one.txid > m.txid) {
 			m, ok = one, true
 		}
@@ -115,6 +119,7 @@ func (r *redoer) opened(create bool) (*redo.Log, error) {
 		return nil, err
 	}
 	r.log, r.era = log, sha256.Sum256([]byte(r.boot+"\n"+mountID(r.path)))
+	r.room = false
 	return log, nil
 }
 
@@ -125,52 +130,80 @@ func (r *redoer) close() {
 	}
 }
 
-// commit commits a transaction. It is durable and seen by others when commit
-// returns nil; finish is what makes it seen. After ErrMaxSizeReached it can
-// be made again, with changes that are unknown to the log.
-func (o *dbFile) commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) error {
+// commit makes a transaction durable: it counts when commit returns no error. write
+// brings it into the file, and has to be called before the file is used again; it
+// is nil when that is done.
+func (o *dbFile) commit(h *handle, tx *bbolt.Tx, c *changes, finish func(*bbolt.Tx) error) (write func() error, err error) {
 	logged, err := o.begin(h, tx, c)
 	if err == nil && logged {
-		err = o.redo.log.Append(redo.Record{Commit: uint64(tx.ID()), Payload: c.raw})
+		err = o.redo.append(h, tx, c)
 		if err != nil && o.logOff(h) == nil { // the disk may be full, and the file have free pages
 			logged, err = false, nil
 		}
 	}
 	if err != nil {
-		return errors.Join(err, tx.Rollback())
+		return nil, errors.Join(err, tx.Rollback())
 	}
-	if logged {
+	if !logged {
+		return nil, finish(tx)
+	}
+	return func() error {
 		// To map the file anew bbolt would wait for the base to be let go, for ever.
 		h.db.NoSync, h.db.MaxSize = true, int(h.mapped)+h.db.AllocSize-1
+		defer func() { h.db.NoSync, h.db.MaxSize = false, 0 }()
+		return finish(tx)
+	}, nil
+}
+
+func (r *redoer) append(h *handle, tx *bbolt.Tx, c *changes) error {
+	var raw [stampLen]byte
+	before := uint64(tx.ID()) - 1 // whose meta page this is, as bbolt has it
+	if _, err := h.file.ReadAt(raw[:], int64(before%2)*int64(h.db.Info().PageSize)); err != nil {
+		return err
 	}
-	err = finish(tx)
-	h.db.NoSync, h.db.MaxSize = false, 0
-	if err != nil && logged {
-		err = errors.Join(err, o.logOff(h)) // what is in the file counts, and not the record
+	m, ok := parseMeta(raw[metaStart:])
+	if !ok || m.txid != before {
+		return &damage{reason: "the page of its last commit is invalid"}
 	}
-	return err
+	return r.log.Append(redo.Record{Commit: uint64(tx.ID()), After: m.sum, Payload: c.raw})
 }
 
 // begin makes the log ready for a transaction; false when bbolt has to sync it.
 func (o *dbFile) begin(h *handle, tx *bbolt.Tx, c *changes) (logged bool, err error) {
-	before := o.redo.log
 	log, err := o.redo.opened(true)
 	if log == nil || err != nil {
 		return false, err
 	}
-	if log != before && h.base != nil { // it is the base of a log that is gone
+	if h.base != nil && h.in != log { // it is the base of a log that is gone
 		if err := o.logOff(h); err != nil {
 			return false, err
 		}
 	}
 	h.mapped = max(h.mapped, mappedFor(tx.Size()))
+	size := tx.Size() + growth(tx, c)
+	o.redo.room = o.redo.room || log.Reserve() == nil
 	switch {
-	case c.unknown || !log.Holds(len(c.raw)) || tx.Size()+growth(tx, c) >= h.mapped:
+	case !o.redo.room || c.unknown || !log.Holds(len(c.raw)) || size >= h.mapped || !o.reserve(h, size):
 		return false, o.logOff(h)
 	case h.base != nil && log.Fits(len(c.raw)) && !h.crowded(tx):
 		return true, nil
 	}
 	return true, o.rebase(h)
+}
+
+// reserve takes room on the disk for a file of so many bytes, since what counts
+// already has to get into the file; false when there is none.
+func (o *dbFile) reserve(h *handle, size int64) bool {
+	if size <= h.reserved {
+		return true
+	}
+	step := int64(o.redo.step)
+	size = (size + step - 1) / step * step
+	if err := redo.Reserve(h.file, size); err != nil {
+		return false
+	}
+	h.reserved = size
+	return true
 }
 
 // growth is what a transaction adds to the file at most, in bytes, unless it
@@ -197,11 +230,7 @@ func mappedFor(size int64) int64 {
 
 // rebase makes the file as it is now the base of the log.
 func (o *dbFile) rebase(h *handle) error {
-	now, err := o.baseOf(h)
-	if err != nil {
-		return err
-	}
-	raw, err := now.encode()
+	commit, raw, err := o.baseOf(h)
 	if err != nil {
 		return err
 	}
@@ -212,8 +241,8 @@ func (o *dbFile) rebase(h *handle) error {
 			return err
 		}
 		if bytes.Equal(known, raw) {
-			if list, err := log.Records(now.Commit, 1); err != nil || len(list) == 0 {
-				return errors.Join(err, h.hold())
+			if list, err := log.Records(commit, 1); err != nil || len(list) == 0 {
+				return errors.Join(err, h.hold(log))
 			}
 		}
 	}
@@ -223,7 +252,7 @@ func (o *dbFile) rebase(h *handle) error {
 	if err := log.Begin(raw, o.redo.salt()); err != nil {
 		return err
 	}
-	return h.hold()
+	return h.hold(log)
 }
 
 // crowded reports whether the base keeps too many pages. The number is that of the
@@ -234,20 +263,20 @@ func (h *handle) crowded(tx *bbolt.Tx) bool {
 
 // hold keeps the pages of the present state from being used again, and lets go
 // of what was held before.
-func (h *handle) hold() error {
+func (h *handle) hold(log *redo.Log) error {
 	tx, err := h.db.Begin(false)
 	if err != nil {
 		return err
 	}
 	h.letGo()
-	h.base = tx
+	h.base, h.in = tx, log
 	return nil
 }
 
 func (h *handle) letGo() {
 	if h.base != nil {
 		_ = h.base.Rollback()
-		h.base = nil
+		h.base, h.in = nil, nil
 	}
 }
 
@@ -272,19 +301,21 @@ func (o *dbFile) logOff(h *handle) error {
 }
 
 // baseOf describes the file as it is.
-func (o *dbFile) baseOf(h *handle) (b base, err error) {
-	b.Era = o.redo.era
-	b.Page = uint64(h.db.Info().PageSize)
+func (o *dbFile) baseOf(h *handle) (commit uint64, raw []byte, err error) {
+	b := base{Era: o.redo.era, Page: uint64(h.db.Info().PageSize)}
 	if err := readMetas(h, &b.Metas); err != nil {
-		return b, err
+		return 0, nil, err
 	}
 	m, ok := b.newest()
 	if !ok {
-		return b, &damage{reason: "both of its first pages are invalid"}
+		return 0, nil, &damage{reason: "both of its first pages are invalid"}
 	}
 	b.Commit = m.txid
-	b.Root, err = b.rootIn(h.file)
-	return b, err
+	if b.Root, err = b.rootIn(h.file); err != nil {
+		return 0, nil, err
+	}
+	raw, err = b.encode()
+	return b.Commit, raw, err
 }
 
 // rootIn is the digest of the page at which a file has the root of the base.
@@ -295,75 +326,4 @@ func (b *base) rootIn(f *os.File) (sum [sha256.Size]byte, err error) {
 		return sum, err
 	}
 	return sha256.Sum256(page), nil
-}
-
-// restore makes the file whole again if the machine has lost power since the
-// file was synced, and does nothing otherwise.
-func (o *dbFile) restore() error {
-	log, err := o.redo.opened(false)
-	if log == nil || err != nil {
-		return err
-	}
-	raw, err := log.Load()
-	b, ok := decodeBase(raw)
-	if err != nil || !ok || (o.redo.boot != "" && b.Era == o.redo.era) {
-		return err
-	}
-	records, err := log.Records(b.Commit, math.MaxInt)
-	if err != nil {
-		return err
-	}
-	if lost, err := o.putBack(&b, uint64(len(records))); !lost || err != nil {
-		return err
-	}
-	h, err := o.openFile(true)
-	if err != nil {
-		return err
-	}
-	err = guarded(func() error {
-		return h.db.Update(func(tx *bbolt.Tx) error {
-			for _, r := range records {
-				if err := remake(tx, r.Payload); err != nil {
-					return err
-				}
-			}
-			return stamp(tx)
-		})
-	})
-	if err == nil {
-		o.redo.tell.Warn("the store was made whole after a loss of power", "path", o.path, "commits", len(records))
-		err = o.logOff(h)
-	}
-	return errors.Join(err, h.finish(false))
-}
-
-// putBack writes the meta pages of the base if the file may lack something of the
-// commits that follow it. A file that does not have the base (another one was put
-// in its place), or that others have written since, is left alone.
-func (o *dbFile) putBack(b *base, commits uint64) (lost bool, err error) {
-	f, err := os.OpenFile(o.path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	of, ok := b.newest()
-	if root, err := b.rootIn(f); !ok || err != nil || root != b.Root || int64(of.pages*b.Page) > info.Size() {
-		return false, nil
-	}
-	if m, err := readMeta(f, info.Size()); err == nil && m.txid > b.Commit+commits {
-		return false, nil
-	}
-	for i, raw := range b.Metas {
-		if _, err := f.WriteAt(raw[:], int64(i)*int64(b.Page)); err != nil {
-			return false, err
-		}
-	}
-	return true, f.Sync()
 }

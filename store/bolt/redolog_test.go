@@ -1,8 +1,11 @@
 package bolt_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,6 +46,7 @@ func TestRedo_LogRemoved(t *testing.T) {
 					Program: &core.Program{Kind: core.KindCode, Version: 1, Source: strings.Repeat("x", large)}}); err != nil {
 					t.Fatal(err)
 				}
+				p.stores[0].Written()
 				last, err := bolt.LastCommit(d.path)
 				if err != nil {
 					t.Fatal(err)
@@ -110,6 +114,39 @@ func TestRedo_OffUnsynced(t *testing.T) {
 	}
 	if !flushed.Load() {
 		t.Error("the file was written while the log may be on again after a loss of power")
+	}
+}
+
+// TestRedo_TurnedOff: who has the file open with a log that somebody else has turned
+// off since does not go on with it.
+func TestRedo_TurnedOff(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	d := &disk{path: filepath.Join(t.TempDir(), "pending.db"), images: map[uint64][]byte{}}
+	p := &powered{}
+	p.start(t, d, "boot", false, 64<<10)
+	defer p.leave(t)
+	log, err := redo.Open(d.path+".redo", 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for n := range 5 {
+		p.commits(t, 3)
+		if _, err := log.Load(); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.End([]byte{byte(n)}); err != nil {
+			t.Fatal(err)
+		}
+		p.commits(t, 1)
+		last, err := bolt.LastCommit(d.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base, n, on := based(t, d.path); !on || !d.has(base) || base+uint64(n) != last {
+			t.Fatalf("commit %d is not durable: base %d (on: %v, synced: %v) with %d records", last, base, on, d.has(base), n)
+		}
 	}
 }
 
@@ -205,21 +242,14 @@ func TestRedo_HeadLost(t *testing.T) {
 	for n := range 4 { // records that are written over
 		d := &disk{path: filepath.Join(t.TempDir(), "pending.db"), images: map[uint64][]byte{}}
 		p := &powered{}
-		read := func(path string) []byte {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return raw
-		}
 		p.start(t, d, "before", false, 64<<10)
 		p.commits(t, 4)
-		old := read(d.path + ".redo")
+		old := read(t, d.path+".redo")
 		p.leave(t)
-		want, synced := contents(t, d.path), read(d.path)
+		want, synced := contents(t, d.path), read(t, d.path)
 		p.start(t, d, "before", false, 64<<10)
 		p.commits(t, 1+n)
-		log := read(d.path + ".redo")
+		log := read(t, d.path+".redo")
 		p.leave(t)
 		copy(log, old[:8192]) // the heads
 		for path, raw := range map[string][]byte{d.path + ".redo": log, d.path: synced} {
@@ -231,6 +261,312 @@ func TestRedo_HeadLost(t *testing.T) {
 		p.read(t)
 		if diff := cmp.Diff(want, contents(t, d.path)); diff != "" {
 			t.Errorf("%d records (-before +after):\n%.2000s", n, diff)
+		}
+		p.leave(t)
+	}
+}
+
+// TestRedo_FinishedByOthers: a commit that counts, and of which the file has nothing
+// because who made it died or failed, is in the file before anybody uses it again:
+// also for one who has the file open from before.
+func TestRedo_FinishedByOthers(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for name, leave := range map[string]func(*bolt.Store){
+		"Died":        (*bolt.Store).DieInWrite,
+		"FailedFirst": func(s *bolt.Store) { s.FailWrite(false) },
+		"FailedAfter": func(s *bolt.Store) { s.FailWrite(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, d := &powered{}, &disk{path: filepath.Join(t.TempDir(), "pending.db")}
+			p.start(t, d, "boot", false, 64<<10)
+			defer p.leave(t)
+			a, b := p.stores[0], p.stores[1]
+			runs := 0
+			for n := range 24 {
+				switch n % 4 { // b has read, or written, or was refused, or it has none of them
+				case 0:
+					if _, err := b.Runs(t.Context(), store.RunFilter{}); err != nil {
+						t.Fatal(err)
+					}
+				case 1:
+					if _, _, err := createWaiting(b, false); err != nil {
+						t.Fatal(err)
+					}
+					runs++
+				case 2:
+					if err := b.Commit(t.Context(), store.Step{Run: newRun("nobody")}); err == nil {
+						t.Fatal("there was no such run")
+					}
+				}
+				b.Written()
+				leave(a)
+				run, _, err := createWaiting(a, false)
+				if err != nil {
+					t.Fatalf("a commit that counts is said to have failed: %v", err)
+				}
+				runs++
+				a.Written()
+				who := b
+				if n/4%2 == 1 {
+					who = a
+				}
+				if _, err := who.Run(t.Context(), run.ID); err != nil {
+					t.Fatalf("round %d: %v", n, err)
+				}
+			}
+			list, err := b.Runs(t.Context(), store.RunFilter{})
+			if err != nil || len(list) != runs {
+				t.Errorf("%d of %d runs, %v", len(list), runs, err)
+			}
+			checkPages(t, d.path)
+		})
+	}
+}
+
+// TestRedo_FinishedInExclusive: a store that has the file for itself, too, finishes
+// what failed before it goes on.
+func TestRedo_FinishedInExclusive(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	dir := t.TempDir()
+	s := openExclusive(t, dir, wall{})
+	for n := range 8 {
+		switch n % 4 {
+		case 0:
+			s.DieInWrite()
+		case 1, 2:
+			s.FailWrite(n%4 == 2)
+		}
+		run, a, err := createWaiting(s, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 4 {
+			if _, err := s.Run(t.Context(), run.ID); err != nil {
+				t.Fatalf("round %d: %v", n, err)
+			}
+			continue
+		}
+		if _, err := s.Decide(t.Context(), core.Decision{ApprovalID: a.ID, Approved: true, At: time.Now(), By: core.Actor{Who: "x"}}, store.Renewal{}); err != nil {
+			t.Fatalf("round %d: %v", n, err)
+		}
+	}
+	s.DieInWrite() // and is closed as it is
+	run, _, err := createWaiting(s, false)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = openExclusive(t, dir, wall{})
+	if _, err := s.Run(t.Context(), run.ID); err != nil {
+		t.Error(err)
+	}
+	if runs, err := s.Runs(t.Context(), store.RunFilter{}); err != nil || len(runs) != 9 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+}
+
+// TestRedo_CloseWaits: a store is closed when the file has what counts.
+func TestRedo_CloseWaits(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, t.TempDir(), wall{})
+			held, release, closed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			s.HoldWrite(held, release)
+			if _, _, err := createWaiting(s, false); err != nil {
+				t.Fatal(err)
+			}
+			<-held
+			go func() { closed <- s.Close() }()
+			for range 10_000 { // who does not wait has the time to come to an end
+				runtime.Gosched()
+			}
+			if len(closed) > 0 {
+				t.Error("it was closed before")
+			}
+			close(release)
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+			checkPages(t, s.Path()) // and nobody has it open
+		})
+	}
+}
+
+// TestRedo_LogReplaced: who has the file open with a log that was removed, and that
+// somebody else has made anew, finds what counts there.
+func TestRedo_LogReplaced(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for name, use := range map[string]func(t *testing.T, s *bolt.Store, id core.ID){
+		"Read": func(t *testing.T, s *bolt.Store, id core.ID) {
+			if _, err := s.Run(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		},
+		"Write": func(t *testing.T, s *bolt.Store, _ core.ID) {
+			if _, _, err := createWaiting(s, false); err != nil {
+				t.Error(err)
+			}
+		},
+		"Rest": func(_ *testing.T, s *bolt.Store, _ core.ID) { s.Settle() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, d := &powered{}, &disk{path: filepath.Join(t.TempDir(), "pending.db")}
+			p.start(t, d, "boot", false, 64<<10)
+			a, b := p.stores[0], p.stores[1]
+			p.commits(t, 3)
+			if err := os.Remove(d.path + ".redo"); err != nil {
+				t.Fatal(err)
+			}
+			b.DieInWrite()
+			run, _, err := createWaiting(b, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Written()
+			use(t, a, run.ID)
+			p.leave(t)
+			if _, err := open(t, filepath.Dir(d.path), wall{}).Run(t.Context(), run.ID); err != nil {
+				t.Errorf("at the end: %v", err)
+			}
+		})
+	}
+}
+
+// TestRedo_CloseLocked: a store does not wait for the lock of another process, which
+// may keep it for ever, to be closed.
+func TestRedo_CloseLocked(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	dir := t.TempDir()
+	open := func(wait time.Duration) *bolt.Store {
+		s, err := bolt.Open(bolt.Options{Dir: dir, Clock: wall{}, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: wait})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s, other := open(time.Nanosecond), open(hung)
+	if _, _, err := createWaiting(s, false); err != nil {
+		t.Fatal(err)
+	}
+	s.Written()
+	held, release := make(chan struct{}), make(chan struct{})
+	other.HoldWrite(held, release)
+	if _, _, err := createWaiting(other, false); err != nil {
+		t.Fatal(err)
+	}
+	<-held
+	if _, err := s.Runs(t.Context(), store.RunFilter{}); core.CodeOf(err) != core.CodeStoreBusy {
+		t.Errorf("%v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRedo_OthersTold: other processes are told of a commit when it counts, also if
+// it then fails on its way into the file.
+func TestRedo_OthersTold(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for name, leave := range map[string]func(*bolt.Store){"Died": (*bolt.Store).DieInWrite, "Failed": func(s *bolt.Store) { s.FailWrite(false) }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, d := &powered{}, &disk{path: filepath.Join(t.TempDir(), "pending.db")}
+			p.start(t, d, "boot", false, 64<<10)
+			defer p.leave(t)
+			a, b := p.stores[0], p.stores[1]
+			changes, err := b.WatchOthers(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave(a)
+			run, _, err := createWaiting(a, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-changes:
+			case <-time.After(hung):
+				t.Fatal("the other one was not told")
+			}
+			if _, err := b.Run(t.Context(), run.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRedo_ReadCancelled: who reads while the file does not have what counts waits no
+// longer than it wants to.
+func TestRedo_ReadCancelled(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	s := openExclusive(t, t.TempDir(), wall{})
+	held, release := make(chan struct{}), make(chan struct{})
+	s.HoldWrite(held, release)
+	if _, _, err := createWaiting(s, false); err != nil {
+		t.Fatal(err)
+	}
+	<-held
+	ctx, cancel := context.WithCancel(t.Context())
+	read := make(chan error, 1)
+	go func() {
+		_, err := s.Runs(ctx, store.RunFilter{})
+		read <- err
+	}()
+	cancel()
+	if err := <-read; core.CodeOf(err) != core.CodeCancelled {
+		t.Error(err)
+	}
+	close(release)
+}
+
+// TestRedo_TwoEras: the commits of a log are made once, also by processes that do not
+// take the same losses of power for such, of which one is killed in between.
+func TestRedo_TwoEras(t *testing.T) {
+	t.Parallel()
+	needsLog(t)
+	for n := 1; n <= 3; n++ {
+		d := &disk{path: filepath.Join(t.TempDir(), "pending.db")}
+		put := func(path string, raw []byte) {
+			if err := os.WriteFile(path, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := &powered{}
+		for _, commits := range []int{1, n} {
+			p.start(t, d, "x", false, 64<<10)
+			p.commits(t, commits)
+			if commits == n {
+				break
+			}
+			p.leave(t)
+		}
+		log, file := read(t, d.path+".redo"), read(t, d.path)
+		p.leave(t)
+		put(d.path+".redo", log)
+		put(d.path, file)
+		want := contents(t, d.path)
+		p.start(t, d, "y", false, 64<<10) // another mount
+		p.read(t)
+		p.leave(t)
+		put(d.path+".redo", log) // it was killed before the log was off
+		p.start(t, d, "x", false, 64<<10)
+		p.read(t)
+		if diff := cmp.Diff(want, contents(t, d.path)); diff != "" {
+			t.Errorf("%d commits (-before +after):\n%.800s", n, diff)
 		}
 		p.leave(t)
 	}

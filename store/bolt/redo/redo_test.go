@@ -3,9 +3,12 @@ package redo_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,8 +17,9 @@ import (
 )
 
 const (
-	heads = 8192 // bytes before the records
-	front = 16   // bytes of a record before its payload
+	page  = 4096
+	heads = 2 * page // bytes before the records
+	front = 24       // bytes of a record before its payload
 )
 
 func open(t testing.TB, path string, limit int64) *redo.Log {
@@ -181,7 +185,7 @@ func TestLog_TornHead(t *testing.T) {
 	appendTo(t, l, 5, "five")
 	begin(t, l, "new", "salt 2")
 	whole := contents(t, path)
-	used := 24 + len("salt 2") + len("new")
+	used := 32 + len("salt 2") + len("new")
 	for at := range used {
 		bad := bytes.Clone(whole)
 		bad[at] ^= 0x10
@@ -195,7 +199,7 @@ func TestLog_TornHead(t *testing.T) {
 		write(t, path, bad)
 		want(t, path, 4, "")
 	}
-	for _, n := range []int{0, 1, 23} { // cut off
+	for _, n := range []int{0, 1, 31} { // cut off
 		write(t, path, whole[:n])
 		want(t, path, 4, "")
 	}
@@ -204,12 +208,13 @@ func TestLog_TornHead(t *testing.T) {
 func TestLog_Limit(t *testing.T) {
 	t.Parallel()
 	path := logPath(t)
-	l := open(t, path, heads+2*front+10)
+	l := open(t, path, heads+2*page+page/2) // the last half page is of no use
 	begin(t, l, "base", "salt")
-	if !l.Holds(front+10) || l.Holds(front+11) {
+	if !l.Holds(page-front) || l.Holds(page-front+1) {
 		t.Error("an empty log does not know how much it holds")
 	}
-	appendTo(t, l, 1, "12345")
+	long := strings.Repeat("1", page-2*front-5)
+	appendTo(t, l, 1, long)
 	if !l.Fits(5) || l.Fits(6) {
 		t.Error("the log does not know how much room it has")
 	}
@@ -217,18 +222,191 @@ func TestLog_Limit(t *testing.T) {
 		t.Errorf("too long a record: %v", err)
 	}
 	appendTo(t, l, 2, "12345")
-	want(t, path, 0, "base", "12345", "12345")
-	if info, err := os.Stat(path); err != nil || info.Size() != heads+2*front+10 {
+	want(t, path, 0, "base", long, "12345")
+	if info, err := os.Stat(path); err != nil || info.Size() != heads+page {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
-	long := bytes.Repeat([]byte("x"), redo.MaxBase)
-	if err := l.Begin(long[4:], []byte("salt")); err != nil {
+	base := bytes.Repeat([]byte("x"), redo.MaxBase)
+	if err := l.Begin(base[4:], []byte("salt")); err != nil {
 		t.Error(err)
 	}
-	if err := l.Begin(long[3:], []byte("salt")); err == nil {
+	if err := l.Begin(base[3:], []byte("salt")); err == nil {
 		t.Error("a base is longer than its page")
 	}
-	want(t, path, 0, string(long[4:]))
+	want(t, path, 0, string(base[4:]))
+}
+
+// TestLog_Halves: heads use the halves in turn, so that the records of the one before
+// are there as long as it may count.
+func TestLog_Halves(t *testing.T) {
+	t.Parallel()
+	path := logPath(t)
+	l := open(t, path, heads+4*page)
+	for n := range uint64(6) {
+		begin(t, l, fmt.Sprint("base ", n), fmt.Sprint("salt ", n))
+		appendTo(t, l, n*10, strings.Repeat("a", page), strings.Repeat("b", page/2))
+		want(t, path, n*10-1, fmt.Sprint("base ", n), strings.Repeat("a", page), strings.Repeat("b", page/2))
+		if n == 0 {
+			continue
+		}
+		raw := contents(t, path) // as it is when the head has not reached the disk
+		clear(raw[(n+1)%2*page:][:page])
+		lost := logPath(t)
+		write(t, lost, raw)
+		want(t, lost, n*10-11, fmt.Sprint("base ", n-1), strings.Repeat("a", page), strings.Repeat("b", page/2))
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > heads+4*page {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+}
+
+// TestLog_BeginWith: a log that begins anew with a record has that record all the
+// time, whatever of it has reached the disk.
+func TestLog_BeginWith(t *testing.T) {
+	t.Parallel()
+	path := logPath(t)
+	l := open(t, path, heads+4*page)
+	begin(t, l, "zero", "salt 0")
+	appendTo(t, l, 1, strings.Repeat("0", page))
+	begin(t, l, "old", "salt 1")
+	appendTo(t, l, 5, "five", "six", "seven")
+	before := contents(t, path)
+	if err := l.BeginWith([]byte("new"), []byte("salt 2"), redo.Record{Commit: 7, Payload: []byte("seven")}); err != nil {
+		t.Fatal(err)
+	}
+	after := contents(t, path)
+	want(t, path, 6, "new", "seven")
+	if !l.Follows(7) || l.Follows(6) || l.Empty() {
+		t.Error("the log does not know its record")
+	}
+	appendTo(t, l, 8, "eight")
+	want(t, path, 6, "new", "seven", "eight")
+
+	record := bytes.Clone(after) // the record, which is synced first, and not the head
+	copy(record, before[:heads])
+	write(t, path, record)
+	want(t, path, 4, "old", "five", "six", "seven")
+
+	if err := l.BeginWith([]byte("new"), []byte("salt 3"), redo.Record{Commit: 7, Payload: make([]byte, 2*page)}); !errors.Is(err, redo.ErrFull) {
+		t.Errorf("too long a record: %v", err)
+	}
+}
+
+// TestLog_BeginWithPower: two processes begin a log anew with a record, of which the
+// first is killed at a sync; power is lost at a sync of the second. The record is
+// there, whatever of what was written since the last sync has reached the disk.
+func TestLog_BeginWithPower(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for killed := range 4 {
+		for cut := range 4 {
+			for range 40 {
+				path := logPath(t)
+				l := open(t, path, heads+4*page)
+				begin(t, l, "zero", "salt 0")
+				appendTo(t, l, 1, strings.Repeat("0", page))
+				begin(t, l, "old", "salt 1")
+				appendTo(t, l, 5, strings.Repeat("5", 600), "counts")
+				d := &disk{path: path, synced: contents(t, path)}
+				d.again(t, 2, killed)
+				if left := d.again(t, 3, cut); left == nil {
+					write(t, path, d.synced)
+					want(t, path, 5, "new", "counts") // the file is written after that
+				} else {
+					for at := 0; at < len(left); at += 512 {
+						if rng.IntN(2) == 0 && at < len(d.synced) { // it was not written yet
+							copy(left[at:min(at+512, len(left))], d.synced[at:])
+						}
+					}
+					write(t, path, left)
+				}
+				base, list := read(t, path, 4)
+				if base == "new" {
+					_, list = read(t, path, 5)
+				}
+				if len(list) == 0 || list[len(list)-1] != "counts" {
+					t.Fatalf("killed at %d, power lost at %d: base %q with %d records", killed, cut, base, len(list))
+				}
+			}
+		}
+	}
+}
+
+// disk is what a log has there.
+type disk struct {
+	path   string
+	synced []byte
+}
+
+// again begins a log anew with the record that counts, and ends before the sync with
+// this number; it returns what was written by then, nil if it came to its end.
+func (d *disk) again(t *testing.T, salt, syncs int) (left []byte) {
+	t.Helper()
+	l := open(t, d.path, heads+4*page)
+	if _, err := l.Load(); err != nil {
+		t.Fatal(err)
+	}
+	dead := errors.New("killed")
+	l.OnSync(func() error {
+		now := contents(t, d.path)
+		if syncs == 0 {
+			left = now
+			return dead
+		}
+		syncs--
+		d.synced = now
+		return nil
+	})
+	if err := l.BeginWith([]byte("new"), fmt.Append(nil, "salt ", salt), redo.Record{Commit: 6, Payload: []byte("counts")}); err != nil && !errors.Is(err, dead) {
+		t.Fatal(err)
+	}
+	return left
+}
+
+// TestLog_AppendFails: of a record that could not be synced nothing is found.
+func TestLog_AppendFails(t *testing.T) {
+	t.Parallel()
+	path := logPath(t)
+	l := open(t, path, 1<<20)
+	begin(t, l, "base", "salt")
+	appendTo(t, l, 5, "five")
+	failed := errors.New("failed")
+	l.OnSync(func() error { return failed })
+	if err := l.Append(redo.Record{Commit: 6, Payload: []byte("six")}); !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	want(t, path, 4, "base", "five")
+}
+
+// TestLog_Rest reads what follows the records that are known, and leaves it.
+func TestLog_Rest(t *testing.T) {
+	t.Parallel()
+	path := logPath(t)
+	l := open(t, path, 1<<20)
+	begin(t, l, "base", "salt")
+	if l.Follows(0) || l.Follows(4) {
+		t.Error("the log follows a commit that it does not know")
+	}
+	appendTo(t, l, 5, "five", "six", "seven", "eight")
+	other := open(t, path, 1<<20)
+	if _, err := other.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Records(4, 2); err != nil || !other.Follows(6) {
+		t.Fatalf("it does not follow 6: %v", err)
+	}
+	for range 2 {
+		list, err := other.Rest(math.MaxInt)
+		if err != nil || len(list) != 2 || list[0].Commit != 7 || string(list[1].Payload) != "eight" {
+			t.Fatalf("%v, %v", list, err)
+		}
+	}
+	if list, err := other.Rest(1); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if list, err := l.Rest(1); err != nil || len(list) != 0 || !l.Follows(8) {
+		t.Errorf("%v, %v", list, err)
+	}
 }
 
 func TestLog_Same(t *testing.T) {
@@ -256,13 +434,13 @@ func TestLog_Same(t *testing.T) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-		}, false, false},
+		}, false, true},
 		"Replaced": {func(t *testing.T, path string) {
 			write(t, path+".new", contents(t, path))
 			if err := os.Rename(path+".new", path); err != nil {
 				t.Fatal(err)
 			}
-		}, false, false},
+		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
