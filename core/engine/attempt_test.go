@@ -84,14 +84,19 @@ func TestView_MayHaveRun(t *testing.T) {
 			waitRecord(t, p.st, h.ID, func(r core.Record) bool { return r.Kind == core.RecordVoid && r.CallID == "again" })
 			p.close()
 			p = b.process()
+			var resumed *engine.Handle
 			if asked {
 				b.host.tools["a:fail"] = tool{ask: true} // nothing else runs meanwhile
-				b.wait(b.resume(p, h.ID), engine.Paused)
+				resumed = b.resume(p, h.ID)
+				b.wait(resumed, engine.Paused)
 			}
 			if _, err := p.st.RequestAbort(t.Context(), h.ID, core.AbortRequest{By: core.Actor{Who: "me"}, At: time.Now()}); err != nil {
 				t.Fatal(err)
 			}
-			s := b.wait(b.resume(p, h.ID), engine.Ended)
+			if !asked { // else it may have ended already
+				resumed = b.resume(p, h.ID)
+			}
+			s := b.wait(resumed, engine.Ended)
 			if s.Run.State != core.RunAborted || s.Summary.Failed < 1 || s.Summary.OK != 1 {
 				t.Errorf("%s: %+v", s.Run.State, s.Summary)
 			}
