@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/trace"
 	"github.com/casys-ai/pml/store"
 )
@@ -17,7 +18,7 @@ import (
 type observer struct {
 	metrics *trace.Metrics
 	tracer  *trace.Tracer // nil without a collector
-	events  chan []core.Event
+	events  chan toldOf
 	done    chan struct{}
 
 	mu      sync.Mutex
@@ -25,11 +26,18 @@ type observer struct {
 	readers int // as last counted
 }
 
+// toldOf are events of one commit. The kind of their runs is empty where it is not
+// known.
+type toldOf struct {
+	kind   core.Kind
+	events []core.Event
+}
+
 // observed is how many commits may wait to be counted before runs wait for them.
 const observed = 4096
 
 func newObserver(ctx context.Context, s *serving) (*observer, error) {
-	o := &observer{events: make(chan []core.Event, observed), done: make(chan struct{})}
+	o := &observer{events: make(chan toldOf, observed), done: make(chan struct{})}
 	var err error
 	if o.tracer, err = trace.NewTracer(ctx, trace.Options{
 		Environ: s.environ, Version: build().Version, Logger: s.log, Begun: func(id core.ID) time.Time { return s.look(id).CreatedAt },
@@ -43,20 +51,20 @@ func newObserver(ctx context.Context, s *serving) (*observer, error) {
 	})
 	go func() {
 		defer close(o.done)
-		for events := range o.events {
-			o.metrics.Observe(events)
-			o.tracer.Observe(events)
+		for p := range o.events {
+			o.metrics.Observe(p.kind, p.events)
+			o.tracer.Observe(p.events)
 		}
 	}()
 	return o, nil
 }
 
 // publish takes committed events of this process's runs.
-func (o *observer) publish(events []core.Event) {
+func (o *observer) publish(kind core.Kind, events []core.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
-		o.events <- events
+		o.events <- toldOf{kind, events}
 	}
 }
 
@@ -64,7 +72,7 @@ func (o *observer) publish(events []core.Event) {
 func (o *observer) stored(e core.Event) error {
 	switch e.Type {
 	case core.EventApprovalResolved, core.EventWorkflowExpired:
-		o.publish([]core.Event{e})
+		o.publish("", []core.Event{e})
 	default:
 	}
 	return nil
@@ -134,11 +142,24 @@ func (s *serving) standing(ctx context.Context) (trace.Standing, error) {
 	return trace.Stand(runs, open), errors.Join(err, aerr)
 }
 
+// storedEvery is how often it is looked at most what the store has written by
+// itself. Nearly all events are those of runs, which are known already.
+const storedEvery = 250 * time.Millisecond
+
 // followStored counts what the store writes by itself, from now on.
 func (s *serving) followStored(ctx context.Context) error {
-	snap, err := s.half.Snapshot(ctx)
+	changes, err := s.store.Watch(ctx)
+	var snap api.Snapshot
 	if err == nil {
-		err = s.half.Events(ctx, "", snap.Seq, true, s.observer.stored)
+		snap, err = s.half.Snapshot(ctx)
+	}
+	for err == nil {
+		if err = s.half.Events(ctx, "", snap.Seq, false, func(e core.Event) error {
+			snap.Seq = e.Seq
+			return s.observer.stored(e)
+		}); err == nil {
+			err = rest(ctx, changes, storedEvery)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -146,6 +167,19 @@ func (s *serving) followStored(ctx context.Context) error {
 	// Metrics are no reason to stop a server.
 	s.log.Warn("decisions are not counted any more", "error", core.AsError(err))
 	return nil
+}
+
+// rest waits for a change, and some time more for what comes with it.
+func rest(ctx context.Context, changes <-chan struct{}, more time.Duration) error {
+	select {
+	case <-changes:
+	case <-ctx.Done():
+	}
+	select {
+	case <-time.After(more):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }
 
 // timed measures the operations of a store by which callers and runs wait.

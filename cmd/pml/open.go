@@ -120,12 +120,12 @@ func executable() (string, error) {
 }
 
 // publisher hands events on one at a time.
-func publisher(progress func(core.Event)) func([]core.Event) {
+func publisher(progress func(core.Event)) func(core.Kind, []core.Event) {
 	if progress == nil {
 		return nil
 	}
 	var mu sync.Mutex
-	return func(events []core.Event) {
+	return func(_ core.Kind, events []core.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range events {

@@ -139,9 +139,9 @@ type Options struct {
 	// Limits are those of the runs of a workspace.
 	Limits func(workspace string) (Limits, error)
 	Logger *slog.Logger
-	// Publish is called with events after they are committed, in order, from
-	// the run's goroutine; it must not block. May be nil.
-	Publish func([]core.Event)
+	// Publish is called with events of a run of this kind after they are committed,
+	// in order, from the run's goroutine; it must not block. May be nil.
+	Publish func(core.Kind, []core.Event)
 	// CommitGrace is how long commits may still take once Close has begun; 0: as
 	// long as they do.
 	CommitGrace time.Duration

@@ -37,6 +37,6 @@ func (a *actor) settledEvent(c *call, r core.Record) {
 
 func (a *actor) publish(events []core.Event) {
 	if a.o.Publish != nil && len(events) > 0 {
-		a.o.Publish(events)
+		a.o.Publish(a.run.Kind, events)
 	}
 }

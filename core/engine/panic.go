@@ -189,7 +189,7 @@ func (e *Engine) buryOnce(st patient, mine core.Run, cause *core.Error, known st
 	}
 	run.JournalSeq += int64(len(step.Records))
 	if e.opts.Publish != nil {
-		e.opts.Publish(step.Events)
+		e.opts.Publish(run.Kind, step.Events)
 	}
 	return run, nil
 }

@@ -48,8 +48,8 @@ type Options struct {
 	// By is who uses this client: the audit log names it where a request names
 	// nobody.
 	By core.Actor
-	// Publish is told of events after they are committed.
-	Publish func([]core.Event)
+	// Publish is told of events of a run of this kind after they are committed.
+	Publish func(core.Kind, []core.Event)
 }
 
 // Remote is a server's tools, for calls of a run that this machine runs.

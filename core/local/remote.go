@@ -52,7 +52,7 @@ func (c *Client) giveAway(ctx context.Context, run core.Run, program core.Progra
 	if err != nil {
 		return api.Result{}, c.ownKey(err, run)
 	}
-	c.published(step.Events)
+	c.published(run.Kind, step.Events)
 	return given(run, program, tools), nil
 }
 
@@ -80,9 +80,9 @@ func given(run core.Run, program core.Program, tools []string) api.Result {
 	return r
 }
 
-func (c *Client) published(events []core.Event) {
+func (c *Client) published(kind core.Kind, events []core.Event) {
 	if c.o.Publish != nil {
-		c.o.Publish(events)
+		c.o.Publish(kind, events)
 	}
 }
 
@@ -171,7 +171,7 @@ func (c *Client) endGiven(ctx context.Context, id core.ID, end func(*core.Run, *
 		return false, err
 	}
 	// What was called elsewhere is not this machine's to be measured.
-	c.published(slices.DeleteFunc(step.Events, func(e core.Event) bool {
+	c.published(run.Kind, slices.DeleteFunc(step.Events, func(e core.Event) bool {
 		return e.Type == core.EventTaskComplete || e.Type == core.EventTaskError
 	}))
 	return true, nil

@@ -83,7 +83,7 @@ type process struct {
 	events   []core.Event
 }
 
-func (p *process) publish(events []core.Event) {
+func (p *process) publish(_ core.Kind, events []core.Event) {
 	p.eventsMu.Lock()
 	defer p.eventsMu.Unlock()
 	p.events = append(p.events, events...)

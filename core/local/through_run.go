@@ -109,7 +109,7 @@ func (t *throughCall) begin(ctx context.Context, run core.Run, repeatable bool) 
 	if err := t.c.base.Store.Commit(ctx, step); err != nil {
 		return 0, err
 	}
-	t.c.published(step.Events)
+	t.c.published(run.Kind, step.Events)
 	return len(step.Records), nil
 }
 
@@ -173,6 +173,6 @@ func (t *throughCall) end(ctx context.Context, run core.Run, records []core.Reco
 		e.Message = "the outcome of the call could not be kept, and so is not given: " + e.Message
 		return e.WithRun(run.ID)
 	}
-	t.c.published(step.Events)
+	t.c.published(run.Kind, step.Events)
 	return nil
 }

@@ -27,7 +27,7 @@ type Sources struct {
 	// Standing says what runs and waits now. It is asked at each scrape, so that
 	// the figures are right after a restart and beside other servers too.
 	Standing func(ctx context.Context) (Standing, error)
-	// Kind is of a run: it is asked when one starts and ends.
+	// Kind is of a run of which nobody has said it, when that starts and ends.
 	Kind func(id core.ID) core.Kind
 	// Approval is asked when one is resolved.
 	Approval func(id core.ID) (core.Approval, bool)
@@ -121,25 +121,26 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// Observe counts committed events. Each must be given once: those of its own runs
+// Observe counts committed events of runs of a kind; where that is empty it is asked
+// for. Each event must be given once: those of its own runs
 // as the engine publishes them, and of those that the store writes by itself
 // (approval_resolved, workflow_expired) what is read from it. Of the latter each
 // server of a database counts all.
-func (m *Metrics) Observe(events []core.Event) {
+func (m *Metrics) Observe(kind core.Kind, events []core.Event) {
 	if m == nil {
 		return
 	}
 	for _, e := range events {
-		m.observe(e)
+		m.observe(kind, e)
 	}
 }
 
-func (m *Metrics) observe(e core.Event) {
+func (m *Metrics) observe(kind core.Kind, e core.Event) {
 	switch e.Type {
 	case core.EventWorkflowStart:
-		m.started.WithLabelValues(m.kind(e.RunID)).Inc()
+		m.started.WithLabelValues(m.kind(kind, e.RunID)).Inc()
 	case core.EventWorkflowComplete, core.EventWorkflowFailed, core.EventWorkflowAbort, core.EventWorkflowExpired:
-		m.ended.WithLabelValues(m.kind(e.RunID), string(lastState(e.Type))).Inc()
+		m.ended.WithLabelValues(m.kind(kind, e.RunID), string(lastState(e.Type))).Inc()
 	case core.EventCheckpoint:
 		m.layers.Inc()
 	case core.EventTaskComplete, core.EventTaskError:
@@ -184,13 +185,14 @@ func outcome(e core.Event) core.Outcome {
 	return core.OutcomeSuccess
 }
 
-func (m *Metrics) kind(id core.ID) string {
-	if m.src.Kind != nil {
-		if k := m.src.Kind(id); k != "" {
-			return string(k)
-		}
+func (m *Metrics) kind(known core.Kind, id core.ID) string {
+	if known == "" && m.src.Kind != nil {
+		known = m.src.Kind(id)
 	}
-	return other
+	if known == "" {
+		return other
+	}
+	return string(known)
 }
 
 // server is the label of a tool's server. Names of tools make no labels: there are

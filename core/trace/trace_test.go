@@ -97,7 +97,8 @@ func TestMetrics(t *testing.T) {
 			}, []core.Approval{{Type: core.ApproveLayer, State: core.ApprovalOpen}, {Type: core.ApproveLayer, State: core.ApprovalDenied}}), nil
 		},
 	})
-	m.Observe(script())
+	m.Observe("", script())
+	m.Observe(core.KindCode, script()[:1])
 	m.ObserveStore("commit", 2*time.Millisecond, false)
 	m.ObserveStore("commit", time.Millisecond, true)
 	m.ObserveEventLag(3 * time.Millisecond)
@@ -106,6 +107,7 @@ func TestMetrics(t *testing.T) {
 	text := scrape(t, m)
 	for _, line := range []string{
 		`pml_runs_started_total{kind="dag"} 1`,
+		`pml_runs_started_total{kind="code"} 1`,
 		`pml_runs_ended_total{kind="dag",state="failed"} 1`,
 		`pml_layers_completed_total 1`,
 		`pml_calls_total{outcome="success",server="fs"} 1`,
@@ -140,12 +142,12 @@ func TestMetrics_LabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := trace.NewMetrics(trace.Sources{})
 	for n := range 1000 {
-		m.Observe([]core.Event{
+		m.Observe("", []core.Event{
 			task(core.EventTaskComplete, n, "t", strings.Repeat("s", 1+n%90)+string(rune('a'+n%26))+strings.Repeat("x", n/90)+":t", 0, nil),
 			task(core.EventTaskError, n, "t", "fs:t", 0, func(e *core.Event) { e.Message = strings.Repeat("m", n) }),
 		})
 	}
-	m.Observe([]core.Event{task(core.EventTaskComplete, 0, "t", "no server", 0, nil), task(core.EventTaskComplete, 0, "t", "\xff:t", 0, nil)})
+	m.Observe("", []core.Event{task(core.EventTaskComplete, 0, "t", "no server", 0, nil), task(core.EventTaskComplete, 0, "t", "\xff:t", 0, nil)})
 	text := scrape(t, m)
 	if n := strings.Count(text, "\npml_calls_total{"); n > 210 {
 		t.Errorf("%d series", n)
@@ -167,7 +169,7 @@ func TestMetrics_WithoutStore(t *testing.T) {
 func TestNil(t *testing.T) {
 	t.Parallel()
 	var m *trace.Metrics
-	m.Observe(script())
+	m.Observe("", script())
 	m.ObserveStore("x", 0, false)
 	m.ObserveEventLag(0)
 	m.AddReaders(1)
@@ -427,7 +429,7 @@ func BenchmarkObserve(b *testing.B) {
 	var off *trace.Tracer
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Observe(events)
+		m.Observe("", events)
 		off.Observe(events)
 	}
 }
