@@ -38,9 +38,10 @@ import (
 // the direct call goes to; in read/http-stdio the client speaks HTTP to a server
 // of pml, which has started one of its own and speaks stdio to it.
 //
-// A read is not journaled. A journaled call has its floor beside it: two bare
+// A read is not journaled. Its floor is a gateway of mcp-go that passes calls on the
+// same way and does nothing else. A journaled call has its floor beside it: two bare
 // commits of the same kind of store, one before the call and one with its outcome.
-// Together are reads, 32 at a time.
+// Together are reads, 32 at a time, with the floor of a read.
 func BenchmarkGateway(b *testing.B) {
 	g := newGatewayBench(b)
 	for _, w := range g.ways {
@@ -57,10 +58,11 @@ func BenchmarkGateway(b *testing.B) {
 
 // oneByOne reports what a call takes; floor is nil where it has none.
 func (g *gatewayBench) oneByOne(b *testing.B, w way, tool string, floor store.Writer) {
-	var direct, through, floors []time.Duration
+	var direct, through, passed, floors []time.Duration
 	for range 50 {
 		g.call(b, g.direct, tool)
 		g.call(b, w.client, tool)
+		g.call(b, w.bare, tool)
 	}
 	b.ResetTimer()
 	for range b.N {
@@ -68,9 +70,14 @@ func (g *gatewayBench) oneByOne(b *testing.B, w way, tool string, floor store.Wr
 		through = append(through, g.call(b, w.client, tool))
 		if floor != nil {
 			floors = append(floors, twoCommits(b, floor))
+		} else {
+			passed = append(passed, g.call(b, w.bare, tool))
 		}
 	}
 	d, t := middle(direct), middle(through)
+	if p := middle(passed); p > 0 {
+		b.ReportMetric(float64(p)/float64(d), "bare-ratio")
+	}
 	if f := middle(floors); f > 0 {
 		b.ReportMetric(float64(f.Microseconds()), "two-commits-µs")
 		b.ReportMetric(float64((t - d - f).Microseconds()), "more-than-floor-µs")
@@ -88,14 +95,17 @@ func (g *gatewayBench) allAtOnce(b *testing.B, w way) {
 	n := max(b.N, 64) / turns * turns
 	g.together(b, g.direct, 64)
 	g.together(b, w.client, 64)
-	var direct, through time.Duration
+	g.together(b, w.bare, 64)
+	var direct, through, passed time.Duration
 	for range turns {
 		direct += g.together(b, g.direct, n/turns)
 		through += g.together(b, w.client, n/turns)
+		passed += g.together(b, w.bare, n/turns)
 	}
 	b.ReportMetric(float64(n)/direct.Seconds(), "direct/s")
 	b.ReportMetric(float64(n)/through.Seconds(), "through/s")
 	b.ReportMetric(direct.Seconds()/through.Seconds(), "of-direct")
+	b.ReportMetric(direct.Seconds()/passed.Seconds(), "bare-of-direct")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -106,16 +116,17 @@ type gatewayBench struct {
 }
 
 // way is one through a process of pml with a home of its own. front is how the
-// client speaks to it.
+// client speaks to it; bare is the same way through a gateway that does nothing else.
 type way struct {
-	name, front string
-	client      *client.Client
+	name, front  string
+	client, bare *client.Client
 }
 
 func newGatewayBench(b *testing.B) *gatewayBench {
 	b.Helper()
 	pml, bare := buildBench(b, "./cmd/pml"), buildBench(b, "./testdata/clients/bare")
 	address := startBare(b, bare)
+	to := map[string]string{"http": address, "stdio": bare}
 	g := &gatewayBench{direct: benchClient(b, func() (*client.Client, error) {
 		return overHTTP(b, address, &http.Transport{}, nil)
 	})}
@@ -126,20 +137,26 @@ func newGatewayBench(b *testing.B) *gatewayBench {
 		}{{"http", map[string]any{"type": "http", "url": address}}, {"stdio", map[string]any{"command": bare}}} {
 			h := newGatewayHome(b, pml, upstream.entry)
 			open := h.overStdio
+			pass := func() (*client.Client, error) {
+				return client.NewStdioMCPClient(bare, nil, "--through", to[upstream.name])
+			}
 			if front == "http" {
 				open = h.overSocket
+				pass = func() (*client.Client, error) {
+					return overHTTP(b, startBare(b, bare, "--through", to[upstream.name]), &http.Transport{}, nil)
+				}
 			}
-			g.ways = append(g.ways, way{front + "-" + upstream.name, front, benchClient(b, open)})
+			g.ways = append(g.ways, way{front + "-" + upstream.name, front, benchClient(b, open), benchClient(b, pass)})
 		}
 	}
 	return g
 }
 
-// startBare starts the upstream server and returns its URL. The server ends with
+// startBare starts a server and returns its URL. The server ends with
 // its stdin, so with this process even where that is killed.
-func startBare(b *testing.B, bare string) string {
+func startBare(b *testing.B, bare string, args ...string) string {
 	b.Helper()
-	cmd := exec.Command(bare, "--http")
+	cmd := exec.Command(bare, append(args, "--http")...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
