@@ -61,7 +61,7 @@ func TestDisk_Full(t *testing.T) {
 	p := m.start("execute", "--code", `
 		await mcp.rec.inc({key: "a"});
 		await mcp.rec.wait({file: "`+gate+`"});
-		await mcp.rec.inc({key: "b"});
+		await mcp.rec.inc({key: "b", more: "x".repeat(100_000)}); // for which there is no room in the files
 		return (await mcp.rec.inc({key: "c"})).count`)
 	waitFor(t, "the script waits", func() bool { return m.count("wait") == 1 })
 	fill(t, filler)
@@ -77,7 +77,7 @@ func TestDisk_Full(t *testing.T) {
 	if o.Stdout != "" || strings.Contains(o.Stderr, "level=") {
 		t.Errorf("stdout %q, stderr %s", o.Stdout, o.Stderr)
 	}
-	wants(t, m.exit(1, "execute", "--code", "return 1").Stderr, "disk is full")
+	wants(t, m.exit(1, "execute", "--code", `return "x".repeat(100_000)`).Stderr, "disk is full")
 	wants(t, m.ok("workflows", "ls").Stdout, "interrupted")
 	wants(t, m.exit(1, "doctor").Stdout, "nothing can be written", "no space left")
 
