@@ -11,8 +11,9 @@
 // refused at once. What waits is drained into one transaction all the same, and
 // reads run beside it.
 //
-// On Linux a commit is durable once its changes are in a redo log beside the file
-// (Name.db.redo), which takes one sync; the file is synced now and then.
+// On Linux a commit counts, and is durable, once its changes are in a redo log beside
+// the file (Name.db.redo), which takes one sync; the file gets them afterwards, from
+// whoever opens it next if this process is killed, and is synced now and then.
 //
 // Arguments and results of calls over 64 KiB, and inputs, contexts and results of
 // runs over 4 KiB, lie beside the database in blobs/<run id>/

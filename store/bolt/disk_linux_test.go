@@ -30,6 +30,21 @@ func mount(t *testing.T, flags uintptr, options string) string {
 	return dir
 }
 
+// fill takes what is left of the disk that a folder is on.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFiles_DiskFull fills the disk with commits, then by others: each refused
 // operation is one clear error, and nothing that was committed is lost.
 func TestFiles_DiskFull(t *testing.T) {
@@ -153,16 +168,7 @@ func TestFiles_DiskFullLog(t *testing.T) {
 			if err := os.Truncate(s.Path()+".redo", 8<<10); err != nil { // a log that has not grown yet
 				t.Fatal(err)
 			}
-			fill, err := os.Create(filepath.Join(dir, "fill"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for err == nil {
-				_, err = fill.Write(make([]byte, 4096))
-			}
-			if err := fill.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fill(t, dir)
 			for i := range 20 {
 				if err := s.Commit(t.Context(), store.Step{Run: run}); err != nil {
 					t.Fatalf("commit %d: %v", i, err)
@@ -196,17 +202,8 @@ func TestFiles_DiskFullUnfinished(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Written()
-				fill, err := os.Create(filepath.Join(dir, "fill"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for err == nil {
-					_, err = fill.Write(make([]byte, 4096))
-				}
-				if err := fill.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if _, err = s.Run(t.Context(), run.ID); err != nil {
+				fill(t, dir)
+				if _, err := s.Run(t.Context(), run.ID); err != nil {
 					t.Error(err)
 				}
 				if err := s.Close(); err != nil {
