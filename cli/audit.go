@@ -8,45 +8,47 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
-func (a *app) auditCmd() *cobra.Command {
-	return group(&cobra.Command{
+func auditCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
 		Use:     "audit",
 		Short:   "Who decided what, and when",
 		Long:    "Reads the audit log of decisions. Each line is chained to the one before by a hash, so that a change shows.",
 		Example: "  pml audit ls\n  pml audit export > decisions.jsonl\n  pml audit verify",
-	}, a.auditLsCmd(), a.auditExportCmd(), a.auditVerifyCmd())
+	}, auditLsCmd(a), auditExportCmd(a), auditVerifyCmd(a))
 }
 
-func (a *app) auditLsCmd() *cobra.Command {
+func auditLsCmd(a *app.App) *cobra.Command {
 	var since string
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List decisions in their order",
-		Long: `Lists decisions in their order, and attempts that were refused: those of this
-machine's log and of the server's, each with numbers of its own.
+		Long: `Lists decisions and refused attempts in order, from the log of this machine and
+from that of the server. Each log numbers its own lines.
 
---since leaves out what came up to a line: client:12,server:340, or a number alone
-where there is no server. A line with ×N stands for N refused attempts.`,
+--since skips lines up to and including the one you name: client:12,server:340, or
+one number if there is no server. A line with ×N stands for N refused attempts.`,
 		Example: "  pml audit ls --limit 20\n  pml audit ls --since client:120,server:7 -o wide",
-		Args:    maxArgs(0),
+		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit <= 0 {
-				return usagef("--limit must be above 0")
+				return app.Usagef("--limit must be above 0")
 			}
 			if cmd.Flags().Changed("since") && cmd.Flags().Changed("after") {
-				return usagef("--after is another word for --since: give one of the two")
+				return app.Usagef("--after is another word for --since: give one of the two")
 			}
-			after, err := parseNumbers(since)
+			after, err := app.ParseNumbers(since)
 			if err != nil {
 				return err
 			}
-			return a.listAudit(cmd.Context(), after, limit)
+			return listAudit(cmd.Context(), a, after, limit)
 		},
 	}
 	cmd.Flags().StringVar(&since, "since", "0", "only lines after this one: its number, or client:N,server:N")
@@ -57,8 +59,8 @@ where there is no server. A line with ×N stands for N refused attempts.`,
 	return cmd
 }
 
-func (a *app) listAudit(ctx context.Context, since api.Since, limit int) error {
-	b, err := a.open(ctx)
+func listAudit(ctx context.Context, a *app.App, since api.Since, limit int) error {
+	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,24 +73,24 @@ func (a *app) listAudit(ctx context.Context, since api.Since, limit int) error {
 		page.Next = sinceText(pastRows(since, rows))
 	}
 	next := page.Next
-	if a.human() {
+	if a.Human() {
 		page.Next = ""
 	}
-	err = printList(a, page, "no decisions yet", []column[core.AuditRow]{
-		{title: "SIDE", get: func(r core.AuditRow) string { return string(r.Side) }},
-		{title: "SEQ", get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
-		{title: "AT", get: func(r core.AuditRow) string { return stamp(r.At) }},
-		{title: "OUTCOME", get: outcomeText},
-		{title: "TYPE", get: func(r core.AuditRow) string { return string(r.Type) }},
-		{title: "BY", get: func(r core.AuditRow) string { return r.By.Who + "/" + string(r.By.Via) }},
-		{title: "WORKFLOW", get: func(r core.AuditRow) string { return r.RunID.Short() }},
-		{title: "TOOL", get: func(r core.AuditRow) string { return r.Tool }},
-		{title: "REASON", get: func(r core.AuditRow) string { return r.Reason }},
-		{title: "DIGEST", wide: true, get: func(r core.AuditRow) string { return r.Digest }},
-		{title: "HASH", wide: true, get: func(r core.AuditRow) string { return r.Hash }},
+	err = app.PrintList(a, page, "no decisions yet", []app.Column[core.AuditRow]{
+		{Title: "SIDE", Get: func(r core.AuditRow) string { return string(r.Side) }},
+		{Title: "SEQ", Get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
+		{Title: "AT", Get: func(r core.AuditRow) string { return layout.Stamp(r.At) }},
+		{Title: "OUTCOME", Get: outcomeText},
+		{Title: "TYPE", Get: func(r core.AuditRow) string { return string(r.Type) }},
+		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Name() + "/" + string(r.By.Via) }},
+		{Title: "WORKFLOW", Get: func(r core.AuditRow) string { return r.RunID.Short() }},
+		{Title: "TOOL", Get: func(r core.AuditRow) string { return r.Tool }},
+		{Title: "REASON", Get: func(r core.AuditRow) string { return r.Reason }},
+		{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
+		{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }},
 	})
 	if err == nil && next != "" {
-		a.note("more: add --since %s", next)
+		a.Note("more: add --since %s", next)
 	}
 	return err
 }
@@ -118,51 +120,43 @@ func sinceText(s api.Since) string {
 	return text
 }
 
-func (a *app) auditExportCmd() *cobra.Command {
+func auditExportCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "export",
 		Short:   "Print the whole log, one JSON object a line",
 		Long:    "Prints every line of the audit logs of this machine and of the server as JSON, one object a line, hashes included, whatever the output format. Lines with the same side are one chain.",
 		Example: "  pml audit export > decisions.jsonl",
-		Args:    maxArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
+		Args:    app.MaxArgs(0),
+		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
 			for since := (api.Since{}); ; {
-				rows, err := b.Audit(cmd.Context(), since, 1000)
+				rows, err := b.Audit(ctx, since, 1000)
 				if err != nil || len(rows) == 0 {
 					return err
 				}
 				for _, r := range rows {
-					if err := a.encode(r, formatJSONL); err != nil {
+					if err := a.Encode(r, app.FormatJSONL); err != nil {
 						return err
 					}
 				}
 				since = pastRows(since, rows)
 			}
-		},
+		}),
 	}
 }
 
-func (a *app) auditVerifyCmd() *cobra.Command {
+func auditVerifyCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify",
 		Short:   "Check that no line was changed, added or taken out",
 		Long:    "Recomputes the chain of hashes of this machine's log and of the server's. One that does not hold, or that cannot be checked, ends with exit code 1.",
 		Example: "  pml audit verify && echo untouched",
-		Args:    maxArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := a.open(cmd.Context())
+		Args:    app.MaxArgs(0),
+		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
+			r, err := b.VerifyAudit(ctx)
 			if err != nil {
 				return err
 			}
-			r, err := b.VerifyAudit(cmd.Context())
-			if err != nil {
-				return err
-			}
-			err = a.print(r, func(w *strings.Builder) {
+			err = a.Print(r, func(w *strings.Builder) {
 				for _, log := range r.Logs {
 					writeReport(w, log)
 				}
@@ -171,10 +165,10 @@ func (a *app) auditVerifyCmd() *cobra.Command {
 				}
 			})
 			if err == nil && !r.OK {
-				return exitStatus(exitFailed)
+				return app.ExitStatus(app.ExitFailed)
 			}
 			return err
-		},
+		}),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -220,7 +220,7 @@ func TestExecute_ApprovalExits8(t *testing.T) {
 	}
 	s.has(t, "err", "approval required: dependency (1 of 2)", "@scope/server", "2026.8.31", hashA, "2097152 (2.0 MiB)", "postinstall: node x.js",
 		"in 5:00", "in 0:59", `{"path":"a\u001b[31m\u{202e}txt"}`,
-		"next: pml continue 7f3a91c2 --approve --checkpoint 41d2e07b", "next: pml continue 7f3a91c2 --deny --checkpoint 52e3f18c")
+		"next: pml continue 7f3a91c2 --approve --approval 41d2e07b", "next: pml continue 7f3a91c2 --deny --approval 52e3f18c")
 
 	s = &shell{tty: true, fake: &fake{results: []api.Result{waiting(dependency())}}}
 	s.run("execute", "--code", "x", "--json").want(t, 8)
@@ -259,6 +259,7 @@ func TestPrompt(t *testing.T) {
 			s.run("execute", "--code", "x").want(t, tt.code).has(t, "err", tt.says)
 			var got []api.Decision
 			for _, c := range s.fake.went {
+				c.Decision.Presence = ""
 				got = append(got, *c.Decision)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -360,7 +361,7 @@ func TestExit_ResultStatuses(t *testing.T) {
 	t.Parallel()
 	tests := map[api.Status]int{
 		api.StatusSuccess: 0, api.StatusComplete: 0, api.StatusLayerComplete: 8, api.StatusApprovalRequired: 8,
-		api.StatusAwaitingHuman: 8, api.StatusAborted: 10, api.StatusRunning: 124, api.StatusRejected: 9,
+		api.StatusAwaitingHuman: 8, api.StatusAborted: 10, api.StatusRunning: 124,
 	}
 	for st, code := range tests {
 		t.Run(string(st), func(t *testing.T) {
@@ -371,11 +372,21 @@ func TestExit_ResultStatuses(t *testing.T) {
 	}
 }
 
+func TestReport_Dropped(t *testing.T) {
+	t.Parallel()
+	r := api.Result{Status: api.StatusAborted, WorkflowID: runA, Dropped: []core.Dropped{{TaskID: "c2", Tool: "a:ask"}, {TaskID: "c3", Tool: "a:write", MayHaveRun: true}}}
+	for _, flags := range [][]string{nil, {"--json"}} {
+		s := &shell{fake: &fake{results: []api.Result{r}}}
+		s.run(append([]string{"execute", "--code", "x"}, flags...)...).want(t, 10).
+			has(t, "err", "dropped: c2 a:ask was not called", "dropped: c3 a:write may have run")
+	}
+}
+
 func TestExit_Signal(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{130, 143} {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(cli.Signal{Code: code})
+		cancel(app.Signal{Code: code})
 		f := &fake{block: true, events: []core.Event{{Seq: 1, Type: core.EventWorkflowStart, RunID: runA}}}
 		s := &shell{ctx: ctx, fake: f}
 		s.run("execute", "--code", "x").want(t, code).has(t, "err", "next: pml continue 7f3a91c2", "not aborted")
@@ -389,6 +400,11 @@ func TestExit_Timeout(t *testing.T) {
 	t.Parallel()
 	s := &shell{}
 	s.run("events", "--follow", "--timeout", "1ms", "--json").want(t, 124).has(t, "err", `"exit":124`)
+	// Who only watched has ended nothing.
+	f := manyRuns()
+	f.workflow = core.Workflow{Run: core.Run{ID: runA, State: core.RunRunning}}
+	(&shell{fake: f}).run("wf", "watch", "7f3a91", "--timeout", "1ms").want(t, 124).
+		has(t, "err", "--timeout 1ms ran out; the workflow 7f3a91c2 was only watched, and goes on", "next: pml workflows watch 7f3a91c2\n")
 }
 
 func TestExit_OpenFails(t *testing.T) {

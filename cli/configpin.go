@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/changes"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -15,37 +17,39 @@ const pinNote = `A PIN is asked for whenever something is approved, trusted or u
 machine. It holds against other programs of your own user that would decide in
 your place: one that types into a terminal, that sends requests to pml, or that
 answers the agent's dialogs. It does not hold against a program that reads what
-you type, or that changes pml or the files in its home; and it encrypts nothing.
-Only a hash of it is kept. Who forgets it removes approvals.pin from config.json.
+you type, or that changes pml or its database; and it encrypts nothing. A hash of
+it is kept in the database, and what decides asks there, whatever config.json of
+this or another home says. To change or remove it you need it; docs/approvals.md
+says what is left to who forgets it.
 `
 
-func (a *app) configPinCmd() *cobra.Command {
+func configPinCmd(a *app.App) *cobra.Command {
 	var remove bool
-	var f changeFlags
+	var f changes.Flags
 	cmd := &cobra.Command{
 		Use:     "pin",
 		Short:   "Set the PIN that approvals ask for",
 		Long:    "Sets, changes or removes the PIN of approvals, at a terminal and without echo.\n\n" + pinNote,
 		Example: "  pml config pin\n  pml config pin --remove",
-		Args:    maxArgs(0),
+		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !a.human() {
-				return usagef("a PIN is typed by a person; this does not go with -o %s: output for programs never asks", a.format())
+			if !a.Human() {
+				return app.Usagef("a PIN is typed by a person; this does not go with -o %s: output for programs never asks", a.Format())
 			}
-			return a.configPin(cmd.Context(), remove, f)
+			return configPin(cmd.Context(), a, remove, f)
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "ask for no PIN any more")
-	addChangeFlags(cmd, &f, false)
+	changes.AddFlags(cmd, &f, false)
 	return cmd
 }
 
-func (a *app) configPin(ctx context.Context, remove bool, f changeFlags) error {
-	b, err := a.open(ctx)
+func configPin(ctx context.Context, a *app.App, remove bool, f changes.Flags) error {
+	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
-	set, err := a.newPin(ctx, b, remove)
+	set, old, err := newPin(ctx, a, b, remove)
 	if err != nil {
 		return err
 	}
@@ -53,41 +57,45 @@ func (a *app) configPin(ctx context.Context, remove bool, f changeFlags) error {
 	if remove {
 		ask = "remove the PIN?"
 	}
-	p := &proposal{ChangeSet: set, ask: ask, again: []string{"pml", "config", "pin"}}
-	err = a.propose(ctx, b, p, f)
-	return a.concluded(p, err)
+	p := &changes.Proposal{ChangeSet: set, Ask: ask, Again: []string{"pml", "config", "pin"}}
+	if err = changes.Propose(ctx, a, b, p, f); err == nil {
+		err = b.AdoptPin(ctx, old)
+	}
+	return changes.Conclude(a, p, err)
 }
 
-// newPin asks for the old PIN, where there is one, and for the new one twice.
-func (a *app) newPin(ctx context.Context, b Changes, remove bool) (api.ChangeSet, error) {
+// newPin asks for the old PIN, where there is one, and for the new one twice. What
+// it returns changes the configuration; the store adopts that with the old PIN.
+func newPin(ctx context.Context, a *app.App, b app.Backend, remove bool) (change api.ChangeSet, old string, err error) {
 	var none api.ChangeSet
 	set, err := b.NeedsPin(ctx)
 	if err != nil {
-		return none, err
+		return none, "", err
 	}
 	if remove && !set {
-		return none, usagef("there is no PIN to remove")
+		return none, "", app.Usagef("there is no PIN to remove")
 	}
-	if a.asks() && !remove {
+	if a.CanAsk() && !remove {
 		io.WriteString(a.Stderr, pinNote)
 	}
-	old, pin := "", ""
+	pin := ""
 	if set {
-		if old, err = a.readSecret(ctx, "the PIN of now: "); err != nil {
-			return none, err
+		if old, err = a.AskSecret(ctx, "the PIN of now: "); err != nil {
+			return none, "", err
 		}
 	}
 	if !remove {
-		if pin, err = a.readSecret(ctx, "the new PIN: "); err != nil {
-			return none, err
+		if pin, err = a.AskSecret(ctx, "the new PIN: "); err != nil {
+			return none, "", err
 		}
-		again, err := a.readSecret(ctx, "the new PIN once more: ")
+		again, err := a.AskSecret(ctx, "the new PIN once more: ")
 		if err != nil {
-			return none, err
+			return none, "", err
 		}
 		if again != pin {
-			return none, core.Errorf(core.CodeUsage, "the two are not the same: no PIN was set").WithNext("pml", "config", "pin")
+			return none, "", core.Errorf(core.CodeUsage, "the two are not the same: no PIN was set").WithNext("pml", "config", "pin")
 		}
 	}
-	return b.PinChange(ctx, old, pin)
+	change, err = b.PinChange(ctx, old, pin)
+	return change, old, err
 }

@@ -6,23 +6,36 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
-func (a *app) doctorCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:     "doctor",
-		Short:   "Check this machine and this workspace",
-		Long:    "Checks what pml needs: its folder, the database, Node, the configuration, servers and keys. A check that fails ends with exit code 1.",
+func doctorCmd(a *app.App) *cobra.Command {
+	applyLog := false
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check this machine and this workspace",
+		Long: `Checks what pml needs: its folder, the database, Node, the configuration, servers and keys. A check that fails ends with exit code 1.
+
+--apply-log checks nothing: it brings the redo log that an older pml has left beside pending.db or server.db into that file and removes the log.
+pml asks for it when it finds such a log; end all other pml processes first.`,
 		Example: "  pml doctor\n  pml doctor --json",
-		Args:    maxArgs(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+		Args:    app.MaxArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if applyLog {
+				return applyLogs(cmd.Context(), a)
+			}
+			return doctor(cmd.Context(), a)
+		},
 	}
+	cmd.Flags().BoolVar(&applyLog, "apply-log", false, "apply the redo log that an older pml has left")
+	return cmd
 }
 
-func (a *app) doctor(ctx context.Context) error {
-	b, err := a.open(ctx)
+func doctor(ctx context.Context, a *app.App) error {
+	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,13 +47,13 @@ func (a *app) doctor(ctx context.Context) error {
 	for _, c := range checks {
 		failed = failed || c.Status == "fail"
 	}
-	if a.human() {
-		err = a.write(doctorText(checks))
+	if a.Human() {
+		err = a.Write(doctorText(checks))
 	} else {
-		err = printList(a, api.Page[api.Check]{Items: checks}, "", nil)
+		err = app.PrintList(a, api.Page[api.Check]{Items: checks}, "", nil)
 	}
 	if err == nil && failed {
-		return exitStatus(exitFailed)
+		return app.ExitStatus(app.ExitFailed)
 	}
 	return err
 }
@@ -50,12 +63,12 @@ func doctorText(checks []api.Check) string {
 	for _, c := range checks {
 		rows = append(rows, []string{c.Status, core.Visible(c.Name, 0, false), core.Visible(c.Detail, 0, false)})
 	}
-	text := alignRows(rows, 0)
+	text := layout.Align(rows, 0)
 	var b strings.Builder
 	b.WriteString(text)
 	said := map[string]bool{}
 	for _, c := range checks {
-		if next := shellJoin(c.Next); next != "" && c.Status != "ok" && !said[next] {
+		if next := layout.ShellJoin(c.Next); next != "" && c.Status != "ok" && !said[next] {
 			said[next] = true
 			b.WriteString("next: " + next + "\n")
 		}

@@ -135,6 +135,8 @@ func (f *fake) PinChange(_ context.Context, old, pin string) (api.ChangeSet, err
 	return f.world.set, f.needPin(old)
 }
 
+func (f *fake) AdoptPin(_ context.Context, old string) error { return f.needPin(old) }
+
 func (f *fake) Write(_ context.Context, set api.ChangeSet, keep bool, pin string) (bool, error) {
 	f.world.written = append(f.world.written, writing{set.Changes[0].Digest, keep, pin})
 	if keep {

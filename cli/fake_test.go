@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -226,6 +226,21 @@ func (f *fake) Workflow(context.Context, core.ID) (core.Workflow, error) {
 	return w, nil
 }
 
+func (f *fake) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
+	if f.failWith != nil {
+		return api.RunFile{}, f.failWith
+	}
+	return api.NewRunFile(api.ExportedRun{Run: core.Run{ID: id, State: core.RunComplete}}, at, "1.2.3")
+}
+
+func (f *fake) ImportRun(_ context.Context, data []byte) (api.ImportedRun, error) {
+	var file api.RunFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return api.ImportedRun{}, err
+	}
+	return api.ImportedRun{WorkflowID: runA, State: core.RunAborted, Was: core.RunWaiting, Digest: file.Digest}, f.failWith
+}
+
 func (f *fake) RemoveWorkflows(context.Context, ...core.ID) error { return f.failWith }
 
 func (f *fake) Prune(_ context.Context, before time.Time) (int, error) {
@@ -326,12 +341,14 @@ func (f *fake) Paths(context.Context) (api.Paths, error) {
 	return api.Paths{Home: "/h", HomeConfig: "/h/config.json", Workspace: "/w", Config: "/w/.pml.json", Lock: "/w/pml.lock"}, nil
 }
 
+func (f *fake) KeysFound(context.Context, core.ID) ([]string, error) { return nil, nil }
+
 func (f *fake) Close() error {
 	f.closed++
 	return nil
 }
 
-var _ cli.Backend = (*fake)(nil)
+var _ app.Backend = (*fake)(nil)
 
 // approvals for tests.
 func dependency() core.Approval {

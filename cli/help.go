@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 )
 
@@ -19,7 +20,7 @@ func helpCmd() *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return childNames(about), cobra.ShellCompDirectiveNoFileComp
+			return app.ChildNames(about), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
@@ -27,7 +28,7 @@ func helpCmd() *cobra.Command {
 				return core.Errorf(core.CodeUsage, "%w", err).WithNext("pml", "--help")
 			}
 			if len(rest) > 0 {
-				return unknownCommand(about, rest[0])
+				return app.UnknownCommand(about, rest[0])
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

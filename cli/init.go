@@ -9,20 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/changes"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
-// Hosts tells the programs that run agents of pml.
-type Hosts interface {
-	// HostChanges prepares changes of their files and writes nothing.
-	HostChanges(ctx context.Context, req api.HostRequest) ([]api.HostChange, error)
-	// WriteHost writes one that was shown (else core.CodeDigestMismatch).
-	WriteHost(ctx context.Context, change api.HostChange) error
-}
-
 // hostNames are the hosts that --host names, as the help lists them.
-var hostNames = []string{"claude-code", "vscode", "cursor", "codex", "claude-desktop", "claude-code-user"}
+var hostNames = []string{"claude-code", "vscode", "cursor", "codex", "opencode", "gemini", "qwen", "claude-desktop", "claude-code-user"}
 
 // initOptions are the flags of pml init.
 type initOptions struct {
@@ -32,18 +26,21 @@ type initOptions struct {
 	yes      bool
 }
 
-func (a *app) initCmd() *cobra.Command {
+func initCmd(a *app.App) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a first .pml.json, and register pml with agent hosts",
 		Long: `Writes a first .pml.json that grants nothing yet, with remarks on what can be
-set. An existing one is left alone.
+set. An existing one is left alone. In it people decide (approvals.decider is
+human), which is recommended: an agent whose host runs without a person before it
+was seen to approve its own calls.
 
 On a terminal it then offers to register pml with the agent hosts that it finds:
 claude-code (.mcp.json), vscode (.vscode/mcp.json), cursor (.cursor/mcp.json),
-codex (~/.codex/config.toml), claude-desktop, and claude-code-user (Claude Code
-in every folder). Each change is shown first; the rest of a file stays as it is,
+codex (~/.codex/config.toml), opencode (opencode.json), gemini and qwen (the
+settings.json in .gemini and .qwen), claude-desktop, and claude-code-user (Claude
+Code in every folder). Each change is shown first; the rest of a file stays as it is,
 byte for byte, and no key is written. Elsewhere hosts are named with --host or
 --all-hosts, and --yes writes. --undo takes out again what was added.
 
@@ -53,23 +50,23 @@ Where hosts know MCP servers already, it offers to take them over, as
   pml init --host claude-code --host vscode --yes
   pml init --all-hosts
   pml init --undo`,
-		Args: maxArgs(0),
+		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
-			b, err := a.open(cmd.Context())
+			b, err := a.Backend(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if o.undo {
-				return a.unregister(cmd.Context(), b, o)
+				return unregister(cmd.Context(), a, b, o)
 			}
-			return a.initialize(cmd.Context(), b, o)
+			return initialize(cmd.Context(), a, b, o)
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.hosts, "host", nil, "register pml with this agent host (may be repeated)")
-	_ = cmd.RegisterFlagCompletionFunc("host", fixed(hostNames...))
+	_ = cmd.RegisterFlagCompletionFunc("host", app.CompleteFixed(hostNames...))
 	cmd.Flags().BoolVar(&o.allHosts, "all-hosts", false, "register pml with every agent host that is found")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "take pml out of the agent hosts again; .pml.json stays")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "write without asking")
@@ -82,9 +79,9 @@ func (o initOptions) named() bool { return o.allHosts || len(o.hosts) > 0 }
 func (o initOptions) check() error {
 	switch {
 	case o.allHosts && len(o.hosts) > 0:
-		return usagef("--host and --all-hosts exclude each other").WithNext("pml", "init", "--help")
+		return app.Usagef("--host and --all-hosts exclude each other").WithNext("pml", "init", "--help")
 	case o.yes && !o.undo && !o.named():
-		return usagef("--yes is for hosts that are named: add --host NAME or --all-hosts").WithNext("pml", "init", "--help")
+		return app.Usagef("--yes is for hosts that are named: add --host NAME or --all-hosts").WithNext("pml", "init", "--help")
 	}
 	return nil
 }
@@ -97,28 +94,29 @@ type initiated struct {
 	Hosts []api.HostChange `json:"hosts,omitempty"`
 }
 
-func (a *app) initialize(ctx context.Context, b Backend, o initOptions) error {
+func initialize(ctx context.Context, a *app.App, b app.Backend, o initOptions) error {
 	var out initiated
 	var err error
 	out.Path, err = b.Init(ctx)
 	switch {
 	// It is there already: that only matters to who wants nothing else.
-	case core.CodeOf(err) == core.CodeInvalidArguments && (o.named() || a.asks()):
+	case core.CodeOf(err) == core.CodeInvalidArguments && (o.named() || a.CanAsk()):
 		out.Kept = true
-		a.note("note: %s", core.Visible(core.AsError(err).Message, 0, false))
+		a.Note("note: %s", core.Visible(core.AsError(err).Message, 0, false))
 	case err != nil:
 		return err
-	case a.human():
-		if err := a.write("wrote " + core.Visible(out.Path, 0, false) + "\n"); err != nil {
+	case a.Human():
+		if err := a.Write("wrote " + core.Visible(out.Path, 0, false) + "\n"); err != nil {
 			return err
 		}
+		a.Note("note: people decide what it asks, no agent (approvals.decider is human, as recommended): in pml tui, or with pml continue")
 	}
-	out.Hosts, err = a.offerHosts(ctx, b, o)
+	out.Hosts, err = offerHosts(ctx, a, b, o)
 	if err == nil {
-		err = a.offerImport(ctx, b)
+		err = offerImport(ctx, a, b)
 	}
-	if !a.human() {
-		if perr := a.encode(out, a.format()); perr != nil {
+	if !a.Human() {
+		if perr := a.Encode(out, a.Format()); perr != nil {
 			return perr
 		}
 	}
@@ -127,26 +125,26 @@ func (a *app) initialize(ctx context.Context, b Backend, o initOptions) error {
 
 // offerHosts registers pml with the hosts that were named, or on a terminal
 // with those that a person agrees to. Without both it only says that it can.
-func (a *app) offerHosts(ctx context.Context, b Backend, o initOptions) ([]api.HostChange, error) {
+func offerHosts(ctx context.Context, a *app.App, b app.Backend, o initOptions) ([]api.HostChange, error) {
 	list, err := b.HostChanges(ctx, api.HostRequest{Hosts: o.hosts})
 	if err != nil && !o.named() {
-		a.note("note: agent hosts cannot be looked at: %s", core.Visible(err.Error(), 2000, false))
+		a.Note("note: agent hosts cannot be looked at: %s", core.Visible(err.Error(), 2000, false))
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !o.named() && !a.asks() {
+	if !o.named() && !a.CanAsk() {
 		if names := offered(list); len(names) > 0 {
-			a.note("agent hosts that do not know pml yet: %s", strings.Join(names, ", "))
-			a.note("next: pml init --all-hosts")
+			a.Note("agent hosts that do not know pml yet: %s", strings.Join(names, ", "))
+			a.Note("next: pml init --all-hosts")
 		}
 		return nil, nil
 	}
 	if len(list) == 0 && o.named() {
-		a.note("no agent host was found; name one: --host claude-code")
+		a.Note("no agent host was found; name one: --host claude-code")
 	}
-	return list, a.settleHosts(ctx, b, o, list)
+	return list, settleHosts(ctx, a, b, o, list)
 }
 
 func offered(list []api.HostChange) []string {
@@ -160,20 +158,20 @@ func offered(list []api.HostChange) []string {
 }
 
 // unregister takes out of hosts what pml has added.
-func (a *app) unregister(ctx context.Context, b Backend, o initOptions) error {
+func unregister(ctx context.Context, a *app.App, b app.Backend, o initOptions) error {
 	list, err := b.HostChanges(ctx, api.HostRequest{Hosts: o.hosts, Undo: true})
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		a.note("pml has added nothing to agent hosts from this workspace")
+		a.Note("pml has added nothing to agent hosts from this workspace")
 	}
-	err = a.settleHosts(ctx, b, o, list)
-	if !a.human() {
+	err = settleHosts(ctx, a, b, o, list)
+	if !a.Human() {
 		if list == nil {
 			list = []api.HostChange{}
 		}
-		if perr := a.encode(map[string]any{"hosts": list}, a.format()); perr != nil {
+		if perr := a.Encode(map[string]any{"hosts": list}, a.Format()); perr != nil {
 			return perr
 		}
 	}
@@ -182,12 +180,12 @@ func (a *app) unregister(ctx context.Context, b Backend, o initOptions) error {
 
 // settleHosts goes through changes one by one. What is in the way of one does
 // not keep the others; the first fault is the error.
-func (a *app) settleHosts(ctx context.Context, b Hosts, o initOptions, list []api.HostChange) error {
+func settleHosts(ctx context.Context, a *app.App, b api.Hosts, o initOptions, list []api.HostChange) error {
 	var first error
 	undecided := false
 	for i := range list {
 		h := &list[i]
-		err := a.settleHost(ctx, b, o, h, list)
+		err := settleHost(ctx, a, b, o, h, list)
 		switch {
 		case err == nil:
 		case core.CodeOf(err) == core.CodeAwaitingHuman:
@@ -196,7 +194,7 @@ func (a *app) settleHosts(ctx context.Context, b Hosts, o initOptions, list []ap
 			return err
 		default:
 			h.Reason = core.Visible(err.Error(), 500, false)
-			a.note("note: %s: %s", core.Visible(h.Title, 60, false), h.Reason)
+			a.Note("note: %s: %s", core.Visible(h.Title, 60, false), h.Reason)
 			if first == nil {
 				first = err
 			}
@@ -204,13 +202,13 @@ func (a *app) settleHosts(ctx context.Context, b Hosts, o initOptions, list []ap
 	}
 	if first == nil && undecided && (o.named() || o.undo) {
 		first = core.Errorf(core.CodeAwaitingHuman, "not everything was written: there is nobody to ask; look at the changes, then write them with --yes").
-			WithNext(a.withFlags("--yes")...)
+			WithNext(a.WithFlags("--yes")...)
 	}
 	return first
 }
 
 // settleHost shows one change, asks, and writes it.
-func (a *app) settleHost(ctx context.Context, b Hosts, o initOptions, h *api.HostChange, all []api.HostChange) error {
+func settleHost(ctx context.Context, a *app.App, b api.Hosts, o initOptions, h *api.HostChange, all []api.HostChange) error {
 	byName := slices.Contains(o.hosts, h.Host)
 	title, file := core.Visible(h.Title, 60, false), core.Visible(h.File, 0, false)
 	covered := h.Covered != "" && slices.ContainsFunc(all, func(c api.HostChange) bool { return c.Host == h.Covered && c.Written })
@@ -218,27 +216,27 @@ func (a *app) settleHost(ctx context.Context, b Hosts, o initOptions, h *api.Hos
 	case h.State == api.HostRegistered && h.Covered != "":
 		return nil
 	case h.State == api.HostRegistered:
-		a.note("%s knows pml already", title)
+		a.Note("%s knows pml already", title)
 		return nil
 	case h.State == api.HostGone:
-		a.note("%s has no entry of pml any more: %s", title, file)
+		a.Note("%s has no entry of pml any more: %s", title, file)
 		return b.WriteHost(ctx, *h)
 	case h.State == api.HostUnusable && byName:
 		return core.Errorf(core.CodeInvalidConfig, "%s is left as it is: %s", file, h.Reason)
 	case h.State == api.HostUnusable:
-		a.note("note: %s: %s is left as it is: %s", title, file, core.Visible(h.Reason, 500, false))
+		a.Note("note: %s: %s is left as it is: %s", title, file, core.Visible(h.Reason, 500, false))
 		return nil
 	case h.Change == nil, covered && !byName:
 		return nil
 	}
-	a.showHost(h)
+	showHost(a, h)
 	foreign := h.State == api.HostDiffers || h.State == api.HostChanged
 	if o.yes && foreign && !byName {
-		a.note("note: that entry is not pml's own and stays; to agree to this, name it: --host %s", h.Host)
+		a.Note("note: that entry is not pml's own and stays; to agree to this, name it: --host %s", h.Host)
 		return nil
 	}
 	if !o.yes {
-		ok, err := a.askHost(ctx, h, foreign)
+		ok, err := askHost(ctx, a, h, foreign)
 		if err != nil || !ok {
 			return err
 		}
@@ -247,22 +245,22 @@ func (a *app) settleHost(ctx context.Context, b Hosts, o initOptions, h *api.Hos
 		return err
 	}
 	h.Written = true
-	return a.saidOfHost(h)
+	return saidOfHost(a, h)
 }
 
 // showHost shows what would change in the file of a host.
-func (a *app) showHost(h *api.HostChange) {
-	if !a.human() {
+func showHost(a *app.App, h *api.HostChange) {
+	if !a.Human() {
 		return
 	}
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s, ", core.Visible(h.Title, 60, false))
-	writeChange(&w, *h.Change)
+	changes.WriteChange(&w, *h.Change)
 	io.WriteString(a.Stderr, w.String())
 }
 
-func (a *app) askHost(ctx context.Context, h *api.HostChange, foreign bool) (bool, error) {
-	if !a.asks() {
+func askHost(ctx context.Context, a *app.App, h *api.HostChange, foreign bool) (bool, error) {
+	if !a.CanAsk() {
 		return false, core.Errorf(core.CodeAwaitingHuman, "there is no terminal to ask on")
 	}
 	question := "register pml here?"
@@ -274,50 +272,50 @@ func (a *app) askHost(ctx context.Context, h *api.HostChange, foreign bool) (boo
 	case foreign:
 		question = "this host knows something else by the name pml: replace it?"
 	}
-	return a.askYes(ctx, question)
+	return a.AskYes(ctx, question)
 }
 
-func (a *app) saidOfHost(h *api.HostChange) error {
-	if !a.human() {
+func saidOfHost(a *app.App, h *api.HostChange) error {
+	if !a.Human() {
 		return nil
 	}
 	title, file := core.Visible(h.Title, 60, false), core.Visible(h.File, 0, false)
 	if h.State == api.HostAdded || h.State == api.HostChanged {
-		return a.write("took pml out of " + title + ": " + file + "\n")
+		return a.Write("took pml out of " + title + ": " + file + "\n")
 	}
-	if err := a.write("registered pml with " + title + ": " + file + "\n"); err != nil {
+	if err := a.Write("registered pml with " + title + ": " + file + "\n"); err != nil {
 		return err
 	}
 	if h.Hint != "" {
-		a.note("note: %s", core.Visible(h.Hint, 200, false))
+		a.Note("note: %s", core.Visible(h.Hint, 200, false))
 	}
 	return nil
 }
 
 // offerImport offers to take over what agent hosts know. The file is written by
 // now: nothing that goes wrong here makes init fail, except what was agreed to.
-func (a *app) offerImport(ctx context.Context, b Backend) error {
+func offerImport(ctx context.Context, a *app.App, b app.Backend) error {
 	imp, err := b.ImportServers(ctx, api.ImportRequest{})
 	if err != nil {
-		a.note("note: what agent hosts know cannot be read: %s", core.Visible(err.Error(), 2000, false))
+		a.Note("note: what agent hosts know cannot be read: %s", core.Visible(err.Error(), 2000, false))
 	}
 	if err != nil || imp.Empty() {
-		a.note("next: pml trust --show")
+		a.Note("next: pml trust --show")
 		return nil
 	}
-	if !a.asks() {
-		a.note("agent hosts know MCP servers that can be taken over")
-		a.note("next: pml servers import")
+	if !a.CanAsk() {
+		a.Note("agent hosts know MCP servers that can be taken over")
+		a.Note("next: pml servers import")
 		return nil
 	}
-	p := &proposal{Sources: imp.Sources, ChangeSet: imp.ChangeSet, ask: "take these servers over?"}
-	if err := a.propose(ctx, b, p, changeFlags{}); err != nil {
+	p := &changes.Proposal{Sources: imp.Sources, ChangeSet: imp.ChangeSet, Ask: "take these servers over?"}
+	if err := changes.Propose(ctx, a, b, p, changes.Flags{}); err != nil {
 		if c := core.CodeOf(err); c != core.CodeDenied && c != core.CodeAwaitingHuman {
 			return err
 		}
-		a.note("no server was taken over")
-		a.note("next: pml servers import")
+		a.Note("no server was taken over")
+		a.Note("next: pml servers import")
 		return nil
 	}
-	return a.concluded(p, nil, "pml", "servers", "check")
+	return changes.Conclude(a, p, nil, "pml", "servers", "check")
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,18 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 func TestTrust(t *testing.T) {
 	t.Parallel()
-	state := api.TrustState{Workspace: "/w", Digest: hashA, Content: "servers:\n  x: npx \x1b[8mevil", Diff: "+ x: npx"}
+	state := api.TrustState{Workspace: "/w", Digest: hashA, Content: "servers:\n  x: npx \x1b[8mevil", Diff: "+ x: npx", Warnings: []string{"box: the image b has no digest"}}
 	s := (&shell{fake: &fake{trust: state}}).run("trust").want(t, 8).has(t, "err", "--yes", "next: pml trust --show")
 	if s.fake.trusted != "" {
 		t.Error("trusted without being asked")
 	}
-	s = (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", hashA, "+ x: npx", "it changed")
+	s = (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", hashA, "+ x: npx", "it changed", "warning: box: the image b has no digest")
 	if s.fake.trusted != "" {
 		t.Error("--show trusted")
 	}
@@ -93,7 +94,7 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 		t.Errorf("%v: %s", err, s.out)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(cli.Signal{Code: 130})
+	cancel(app.Signal{Code: 130})
 	(&shell{fake: f, ctx: ctx}).run("events", "--follow").want(t, 130)
 }
 
@@ -228,10 +229,7 @@ func TestTerminal_Silent(t *testing.T) {
 	t.Parallel()
 	master, slave, err := pty.Open()
 	if err != nil {
-		if os.Getenv("PML_TEST_REQUIRE") == "all" {
-			t.Fatal(err)
-		}
-		t.Skip("no pty: ", err)
+		skiptest.Missing(t, "no pty: "+err.Error())
 	}
 	defer master.Close()
 	got := make(chan string)
@@ -242,10 +240,10 @@ func TestTerminal_Silent(t *testing.T) {
 	f := manyRuns()
 	f.events = []core.Event{{Seq: 1, Type: core.EventTaskStart, RunID: runA, TaskID: "c1", Tool: "a:b"}}
 	for _, args := range [][]string{{"--version"}, {"--help"}, {"wf", "ls"}, {"wf", "ls", "--json"}, {"approvals", "ls"}, {"execute", "--code", "1"}, {"nope"}} {
-		cli.Main(context.Background(), args, cli.Deps{
+		cli.Main(context.Background(), args, app.Deps{
 			Stdin: slave, Stdout: slave, Stderr: slave, StdinTTY: true, StdoutTTY: true, StderrTTY: true,
 			Width: func() int { return 40 }, Clock: clock{},
-			Open: func(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+			Open: func(_ context.Context, o app.OpenOptions) (app.Backend, error) {
 				f.progress = o.Progress
 				return f, nil
 			},
@@ -255,65 +253,4 @@ func TestTerminal_Silent(t *testing.T) {
 	if text := <-got; strings.ContainsRune(text, 0x1b) || !strings.Contains(text, "WORKFLOW") {
 		t.Errorf("%q", text)
 	}
-}
-
-func TestYAML_ToJSON(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ in, want string }{
-		{"a: 1.10\nb: -0\nc: 1e400\nd: 123456789012345678901234567890", `{"a":1.10,"b":-0,"c":1e400,"d":123456789012345678901234567890}`},
-		{"a: 0x1f\nb: 0o17\nc: 1_000\nd: +5\ne: .5", `{"a":31,"b":15,"c":1000,"d":5,"e":0.5}`},
-		{"a: yes\nb: true\nc: ~\nd:\ne: '1'\nf: !!str 12", `{"a":"yes","b":true,"c":null,"d":null,"e":"1","f":"12"}`},
-		{"a: |\n  x\n  y\nb: >-\n  x\n  y", `{"a":"x\ny\n","b":"x y"}`},
-		{"- &x {k: [1]}\n- *x", `[{"k":[1]},{"k":[1]}]`},
-		{"1: a\ntrue: b\n~: c", `{"1":"a","true":"b","~":"c"}`},
-		{"2026-01-31: 2026-01-31", `{"2026-01-31":"2026-01-31"}`},
-		{"{a: [1, {b: c}]}", `{"a":[1,{"b":"c"}]}`},
-		{"---\na: 1\n...\n", `{"a":1}`},
-	}
-	for _, tt := range tests {
-		raw, _, err := cli.YAMLToJSON([]byte(tt.in))
-		if err != nil {
-			t.Errorf("%q: %v", tt.in, err)
-			continue
-		}
-		if diff := cmp.Diff(tt.want, string(raw)); diff != "" {
-			t.Errorf("%q: %s", tt.in, diff)
-		}
-	}
-}
-
-func TestYAML_AliasBomb(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	b.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
-	for i := 1; i < 12; i++ {
-		p := itoa(i - 1)
-		b.WriteString("a" + itoa(i) + ": &a" + itoa(i) + " [" + strings.Repeat("*a"+p+",", 9) + "*a" + p + "]\n")
-	}
-	if _, _, err := cli.YAMLToJSON([]byte(b.String())); core.CodeOf(err) != core.CodeDAGInvalid {
-		t.Errorf("%v", err)
-	}
-}
-
-// FuzzYAML: whatever is read gives valid JSON, or an error of ours.
-func FuzzYAML(f *testing.F) {
-	for _, s := range []string{"a: 1", "tasks:\n - id: a\n   arguments: {x: 0x1f}", "&a [*a]", "? a\n: b", "!!int 3", "- - - -", "{a: [", "a: |\n b", "<<: {}", "\"\\x41\": 1"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		raw, _, err := cli.YAMLToJSON(data)
-		if err != nil {
-			var e *core.Error
-			if !errors.As(err, &e) {
-				t.Fatalf("%v", err)
-			}
-			return
-		}
-		if !json.Valid(raw) {
-			t.Fatalf("%q became %q", data, raw)
-		}
-		if _, err := cli.YAMLOf(raw); err != nil {
-			t.Fatalf("%q: %v", raw, err)
-		}
-	})
 }

@@ -45,14 +45,14 @@ func TestContinue_Remember(t *testing.T) {
 			&api.Decision{Approve: true, AllOfType: core.ApproveTool, Answer: &core.Answer{Remember: core.RememberRun}}, ""},
 		{"RuleYes", false, "", []string{"7f3a91", "--remember", "rule", "--yes"}, 0, remembered(core.RememberRule), shownRule},
 		{"RulePipe", false, "y\n", []string{"7f3a91", "--remember", "rule"}, 8, nil,
-			"next: pml continue 7f3a91c2 --approve --checkpoint 52e3f18c --remember rule --yes"},
+			"next: pml continue 7f3a91c2 --approve --approval 52e3f18c --remember rule --yes"},
 		{"RuleAsked", true, "y\n", []string{"7f3a91", "--remember", "rule"}, 0, remembered(core.RememberRule), shownRule + "approve, and write this rule?"},
 		{"RuleRefused", true, "n\n", []string{"7f3a91", "--remember", "rule"}, 8, nil, "nothing was decided"},
 		{"RuleEOF", true, "\n", []string{"7f3a91", "--remember", "rule"}, 8, nil, shownRule},
 		{"WrongType", false, "", []string{"41d2", "--remember", "run"}, 2, nil, "is of the type dependency"},
 		{"Scripts", false, "", []string{"7f3a91", "--allow-scripts"}, 0,
 			&api.Decision{Approve: true, Checkpoint: appA, ExpectDigest: hashA, Answer: &core.Answer{Scripts: true}}, ""},
-		{"ScriptsWrongType", false, "", []string{"7f3a91", "--checkpoint", "52e3", "--allow-scripts"}, 2, nil, "this is for dependency"},
+		{"ScriptsWrongType", false, "", []string{"7f3a91", "--approval", "52e3", "--allow-scripts"}, 2, nil, "this is for dependency"},
 		{"DigestIsKept", false, "", []string{"52e3", "--remember", "once", "--expect-digest", "sha256:00"}, 0,
 			&api.Decision{Approve: true, Checkpoint: appB, ExpectDigest: "sha256:00"}, ""},
 	}
@@ -206,6 +206,10 @@ func TestPrompt_Choices(t *testing.T) {
 			s := (&shell{tty: true, stdin: tt.typed, fake: f}).run("execute", "--code", "x").want(t, tt.code).has(t, "err", tt.says)
 			var got []api.Decision
 			for _, c := range s.fake.went {
+				if c.Decision.Presence != core.PresenceTerminal {
+					t.Error("it was answered on a terminal")
+				}
+				c.Decision.Presence = ""
 				got = append(got, *c.Decision)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

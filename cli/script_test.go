@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -34,10 +35,10 @@ func scripted() int {
 	if name := os.Getenv("PML_FAKE_WORLD"); name != "" {
 		f.world = readWorld(name)
 	}
-	return cli.Main(context.Background(), os.Args[1:], cli.Deps{
+	return cli.Main(context.Background(), os.Args[1:], app.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.LookupEnv,
-		Clock: clock{}, User: "ann", Version: cli.Version{Version: "1.2.3"},
-		Open: func(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+		Clock: clock{}, User: "ann", Version: app.Version{Version: "1.2.3"},
+		Open: func(_ context.Context, o app.OpenOptions) (app.Backend, error) {
 			f.progress = o.Progress
 			if os.Getenv("PML_FAKE_DOWN") != "" {
 				return nil, core.Errorf(core.CodeServerUnreachable, "no server at %s", o.Server).WithNext("pml", "doctor")

@@ -5,72 +5,51 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
 )
 
-// ServeOptions are the choices of a server.
-type ServeOptions struct {
-	// Home and Log are as in OpenOptions.
-	Home, Log string
-	// Socket is where it listens for this user, TCP an address for others, who
-	// need a key. Empty: the usual socket, no address.
-	Socket, TCP string
-	// Store is the URL of a PostgreSQL database; empty for this home's own.
-	Store string
-	// Idle is how long it stays with nothing to do; 0: until it is stopped.
-	Idle time.Duration
-	// Hosts and Origins are names and origins that requests over TCP may carry.
-	Hosts, Origins []string
-	// Metrics are the names of keys that may read /metrics over TCP.
-	Metrics []string
-	// JSONLog writes the log as JSON.
-	JSONLog bool
-	// ReadyFD is the descriptor of a starter that waits for it; 0 by hand.
-	ReadyFD int
-	// Ready is told where it listens, once it does.
-	Ready func(addresses []string)
-}
-
-func (a *app) serveCmd() *cobra.Command {
-	o := ServeOptions{}
+func serveCmd(a *app.App) *cobra.Command {
+	o := app.ServeOptions{}
 	var listen []string
 	var format string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server: runs that outlive their callers, HTTP, events, MCP",
-		Long: `Runs a server until it is stopped. It listens on a socket that only this user
-may open, and with --listen HOST:PORT also on an address, for callers with a key
-(pml server key add). It takes up what an earlier server left. Without --store it
-keeps its runs in server.db of pml's own folder; any number of servers may share a
-PostgreSQL database, which PML_STORE names as well. One that pml had started by
-itself leaves, and this one goes on with its runs.
+		Long: `Runs a server until you stop it. It listens on a socket that only you can open,
+and with --listen HOST:PORT also on an address, for callers with a key
+(pml server key add). It takes up the runs that an earlier server left; a server
+that pml had started in the background hands its runs over and leaves.
+
+Without --store the server keeps its runs in server.db of pml's own folder. Any
+number of servers may share a PostgreSQL database, given by --store or PML_STORE.
 
 Agents find MCP at /mcp, with pml's tools and with those that "expose" of .pml.json
-names. Callers on the socket name their workspace; those on an address use that of
-the folder in which the server was started, or of PML_WORKSPACE. The log is on
-stderr; PML_LOG is debug, info (as without it), warn or error.`,
+names. Callers on the socket name their workspace. For callers on an address it is
+the folder in which the server was started, or PML_WORKSPACE. The server logs to
+stderr; PML_LOG is debug, info (the default), warn or error.`,
 		Example: `  pml serve
   pml server key add laptop && pml serve --listen 127.0.0.1:7465
   PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
   pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 --allow-host pml.example.org`,
-		Args: maxArgs(0),
+		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format"); err != nil {
+			if err := app.NotEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format"); err != nil {
 				return err
 			}
-			if err := o.listen(listen); err != nil {
+			if err := listenOn(&o, listen); err != nil {
 				return err
 			}
-			if err := oneOf("log-format", format, "text", "json"); err != nil {
+			if err := app.OneOf("log-format", format, "text", "json"); err != nil {
 				return err
 			}
 			if o.Idle < 0 {
-				return usagef("--idle %s is negative", o.Idle)
+				return app.Usagef("--idle %s is negative", o.Idle)
 			}
 			o.JSONLog = format == "json"
-			return a.serve(cmd.Context(), o)
+			return serve(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -83,16 +62,16 @@ stderr; PML_LOG is debug, info (as without it), warn or error.`,
 	f.StringVar(&format, "log-format", "text", "text or json")
 	f.IntVar(&o.ReadyFD, "ready-fd", 0, "for pml itself: the descriptor of the starter")
 	_ = f.MarkHidden("ready-fd")
-	_ = cmd.RegisterFlagCompletionFunc("log-format", fixed("text", "json"))
-	_ = cmd.RegisterFlagCompletionFunc("allow-metrics", a.completeKeys)
+	_ = cmd.RegisterFlagCompletionFunc("log-format", app.CompleteFixed("text", "json"))
+	_ = cmd.RegisterFlagCompletionFunc("allow-metrics", completeKeys(a))
 	for _, name := range []string{"store", "idle", "allow-host", "allow-origin"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
 }
 
-// listen sorts what --listen names into a socket and an address.
-func (o *ServeOptions) listen(list []string) error {
+// listenOn sorts what --listen names into a socket and an address.
+func listenOn(o *app.ServeOptions, list []string) error {
 	for _, s := range list {
 		s = strings.TrimPrefix(s, "unix://")
 		into := &o.TCP
@@ -100,21 +79,21 @@ func (o *ServeOptions) listen(list []string) error {
 		case filepath.IsAbs(s):
 			into = &o.Socket
 		case err != nil:
-			return usagef("--listen %q is neither HOST:PORT nor the absolute path of a socket", s)
+			return app.Usagef("--listen %q is neither HOST:PORT nor the absolute path of a socket", s)
 		}
 		if *into != "" {
-			return usagef("--listen %q: there is one socket and one address; %s was given already", s, *into)
+			return app.Usagef("--listen %q: there is one socket and one address; %s was given already", s, *into)
 		}
 		*into = s
 	}
 	return nil
 }
 
-func (a *app) serve(ctx context.Context, o ServeOptions) error {
+func serve(ctx context.Context, a *app.App, o app.ServeOptions) error {
 	if a.Serve == nil {
-		return usagef("this build of pml has no server")
+		return app.Usagef("this build of pml has no server")
 	}
-	o.Home = a.flags.home
+	o.Home = a.Flags.Home
 	o.Log, _ = a.Environ("PML_LOG")
 	if o.Store == "" {
 		o.Store, _ = a.Environ("PML_STORE")
@@ -124,7 +103,7 @@ func (a *app) serve(ctx context.Context, o ServeOptions) error {
 	}
 	o.Ready = func(addresses []string) {
 		for _, s := range addresses {
-			a.note("listening on %s", s)
+			a.Note("listening on %s", s)
 		}
 	}
 	return a.Serve(ctx, o)

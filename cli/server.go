@@ -3,63 +3,46 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
-// LocalServer is a server seen from outside of it.
-type LocalServer interface {
-	// Status asks the server what it does; nil when there is none.
-	Status(ctx context.Context) (*ServerState, error)
-	// Stop asks it to stop, waits until it is gone, and returns what it said of
-	// itself before; nil when there was none.
-	Stop(ctx context.Context) (*ServerState, error)
-	ServerKeys
-}
-
-// ServerKeys are the keys with which others call a server over TCP.
-type ServerKeys interface {
-	// AddKey makes a key and returns its token, which is kept nowhere.
-	AddKey(ctx context.Context, name string) (token string, err error)
-	Keys(ctx context.Context) ([]ServerKey, error)
-	RemoveKey(ctx context.Context, name string) error
-}
-
-// ServerState is what a server says of itself, and what to know about it.
-type ServerState struct {
-	api.ServerStatus
-	Warning string `json:"warning,omitempty"`
-}
-
-// ServerKey is a key without its token.
-type ServerKey struct {
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
-func (a *app) serverCmd() *cobra.Command {
-	return group(&cobra.Command{
+func serverCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
 		Use:     "server",
 		Short:   "The server of this machine: status, stop, keys",
 		Long:    "Shows the server that runs here, stops it, and keeps the keys with which others call it over TCP. To run one: pml serve.",
 		Example: "  pml server status\n  pml server stop\n  pml server key add ci",
-	}, a.serverStatusCmd(), a.serverStopCmd(), a.serverKeyCmd())
+	}, serverStatusCmd(a), serverStopCmd(a), serverKeyCmd(a))
+}
+
+// withServer is what a command does to the server that the flags mean.
+func withServer(a *app.App, do func(ctx context.Context, s app.LocalServer, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := localServer(a)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), s, args)
+	}
 }
 
 // localServer gives the server that the flags mean.
-func (a *app) localServer() (LocalServer, error) {
+func localServer(a *app.App) (app.LocalServer, error) {
 	if a.LocalServer == nil {
-		return nil, usagef("this build of pml has no server")
+		return nil, app.Usagef("this build of pml has no server")
 	}
-	return a.LocalServer(OpenOptions{Home: a.flags.home, Server: a.flags.server})
+	return a.LocalServer(app.OpenOptions{Home: a.Flags.Home, Server: a.Flags.Server})
 }
 
-func (a *app) serverStatusCmd() *cobra.Command {
+func serverStatusCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show the server and what it does",
@@ -68,30 +51,26 @@ server.url names. Where none runs the exit code is 5. With --json: running says
 whether one does, and server what it says of itself; server.pid is its process,
 which a server elsewhere does not tell.`,
 		Example: "  pml server status\n  pml server status --json",
-		Args:    maxArgs(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serverStatus(cmd.Context()) },
+		Args:    app.MaxArgs(0),
+		RunE:    withServer(a, func(ctx context.Context, s app.LocalServer, _ []string) error { return serverStatus(ctx, a, s) }),
 	}
 }
 
-func (a *app) serverStatus(ctx context.Context) error {
-	s, err := a.localServer()
-	if err != nil {
-		return err
-	}
+func serverStatus(ctx context.Context, a *app.App, s app.LocalServer) error {
 	st, err := s.Status(ctx)
 	if err != nil {
 		return err
 	}
 	if st == nil {
-		if err := a.print(map[string]bool{"running": false}, line("no server runs")); err != nil {
+		if err := a.Print(map[string]bool{"running": false}, app.Line("no server runs")); err != nil {
 			return err
 		}
-		return exitStatus(exitUnreachable)
+		return app.ExitStatus(app.ExitUnreachable)
 	}
-	return a.print(map[string]any{"running": true, "server": st}, func(w *strings.Builder) { a.writeServer(w, st) })
+	return a.Print(map[string]any{"running": true, "server": st}, func(w *strings.Builder) { writeServer(a, w, st) })
 }
 
-func (a *app) writeServer(w *strings.Builder, st *ServerState) {
+func writeServer(a *app.App, w *strings.Builder, st *app.ServerState) {
 	row := func(k, v string) {
 		if v != "" {
 			fmt.Fprintf(w, "%-10s %s\n", k, core.Visible(v, 0, false))
@@ -102,43 +81,39 @@ func (a *app) writeServer(w *strings.Builder, st *ServerState) {
 		how = "in the background"
 	}
 	if st.PID > 0 { // a key is not told
-		row("server", "process "+fmt.Sprint(st.PID)+", "+how)
+		row("server", "process "+strconv.Itoa(st.PID)+", "+how)
 	}
 	row("version", st.Version)
-	row("started", stamp(st.StartedAt)+" ("+a.ago(st.StartedAt)+" ago)")
+	row("started", layout.Stamp(st.StartedAt)+" ("+layout.Ago(a.Now(), st.StartedAt)+" ago)")
 	row("socket", st.Socket)
 	row("url", st.URL)
 	row("store", st.Store)
 	row("workflows", fmt.Sprintf("%d running, %d waiting", st.Running, st.Waiting))
 	row("approvals", fmt.Sprintf("%d waiting", st.Approvals))
-	row("readers", fmt.Sprint(st.Readers))
+	row("readers", strconv.Itoa(st.Readers))
 	row("warning", st.Warning)
 }
 
-func (a *app) serverStopCmd() *cobra.Command {
+func serverStopCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "stop",
 		Short:   "Stop the server",
 		Long:    "Asks the server of this machine to stop and waits until it is gone. What runs is parked and goes on with the next server; nothing is lost.",
 		Example: "  pml server stop",
-		Args:    maxArgs(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serverStop(cmd.Context()) },
+		Args:    app.MaxArgs(0),
+		RunE:    withServer(a, func(ctx context.Context, s app.LocalServer, _ []string) error { return serverStop(ctx, a, s) }),
 	}
 }
 
-func (a *app) serverStop(ctx context.Context) error {
-	s, err := a.localServer()
-	if err != nil {
-		return err
-	}
+func serverStop(ctx context.Context, a *app.App, s app.LocalServer) error {
 	st, err := s.Stop(ctx)
 	if err != nil {
 		return err
 	}
 	if st == nil {
-		return a.print(map[string]bool{"stopped": false}, line("no server runs"))
+		return a.Print(map[string]bool{"stopped": false}, app.Line("no server runs"))
 	}
-	return a.print(map[string]any{"stopped": true, "server": st}, func(w *strings.Builder) {
+	return a.Print(map[string]any{"stopped": true, "server": st}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "stopped (process %d)\n", st.PID)
 		if n := st.Running + st.Waiting; n > 0 {
 			fmt.Fprintf(w, "%d running and %d waiting workflows are kept; they go on with the next server\n", st.Running, st.Waiting)
@@ -146,81 +121,69 @@ func (a *app) serverStop(ctx context.Context) error {
 	})
 }
 
-func (a *app) serverKeyCmd() *cobra.Command {
-	return group(&cobra.Command{
+func serverKeyCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
 		Use:     "key",
 		Short:   "Keys with which others call the server over TCP",
 		Long:    "Makes, lists and removes keys. A workflow belongs to the key that started it; others do not see it. Only hashes are kept.",
 		Example: "  pml server key add ci\n  pml server key ls\n  pml server key rm ci",
-	}, a.serverKeyAddCmd(), a.serverKeyLsCmd(), a.serverKeyRmCmd())
+	}, serverKeyAddCmd(a), serverKeyLsCmd(a), serverKeyRmCmd(a))
 }
 
-func (a *app) serverKeyAddCmd() *cobra.Command {
+func serverKeyAddCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "add NAME",
 		Short:   "Make a key and print it",
 		Long:    "Makes a key and prints it, this once. Callers send it as a bearer token; pml takes it from PML_API_KEY.",
 		Example: "  pml server key add ci > ci.key",
-		Args:    exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.localServer()
+		Args:    app.ExactArgs("NAME"),
+		RunE: withServer(a, func(ctx context.Context, s app.LocalServer, args []string) error {
+			token, err := s.AddKey(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			token, err := s.AddKey(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print(map[string]string{"name": args[0], "key": token}, line("%s", token))
-		},
+			return a.Print(map[string]string{"name": args[0], "key": token}, app.Line("%s", token))
+		}),
 	}
 }
 
-func (a *app) serverKeyLsCmd() *cobra.Command {
+func serverKeyLsCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the keys",
 		Long:    "Lists the names of the keys and when they were made.",
 		Example: "  pml server key ls --json",
-		Args:    maxArgs(0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.localServer()
+		Args:    app.MaxArgs(0),
+		RunE: withServer(a, func(ctx context.Context, s app.LocalServer, _ []string) error {
+			keys, err := s.Keys(ctx)
 			if err != nil {
 				return err
 			}
-			keys, err := s.Keys(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return printList(a, api.Page[ServerKey]{Items: keys}, "no keys: nobody can call a server over TCP", []column[ServerKey]{
-				{title: "NAME", get: func(k ServerKey) string { return k.Name }},
-				{title: "CREATED", get: func(k ServerKey) string { return stamp(k.CreatedAt) }},
+			return app.PrintList(a, api.Page[app.ServerKey]{Items: keys}, "no keys: nobody can call a server over TCP", []app.Column[app.ServerKey]{
+				{Title: "NAME", Get: func(k app.ServerKey) string { return k.Name }},
+				{Title: "CREATED", Get: func(k app.ServerKey) string { return layout.Stamp(k.CreatedAt) }},
 			})
-		},
+		}),
 	}
 }
 
-func (a *app) serverKeyRmCmd() *cobra.Command {
+func serverKeyRmCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "rm NAME",
 		Aliases: []string{"remove"},
 		Short:   "Remove a key",
 		Long:    "Removes a key: who has it is refused from the next request on. The workflows of its owner stay.",
 		Example: "  pml server key rm ci",
-		Args:    exactArgs("NAME"),
+		Args:    app.ExactArgs("NAME"),
 
-		ValidArgsFunction: a.completeKeys,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.localServer()
-			if err != nil {
-				return err
-			}
-			if err := s.RemoveKey(cmd.Context(), args[0]); err != nil {
+		ValidArgsFunction: completeKeys(a),
+		RunE: withServer(a, func(ctx context.Context, s app.LocalServer, args []string) error {
+			if err := s.RemoveKey(ctx, args[0]); err != nil {
 				return noSuchKey(err)
 			}
-			return a.print(map[string]string{"removed": args[0]}, line("removed %s", args[0]))
-		},
+			return a.Print(map[string]string{"removed": args[0]}, app.Line("removed %s", args[0]))
+		}),
 	}
 }
 
@@ -231,4 +194,20 @@ func noSuchKey(err error) error {
 		return err
 	}
 	return e.WithNext("pml", "server", "key", "ls")
+}
+
+// completeKeys completes with the names of the server's keys, once each.
+func completeKeys(a *app.App) app.Completer {
+	return app.CompleteFirst(func(ctx context.Context) ([]string, error) {
+		s, err := localServer(a)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := s.Keys(ctx)
+		var out []string
+		for _, k := range keys {
+			out = append(out, k.Name)
+		}
+		return out, err
+	})
 }

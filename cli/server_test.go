@@ -9,32 +9,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
 // fakeServer is a server from outside.
 type fakeServer struct {
-	state *cli.ServerState
-	keys  []cli.ServerKey
-	asked cli.OpenOptions
+	state *app.ServerState
+	keys  []app.ServerKey
+	asked app.OpenOptions
 }
 
-func (f *fakeServer) Status(context.Context) (*cli.ServerState, error) { return f.state, nil }
+func (f *fakeServer) Status(context.Context) (*app.ServerState, error) { return f.state, nil }
 
-func (f *fakeServer) Stop(context.Context) (*cli.ServerState, error) {
+func (f *fakeServer) Stop(context.Context) (*app.ServerState, error) {
 	st := f.state
 	f.state = nil
 	return st, nil
 }
 
 func (f *fakeServer) AddKey(_ context.Context, name string) (string, error) {
-	f.keys = append(f.keys, cli.ServerKey{Name: name, CreatedAt: at})
+	f.keys = append(f.keys, app.ServerKey{Name: name, CreatedAt: at})
 	return "pml_secret", nil
 }
 
-func (f *fakeServer) Keys(context.Context) ([]cli.ServerKey, error) { return f.keys, nil }
+func (f *fakeServer) Keys(context.Context) ([]app.ServerKey, error) { return f.keys, nil }
 
 func (f *fakeServer) RemoveKey(_ context.Context, name string) error {
 	if len(f.keys) == 0 || f.keys[0].Name != name {
@@ -44,7 +44,7 @@ func (f *fakeServer) RemoveKey(_ context.Context, name string) error {
 	return nil
 }
 
-func (s *shell) localServer(o cli.OpenOptions) (cli.LocalServer, error) {
+func (s *shell) localServer(o app.OpenOptions) (app.LocalServer, error) {
 	if s.server == nil {
 		s.server = &fakeServer{}
 	}
@@ -52,7 +52,7 @@ func (s *shell) localServer(o cli.OpenOptions) (cli.LocalServer, error) {
 	return s.server, nil
 }
 
-func (s *shell) serve(_ context.Context, o cli.ServeOptions) error {
+func (s *shell) serve(_ context.Context, o app.ServeOptions) error {
 	if o.Ready != nil {
 		o.Ready([]string{"unix:///h/pml.sock"})
 	}
@@ -61,8 +61,8 @@ func (s *shell) serve(_ context.Context, o cli.ServeOptions) error {
 	return nil
 }
 
-func runningState() *cli.ServerState {
-	return &cli.ServerState{ServerStatus: api.ServerStatus{
+func runningState() *app.ServerState {
+	return &app.ServerState{ServerStatus: api.ServerStatus{
 		Version: "v1.2.3", Protocol: 1, PID: 4711, StartedAt: at.Add(-90 * time.Second), Socket: "/h/pml.sock", Store: "bbolt",
 		Background: true, Running: 2, Waiting: 3, Approvals: 4,
 	}, Warning: "older than\x1b[2J this"}
@@ -148,7 +148,7 @@ func TestServe_Options(t *testing.T) {
 	if s.err != "" {
 		t.Errorf("in the background nobody reads %q", s.err)
 	}
-	want := cli.ServeOptions{
+	want := app.ServeOptions{
 		Home: "/h", Log: "debug", Socket: "/run/pml.sock", TCP: "127.0.0.1:7465", Store: "postgres://env", Idle: 10 * time.Minute,
 		Hosts: []string{"a", "b"}, Origins: []string{"https://c"}, Metrics: []string{"prom"}, JSONLog: true, ReadyFD: 3,
 	}
@@ -198,7 +198,7 @@ func TestWarnings_ForPrograms(t *testing.T) {
 		if stderr != `{"warning":"it is away"}`+"\n" {
 			t.Errorf("stderr by then: %q", stderr)
 		}
-		cancel(cli.Signal{Code: 130})
+		cancel(app.Signal{Code: 130})
 	}}
 	s.run("events", "--follow", "--json").want(t, 130)
 }

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/casys-ai/pml/cli/layout"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -34,7 +36,7 @@ func TestServers_Golden(t *testing.T) {
 	}
 	narrow := (&shell{fake: withServers(), tty: true, width: 40}).run("servers", "ls").want(t, 0)
 	for line := range strings.Lines(narrow.out) {
-		if cli.TextWidth(strings.TrimSuffix(line, "\n")) > 40 {
+		if layout.Width(strings.TrimSuffix(line, "\n")) > 40 {
 			t.Errorf("too wide: %q", line)
 		}
 	}
@@ -209,7 +211,7 @@ func TestServersConnect(t *testing.T) {
 	(&shell{fake: failing}).run("servers", "connect", "web").want(t, 4).has(t, "err", "the server refused")
 	(&shell{fake: &fake{block: true}}).run("servers", "connect", "web", "--timeout", "1ms").want(t, 124)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(cli.Signal{Code: 130})
+	cancel(app.Signal{Code: 130})
 	(&shell{ctx: ctx, fake: &fake{block: true}}).run("servers", "connect", "web").want(t, 130)
 }
 

@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 )
 
 // shell runs the command line against a fake.
 type shell struct {
 	fake          *fake
 	stdin         string
+	input         io.Reader // stands for stdin, when set
 	tty           bool
 	width         int
 	env           map[string]string
@@ -28,9 +30,10 @@ type shell struct {
 	out, err      string
 	code          int
 	openErr       error
-	seenOpenFlags cli.OpenOptions
+	seenOpenFlags app.OpenOptions
 	server        *fakeServer
-	served        cli.ServeOptions
+	upkeep        app.Upkeep // nil: the build has none
+	served        app.ServeOptions
 	gap           string              // what the backend warns of
 	heard         func(stderr string) // called after it
 }
@@ -60,17 +63,21 @@ func (s *shell) run(args ...string) *shell {
 	if s.ctx == nil {
 		s.ctx = context.Background()
 	}
+	if s.input == nil {
+		s.input = strings.NewReader(s.stdin)
+	}
 	var out, errs buffer
-	s.code = cli.Main(s.ctx, args, cli.Deps{
+	s.code = cli.Main(s.ctx, args, app.Deps{
 		ReadSecret: s.readSecret(), OpenURL: s.openURL,
-		Stdin: strings.NewReader(s.stdin), Stdout: &out, Stderr: &errs,
+		Stdin: s.input, Stdout: &out, Stderr: &errs,
 		StdinTTY: s.tty, StdoutTTY: s.tty, StderrTTY: s.tty,
 		Width:   func() int { return s.width },
 		Environ: func(n string) (string, bool) { v, ok := s.env[n]; return v, ok },
 		Clock:   clock{}, User: "ann",
-		Version: cli.Version{Version: "1.2.3", Commit: "abc", Go: "go1.26"},
+		Version: app.Version{Version: "1.2.3", Commit: "abc", Go: "go1.26"},
 		Serve:   s.serve, LocalServer: s.localServer,
-		Open: func(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
+		Upkeep: s.openUpkeep(),
+		Open: func(_ context.Context, o app.OpenOptions) (app.Backend, error) {
 			s.opened++
 			s.seenOpenFlags = o
 			s.fake.progress = o.Progress

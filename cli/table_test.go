@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -52,12 +53,12 @@ func constants(t *testing.T, file, typ string) []string {
 func TestExit_TablesAreComplete(t *testing.T) {
 	t.Parallel()
 	for _, c := range constants(t, "../core/errors.go", "Code") {
-		if _, ok := cli.ExitCodes[core.Code(c)]; !ok {
+		if _, ok := app.ExitCodes[core.Code(c)]; !ok {
 			t.Errorf("error code %s has no exit code", c)
 		}
 	}
 	for _, s := range constants(t, "../core/api/api.go", "Status") {
-		if _, ok := cli.StatusCodes[api.Status(s)]; !ok {
+		if _, ok := app.StatusCodes[api.Status(s)]; !ok {
 			t.Errorf("status %s has no exit code", s)
 		}
 	}
@@ -65,7 +66,7 @@ func TestExit_TablesAreComplete(t *testing.T) {
 
 func TestExit_EveryErrorCode(t *testing.T) {
 	t.Parallel()
-	for code, exit := range cli.ExitCodes {
+	for code, exit := range app.ExitCodes {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			e := core.Errorf(code, "it is \x1b[31mred").WithRun(runA)
@@ -278,7 +279,7 @@ func TestHelp_EveryCommand(t *testing.T) {
 			walk(child)
 		}
 	}
-	walk(cli.Root(cli.Deps{Version: cli.Version{Version: "1"}}))
+	walk(cli.Root(app.Deps{Version: app.Version{Version: "1"}}))
 	if n < 35 {
 		t.Errorf("only %d commands", n)
 	}
@@ -304,22 +305,4 @@ func TestCompletion(t *testing.T) {
 	(&shell{}).run("completion", "fsh").want(t, 2).has(t, "err", "did you mean fish")
 	(&shell{fake: manyRuns()}).run("__complete", "continue", "").want(t, 0).has(t, "out", "7f3a91c2\twaiting", "@latest")
 	(&shell{}).run("__complete", "wf", "ls", "--state", "").want(t, 0).has(t, "out", "interrupted")
-}
-
-func TestWidth(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{"abc": 3, "日本": 4, "e\u0301": 1, "한글": 4, "🙂": 2, "ｱ": 1, "Ａ": 2, "é": 1, "": 0, "●": 1} {
-		if got := cli.TextWidth(text); got != want {
-			t.Errorf("width of %q: %d, want %d", text, got, want)
-		}
-	}
-}
-
-func TestShellQuote(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{"a-b": "a-b", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
-		if got := cli.ShellQuote(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
 }

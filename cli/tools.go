@@ -8,44 +8,48 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/cli/program"
+	"github.com/casys-ai/pml/cli/runs"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
-func (a *app) toolsCmd() *cobra.Command {
-	return group(&cobra.Command{
+func toolsCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
 		Use:     "tools",
 		Aliases: []string{"tool"},
 		Short:   "The tools of the workspace's servers",
 		Long:    "Lists, shows and searches the tools of the servers that may be started without a decision, and calls one through all gates.",
 		Example: "  pml tools ls\n  pml tools show workspace:read_file\n  pml tools call workspace:read_file --args '{\"path\":\"a.txt\"}'",
-	}, a.toolsLsCmd(), a.toolsShowCmd(), a.toolsSearchCmd(), a.toolsCallCmd())
+	}, toolsLsCmd(a), toolsShowCmd(a), toolsSearchCmd(a), toolsCallCmd(a))
 }
 
-func (a *app) toolsLsCmd() *cobra.Command {
+func toolsLsCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls [SERVER]",
 		Aliases: []string{"list"},
 		Short:   "List tools",
 		Long:    "Lists the tools of all servers, or of one. Servers that cannot be asked are named on stderr, with the reason.",
 		Example: "  pml tools ls\n  pml tools ls filesystem -o wide",
-		Args:    maxArgs(1),
+		Args:    app.MaxArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.listTools(cmd.Context(), func(t core.Tool) bool { return len(args) == 0 || t.Server == args[0] })
+			return listTools(cmd.Context(), a, func(t core.Tool) bool { return len(args) == 0 || t.Server == args[0] })
 		},
 	}
 }
 
-func (a *app) toolsSearchCmd() *cobra.Command {
+func toolsSearchCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "search TEXT",
 		Short:   "Find tools by words in their name or description",
 		Long:    "Finds the tools whose name, title or description has all the words.",
 		Example: "  pml tools search read file",
-		Args:    atLeastOne("word"),
+		Args:    app.AtLeastOne("word"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			words := strings.Fields(strings.ToLower(strings.Join(args, " ")))
-			return a.listTools(cmd.Context(), func(t core.Tool) bool {
+			return listTools(cmd.Context(), a, func(t core.Tool) bool {
 				text := strings.ToLower(t.ID() + " " + t.Title + " " + t.Description)
 				for _, w := range words {
 					if !strings.Contains(text, w) {
@@ -58,8 +62,8 @@ func (a *app) toolsSearchCmd() *cobra.Command {
 	}
 }
 
-func (a *app) listTools(ctx context.Context, keep func(core.Tool) bool) error {
-	b, err := a.open(ctx)
+func listTools(ctx context.Context, a *app.App, keep func(core.Tool) bool) error {
+	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,24 +71,24 @@ func (a *app) listTools(ctx context.Context, keep func(core.Tool) bool) error {
 	if err != nil {
 		return err
 	}
-	a.notes(problems)
+	notes(a, problems)
 	var page api.Page[core.Tool]
 	for _, t := range tools {
 		if keep(t) {
 			page.Items = append(page.Items, t)
 		}
 	}
-	return printList(a, page, "no such tools", []column[core.Tool]{
-		{title: "TOOL", get: core.Tool.ID},
-		{title: "EFFECT", get: effect},
-		{title: "DESCRIPTION", get: func(t core.Tool) string { return firstLine(t.Description) }},
+	return app.PrintList(a, page, "no such tools", []app.Column[core.Tool]{
+		{Title: "TOOL", Get: core.Tool.ID},
+		{Title: "EFFECT", Get: effect},
+		{Title: "DESCRIPTION", Get: func(t core.Tool) string { return firstLine(t.Description) }},
 	})
 }
 
 // notes tells of servers that could not be asked.
-func (a *app) notes(problems []core.Fault) {
+func notes(a *app.App, problems []core.Fault) {
 	for _, f := range problems {
-		a.note("note: %s", core.Visible(f.String(), 0, false))
+		a.Note("note: %s", core.Visible(f.String(), 0, false))
 	}
 }
 
@@ -106,53 +110,45 @@ func firstLine(s string) string {
 	return s
 }
 
-func (a *app) toolsShowCmd() *cobra.Command {
+func toolsShowCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show TOOL",
 		Short:             "Show a tool with its schemas",
 		Long:              "Shows a tool: what it says of itself, its annotations and the schemas of its input and output.",
 		Example:           "  pml tools show workspace:read_file",
-		Args:              exactArgs("TOOL"),
-		ValidArgsFunction: a.completeTools,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := a.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			tools, problems, err := b.Tools(cmd.Context())
+		Args:              app.ExactArgs("TOOL"),
+		ValidArgsFunction: completeTools(a),
+		RunE: a.With(func(ctx context.Context, b app.Backend, args []string) error {
+			tools, problems, err := b.Tools(ctx)
 			if err != nil {
 				return err
 			}
 			var names []string
 			for _, t := range tools {
 				if t.ID() == args[0] {
-					return a.print(t, func(w *strings.Builder) { writeTool(w, t) })
+					return a.Print(t, func(w *strings.Builder) { writeTool(w, t) })
 				}
 				names = append(names, t.ID())
 			}
-			a.notes(problems)
+			notes(a, problems)
 			return core.Errorf(core.CodeNoSuchTool, "no such tool: %s%s", core.Visible(args[0], 200, false), core.Suggest(args[0], names))
-		},
+		}),
 	}
 }
 
-func (a *app) completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	b, err := a.open(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	tools, _, err := b.Tools(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, t := range tools {
-		out = append(out, core.Visible(t.ID(), 0, false))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+func completeTools(a *app.App) app.Completer {
+	return app.CompleteFirst(func(ctx context.Context) ([]string, error) {
+		b, err := a.Backend(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tools, _, err := b.Tools(ctx)
+		var out []string
+		for _, t := range tools {
+			out = append(out, core.Visible(t.ID(), 0, false))
+		}
+		return out, err
+	})
 }
 
 func writeTool(w *strings.Builder, t core.Tool) {
@@ -169,51 +165,51 @@ func writeTool(w *strings.Builder, t core.Tool) {
 		schema json.RawMessage
 	}{{"input", t.InputSchema}, {"output", t.OutputSchema}} {
 		if len(s.schema) > 0 {
-			fmt.Fprintf(w, "\n%s schema:\n%s\n", s.title, core.Visible(indent(s.schema), 0, true))
+			fmt.Fprintf(w, "\n%s schema:\n%s\n", s.title, core.Visible(layout.Indent(s.schema), 0, true))
 		}
 	}
 }
 
-func (a *app) toolsCallCmd() *cobra.Command {
+func toolsCallCmd(a *app.App) *cobra.Command {
 	var args string
-	var wait waitFlags
+	var wait runs.WaitFlags
 	cmd := &cobra.Command{
 		Use:   "call TOOL",
 		Short: "Call one tool, through all gates",
 		Long: `Calls a tool as a run of its own: the same gates, journal and exit codes as
 with "pml execute".`,
 		Example:           `  pml tools call workspace:read_file --args '{"path":"a.txt"}'`,
-		Args:              exactArgs("TOOL"),
-		ValidArgsFunction: a.completeTools,
+		Args:              app.ExactArgs("TOOL"),
+		ValidArgsFunction: completeTools(a),
 		RunE: func(cmd *cobra.Command, pos []string) error {
-			if err := wait.check(a, cmd, false); err != nil {
+			if err := wait.Check(a, cmd, false); err != nil {
 				return err
 			}
-			return a.callTool(cmd.Context(), pos[0], args, wait)
+			return callTool(cmd.Context(), a, pos[0], args, wait)
 		},
 	}
 	cmd.Flags().StringVar(&args, "args", "{}", "the arguments: a JSON object, or @FILE")
-	a.addWaitFlags(cmd, &wait, true)
+	runs.AddWaitFlags(cmd, &wait, true)
 	return cmd
 }
 
-func (a *app) callTool(ctx context.Context, tool, args string, wait waitFlags) error {
+func callTool(ctx context.Context, a *app.App, tool, args string, wait runs.WaitFlags) error {
 	if _, _, ok := core.SplitTool(tool); !ok {
-		return usagef("%q is not a tool's full name; it is server:tool", core.Visible(tool, 200, false)).WithNext("pml", "tools", "ls")
+		return app.Usagef("%q is not a tool's full name; it is server:tool", core.Visible(tool, 200, false)).WithNext("pml", "tools", "ls")
 	}
-	raw, err := a.readJSON("args", args)
+	raw, err := program.ReadJSON(ctx, a, "args", args)
 	if err != nil {
 		return err
 	}
 	if raw[0] != '{' {
-		return usagef("--args is not a JSON object")
+		return app.Usagef("--args is not a JSON object")
 	}
-	b, err := a.open(ctx)
+	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
-	a.progress.start()
-	r, err := b.CallTool(ctx, tool, raw, a.actor(), wait.limit(a))
-	r, err = a.held(ctx, b, r, err, wait)
-	return a.settle(ctx, b, r, err, wait)
+	a.StartProgress()
+	r, err := b.CallTool(ctx, tool, raw, a.Actor(), wait.Limit(a))
+	r, err = runs.Held(ctx, a, b, r, err, wait)
+	return runs.Settle(ctx, a, b, r, err, wait)
 }

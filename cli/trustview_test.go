@@ -58,6 +58,30 @@ func TestTrust_Folded(t *testing.T) {
 	}
 }
 
+// Of which tools it is accepted that they only read is shown in any case: to trust
+// the lock is to accept it.
+func TestTrust_ReadOnlyShown(t *testing.T) {
+	t.Parallel()
+	const list = "          \"readonly\": [\n            \"list_everything\"\n          ]"
+	whole := granted(t, []string{"run"}, "1.2.3", 1)
+	for name, content := range map[string]string{
+		"Between": strings.Replace(whole, `          "tools": {`, list+",\n          \"tools\": {", 1),
+		"Last":    strings.Replace(whole, `          "version": "1.2.3"`, `          "version": "1.2.3",`+"\n"+list, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !json.Valid([]byte(content)) {
+				t.Fatal(content)
+			}
+			state := api.TrustState{Workspace: "/w", Digest: hashA, Content: content}
+			s := (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", `"list_everything"`, "are not shown")
+			if strings.Contains(s.out, "sha256:t") {
+				t.Errorf("what else is in pml.lock is not folded:\n%s", s.out)
+			}
+		})
+	}
+}
+
 // Of what changed nothing that is granted is folded, wherever it stands: also
 // where lines of pml.lock were replaced by it.
 func TestTrust_FoldedChanges(t *testing.T) {

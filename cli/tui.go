@@ -5,30 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/keys"
 )
 
-// TerminalOptions are the choices of the terminal. What is empty or false is
-// left to the configuration and the environment.
-type TerminalOptions struct {
-	OpenOptions
-	// Demo plays a script instead of showing this machine's runs.
-	Demo bool
-	// Plain is a dialogue of lines.
-	Plain bool
-	// PlainBy is what asked for Plain: --plain, PML_PLAIN or TERM=dumb; empty where
-	// nothing did.
-	PlainBy string
-	ASCII   bool
-	// Theme is ansi, dark, light or modus, Color auto, always or never, Notify
-	// off, bell or osc.
-	Theme, Color, Notify string
-}
-
-func (a *app) tuiCmd() *cobra.Command {
-	var o TerminalOptions
+func tuiCmd(a *app.App) *cobra.Command {
+	var o app.TerminalOptions
 	var printKeys bool
 	cmd := &cobra.Command{
 		Use:   "tui",
@@ -45,12 +29,12 @@ folder; --print-keys lists the actions and their keys.`,
   pml tui --plain
   pml tui --theme modus --notify bell
   pml tui --print-keys --json`,
-		Args: maxArgs(0),
+		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if printKeys {
-				return a.printKeys()
+				return writeKeys(a)
 			}
-			return a.tui(cmd, o)
+			return tui(a, cmd, o)
 		},
 	}
 	f := cmd.Flags()
@@ -61,53 +45,53 @@ folder; --print-keys lists the actions and their keys.`,
 	f.StringVar(&o.Color, "color", "auto", "auto, always or never")
 	f.StringVar(&o.Notify, "notify", "", "how to tell of what waits: off, bell or osc")
 	f.BoolVar(&printKeys, "print-keys", false, "print the actions and their keys, with --json as a JSON Schema")
-	_ = cmd.RegisterFlagCompletionFunc("theme", fixed("ansi", "dark", "light", "modus"))
-	_ = cmd.RegisterFlagCompletionFunc("color", fixed("auto", "always", "never"))
-	_ = cmd.RegisterFlagCompletionFunc("notify", fixed("off", "bell", "osc"))
+	_ = cmd.RegisterFlagCompletionFunc("theme", app.CompleteFixed("ansi", "dark", "light", "modus"))
+	_ = cmd.RegisterFlagCompletionFunc("color", app.CompleteFixed("auto", "always", "never"))
+	_ = cmd.RegisterFlagCompletionFunc("notify", app.CompleteFixed("off", "bell", "osc"))
 	return cmd
 }
 
 // tui checks the choices and runs the terminal.
-func (a *app) tui(cmd *cobra.Command, o TerminalOptions) error {
-	if err := oneOf("color", o.Color, "auto", "always", "never"); err != nil {
+func tui(a *app.App, cmd *cobra.Command, o app.TerminalOptions) error {
+	if err := app.OneOf("color", o.Color, "auto", "always", "never"); err != nil {
 		return err
 	}
 	if o.Theme != "" {
-		if err := oneOf("theme", o.Theme, "ansi", "dark", "light", "modus"); err != nil {
+		if err := app.OneOf("theme", o.Theme, "ansi", "dark", "light", "modus"); err != nil {
 			return err
 		}
 	}
 	if o.Notify != "" {
-		if err := oneOf("notify", o.Notify, "off", "bell", "osc"); err != nil {
+		if err := app.OneOf("notify", o.Notify, "off", "bell", "osc"); err != nil {
 			return err
 		}
 	}
-	if a.asJSON() {
-		return usagef("pml tui is for people; programs read the same with pml workflows ls --json and pml events --follow --json").
+	if a.AsJSON() {
+		return app.Usagef("pml tui is for people; programs read the same with pml workflows ls --json and pml events --follow --json").
 			WithNext("pml", "events", "--follow", "--json")
 	}
-	o.PlainBy = a.plainBy(o.Plain)
+	o.PlainBy = plainBy(a, o.Plain)
 	o.Plain = o.PlainBy != ""
 	if !o.Plain && (!a.StdinTTY || !a.StdoutTTY) {
-		return usagef("pml tui needs a terminal; without one use --plain, or pml approvals ls").WithNext("pml", "approvals", "ls")
+		return app.Usagef("pml tui needs a terminal; without one use --plain, or pml approvals ls").WithNext("pml", "approvals", "ls")
 	}
-	if a.flags.noColor {
+	if a.Flags.NoColor {
 		o.Color = "never"
 	}
 	if a.Terminal == nil {
 		return core.Errorf(core.CodeInternal, "this build of pml has no terminal")
 	}
 	level, _ := a.Environ("PML_LOG")
-	o.OpenOptions = OpenOptions{Home: a.flags.home, Server: a.flags.server, Log: level}
+	o.OpenOptions = app.OpenOptions{Home: a.Flags.Home, Server: a.Flags.Server, Log: level}
 	left, err := a.Terminal(cmd.Context(), o)
 	for _, id := range left {
-		a.say("run %s is not finished; it goes on with: pml continue %s", id.Short(), id.Short())
+		a.Say("run %s is not finished; it goes on with: pml continue %s", id.Short(), id.Short())
 	}
 	return err
 }
 
 // plainBy is what asks for a dialogue of lines, empty where nothing does.
-func (a *app) plainBy(flag bool) string {
+func plainBy(a *app.App, flag bool) string {
 	plain, _ := a.Environ("PML_PLAIN")
 	term, _ := a.Environ("TERM")
 	switch {
@@ -121,10 +105,10 @@ func (a *app) plainBy(flag bool) string {
 	return ""
 }
 
-// printKeys prints the actions of the terminal with their keys.
-func (a *app) printKeys() error {
-	if a.asJSON() {
-		return a.printJSON(keys.Schema())
+// writeKeys prints the actions of the terminal with their keys.
+func writeKeys(a *app.App) error {
+	if a.AsJSON() {
+		return printJSON(a, keys.Schema())
 	}
 	m, err := keys.New(nil)
 	if err != nil {
@@ -135,9 +119,9 @@ func (a *app) printKeys() error {
 	for _, action := range keys.All() {
 		rows = append(rows, row{string(action), strings.Join(m.Keys(action), " "), keys.Label(action)})
 	}
-	return printList(a, api.Page[row]{Items: rows}, "no actions", []column[row]{
-		{title: "ACTION", get: func(r row) string { return r.Action }},
-		{title: "KEYS", get: func(r row) string { return r.Keys }},
-		{title: "WHAT", get: func(r row) string { return r.What }},
+	return app.PrintList(a, api.Page[row]{Items: rows}, "no actions", []app.Column[row]{
+		{Title: "ACTION", Get: func(r row) string { return r.Action }},
+		{Title: "KEYS", Get: func(r row) string { return r.Keys }},
+		{Title: "WHAT", Get: func(r row) string { return r.What }},
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 )
 
@@ -25,14 +26,14 @@ func TestTui_PlainBy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var got cli.TerminalOptions
+			var got app.TerminalOptions
 			var out, errs bytes.Buffer
-			code := cli.Main(context.Background(), append([]string{"tui"}, c.args...), cli.Deps{
+			code := cli.Main(context.Background(), append([]string{"tui"}, c.args...), app.Deps{
 				Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, StdinTTY: true, StdoutTTY: true, StderrTTY: true,
 				Width:   func() int { return 80 },
 				Environ: func(n string) (string, bool) { v, ok := c.env[n]; return v, ok },
 				Clock:   clock{}, User: "ann",
-				Terminal: func(_ context.Context, o cli.TerminalOptions) ([]core.ID, error) { got = o; return nil, nil },
+				Terminal: func(_ context.Context, o app.TerminalOptions) ([]core.ID, error) { got = o; return nil, nil },
 			})
 			if code != 0 || got.PlainBy != c.want || got.Plain != (c.want != "") {
 				t.Errorf("exit code %d, plain %v by %q, want %q: %s", code, got.Plain, got.PlainBy, c.want, errs.String())

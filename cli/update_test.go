@@ -103,6 +103,16 @@ func TestServersUpdate_Refused(t *testing.T) {
 	if len(s.fake.world.updates) != 1 {
 		t.Errorf("%+v", s.fake.world.updates)
 	}
+	// Pinned by somebody else, and the newest there is.
+	f = updating()
+	f.world.update.OldDigest = f.world.update.Digest
+	s = (&shell{fake: f}).run("servers", "update", "files").want(t, 0).has(t, "out", "nothing newer for files", "2026.9.1").has(t, "err", "next: pml servers update files --expect-digest")
+	if len(s.fake.world.updates) != 1 {
+		t.Errorf("%+v", s.fake.world.updates)
+	}
+	f = updating()
+	f.world.update.OldDigest = f.world.update.Digest
+	(&shell{fake: f, tty: true, stdin: "y\n"}).run("servers", "update", "files").want(t, 0).has(t, "err", "nothing newer").has(t, "out", "updated files")
 	// Installed, but it does not start: both are said.
 	f = updating()
 	f.world.startErr = core.Errorf(core.CodeServerUnreachable, "it ended at once")

@@ -4,26 +4,28 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
 )
 
-func (a *app) versionCmd() *cobra.Command {
+func versionCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Long:    "Prints the version of this build. Nothing is opened.",
 		Example: "  pml version --json",
-		Args:    maxArgs(0),
+		Args:    app.MaxArgs(0),
 		RunE: func(*cobra.Command, []string) error {
-			return a.printVersion()
+			return printVersion(a)
 		},
 	}
 }
 
-func (a *app) printVersion() error {
-	return a.print(a.Version, func(w *strings.Builder) { w.WriteString(a.versionLine()) })
+func printVersion(a *app.App) error {
+	return a.Print(a.Version, func(w *strings.Builder) { w.WriteString(versionLine(a)) })
 }
 
-func (a *app) versionLine() string {
+func versionLine(a *app.App) string {
 	s := "pml " + a.Version.Version
 	var about []string
 	for _, p := range []string{a.Version.Commit, a.Version.Date, a.Version.Go} {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 )
 
 // The flag answers as the command does, in every format, before or after others.
@@ -21,7 +21,7 @@ func TestVersion_Flag(t *testing.T) {
 			}
 		}
 	}
-	var v cli.Version
+	var v app.Version
 	if err := json.Unmarshal([]byte((&shell{}).run("--version", "--json").out), &v); err != nil || v.Version == "" {
 		t.Errorf("%+v, %v", v, err)
 	}

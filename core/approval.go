@@ -63,7 +63,11 @@ type Approval struct {
 	Description string          `json:"description"`
 	Context     json.RawMessage `json:"context"`
 	// Digest binds the decision to what was shown.
-	Digest      string        `json:"digest"`
+	Digest string `json:"digest"`
+	// Human is set when the question was asked where people decide
+	// (approvals.decider): then every decision needs a Presence, whatever the
+	// configuration of the process that makes it.
+	Human       bool          `json:"human,omitempty"`
 	RequestedBy Actor         `json:"requested_by"`
 	State       ApprovalState `json:"state"`
 	CreatedAt   time.Time     `json:"created_at"`
@@ -74,6 +78,8 @@ type Approval struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// RenewedBy is the approval that asks the same again after this one expired.
 	RenewedBy ID `json:"renewed_by,omitempty"`
+	// Once: a yes counts for this call alone and is never remembered.
+	Once bool `json:"once,omitempty"`
 	// Used is set once the runner has acted on the decision.
 	Used bool `json:"used,omitempty"`
 }
@@ -85,6 +91,28 @@ func (a Approval) StateAt(now time.Time) ApprovalState {
 		return ApprovalExpired
 	}
 	return a.State
+}
+
+// NotForAgents says why an agent may not approve it unless its configuration says
+// otherwise (approvals.agent_may): it is of high risk, or reaches beyond this
+// machine, or is about a tool of which nothing is known yet. Empty: it may.
+func (a Approval) NotForAgents() string {
+	var what struct {
+		Leaves  bool `json:"leaves_workspace"`
+		Unknown bool `json:"needs_installation"`
+	}
+	if len(a.Context) > 0 && json.Unmarshal(a.Context, &what) != nil {
+		return "what cannot be read"
+	}
+	switch {
+	case a.Risk != RiskLow && a.Risk != RiskMedium:
+		return "what is of high risk"
+	case what.Leaves:
+		return "what leaves the workspace"
+	case what.Unknown:
+		return "a tool that is not known before its server runs"
+	}
+	return ""
 }
 
 // BySoonest orders approvals by expiry, those without one last, then by age and id.
@@ -152,6 +180,10 @@ type Decision struct {
 	Answer       *Answer `json:"answer,omitempty"`
 	// Abort also aborts the run.
 	Abort bool `json:"abort,omitempty"`
+	// Presence says how the decider has shown to be a person, and Proved is the
+	// hash of the PIN that was given right, as Guard.Pin has it.
+	Presence Presence `json:"-"`
+	Proved   string   `json:"-"`
 }
 
 // OutcomeRefused is the outcome of an attempt that decided nothing: by one who

@@ -37,10 +37,16 @@ type Kind string
 
 // The kinds of program.
 const (
-	KindCode  Kind = "code"
-	KindDAG   Kind = "dag"
-	KindAgent Kind = "agent"
+	KindCode Kind = "code"
+	KindDAG  Kind = "dag"
+	// KindReads is a list of calls which only read, made for one client one after the
+	// other. It was never a program: nothing of it can be run again.
+	KindReads Kind = "reads"
 )
+
+// OfferedTask begins the id of a task whose result is that of the server as it sent
+// it, not what a script would get: of the run that makes a proxied call.
+const OfferedTask = "offered_call"
 
 // HIL says before which layers a person is asked.
 type HIL string
@@ -74,6 +80,22 @@ const (
 type Actor struct {
 	Who string `json:"who"`
 	Via Via    `json:"via"`
+	// Agent is the name by which the client of an agent has introduced itself;
+	// empty for people and for clients without a name.
+	Agent string `json:"agent,omitempty"`
+}
+
+// Name says who it is to people: an agent is never called by its user's name
+// alone. It is foreign text.
+func (a Actor) Name() string {
+	switch {
+	case a.Agent == "":
+		return a.Who
+	case a.Via == ViaElicitation:
+		return a.Who + " in " + a.Agent
+	default:
+		return "agent " + a.Agent + " (" + a.Who + ")"
+	}
 }
 
 // Position is a place in a user's source text; both count from 1.

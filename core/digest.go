@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"math"
 	"math/big"
 	"sort"
@@ -19,9 +20,6 @@ import (
 // so that two different numbers never share a digest. Empty input counts as
 // null.
 func Digest(value json.RawMessage) (string, error) {
-	if isCanonical(value) {
-		return digestOf(value), nil
-	}
 	if len(bytes.TrimSpace(value)) == 0 {
 		value = Null
 	}
@@ -31,7 +29,7 @@ func Digest(value json.RawMessage) (string, error) {
 	if err := dec.Decode(&v); err != nil {
 		return "", Errorf(CodeInvalidArguments, "not valid JSON: %w", err)
 	}
-	if dec.More() {
+	if _, err := dec.Token(); err != io.EOF { // More takes a closing bracket for the end
 		return "", Errorf(CodeInvalidArguments, "not valid JSON: something follows the value")
 	}
 	return digestOf(canonical(nil, v)), nil

@@ -63,7 +63,7 @@ func TestDigest_Numbers(t *testing.T) {
 
 func TestDigest_NotJSON(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{"{", "nope", `{"a":}`, `1 2`, `{} x`} {
+	for _, in := range []string{"{", "nope", `{"a":}`, `1 2`, `{} x`, `0}`, `[1]]`} {
 		if _, err := core.Digest(json.RawMessage(in)); core.CodeOf(err) != core.CodeInvalidArguments {
 			t.Errorf("%s: %v", in, err)
 		}

@@ -42,6 +42,7 @@ const (
 	CodeSandboxCrashed    Code = "sandbox_crashed"
 	CodeReplay            Code = "nondeterministic_replay"
 	CodeCallLimit         Code = "call_limit"
+	CodeRunLimit          Code = "run_limit" // an owner has as many runs as it may; nothing was run
 	CodeDepthLimit        Code = "depth_limit"
 	CodeResultTooLarge    Code = "result_too_large"
 	CodeBudget            Code = "budget_exhausted"
@@ -172,8 +173,7 @@ func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return CodeInternal
@@ -184,8 +184,7 @@ func AsError(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Code: CodeInternal, Message: err.Error(), cause: err}

@@ -8,19 +8,33 @@ import (
 // RecordKind is the kind of a journal record.
 type RecordKind string
 
-// The kinds of journal record.
+// The kinds of journal record. The engine writes all of them for the runs that it
+// executes; the journal of a list of reads has settled records only, and a client
+// that ran a program itself reports records of every kind. Replay reads the whole
+// journal and ignores the records of a call before its last void record.
 const (
-	// RecordStarted is written before a call runs whose repetition could hurt.
+	// RecordStarted is written when a call begins that is neither read-only nor
+	// idempotent. It is committed before the request is sent. Replay that finds no
+	// later outcome takes the call as in doubt: it asks instead of sending again.
 	RecordStarted RecordKind = "started"
-	// RecordParked is written when a call stops at a gate.
+	// RecordParked is written when a call first stops at a gate. Replay checks the
+	// gates again, and refuses the call if a person has denied since that time what
+	// the gates may not ask any more.
 	RecordParked RecordKind = "parked"
-	// RecordSettled holds a call's outcome. The order of these records is the
-	// order in which outcomes are delivered to the program.
+	// RecordSettled holds the outcome of a call, also of one that was denied or
+	// skipped, of a code task, and of a sleep that has ended. Replay answers the
+	// call from it, after it has compared tool and arguments; the order of these
+	// records is the order in which the program gets its outcomes.
 	RecordSettled RecordKind = "settled"
-	// RecordLayer marks that the results of a layer were released to the
-	// program, when layers are barriers.
+	// RecordLayer is written when layers are barriers and the outcomes of one are
+	// delivered together. Replay delivers them as of the same time.
 	RecordLayer RecordKind = "layer"
-	// RecordVoid takes the outcomes of a call back, for a retry.
+	// RecordVoid cancels the records of a call so far; the call is made again, as
+	// its next attempt. Three cases differ in their fields: a person's retry has
+	// neither Error nor ArgsDigest; a failed attempt that the task's own retry
+	// policy repeats has the Error; a call that was begun and certainly never sent
+	// has an ArgsDigest and no Error. Whether a call is in doubt is not cancelled:
+	// replay still reads that from all records of the call.
 	RecordVoid RecordKind = "void"
 )
 
@@ -45,7 +59,7 @@ const (
 )
 
 // Record is one line of a run's journal. A run has one writer, its runner,
-// which numbers the records 1, 2, 3 …
+// which numbers the records from 1 on.
 type Record struct {
 	Seq     int64      `json:"seq"`
 	Kind    RecordKind `json:"kind"`

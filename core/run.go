@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -37,12 +38,7 @@ func CanMove(from, to RunState) bool {
 	if from == to {
 		return !from.Final()
 	}
-	for _, s := range runMoves[from] {
-		if s == to {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(runMoves[from], to)
 }
 
 // Final reports whether the run has ended.
@@ -68,23 +64,26 @@ type Run struct {
 	// Remote is set on a server for a run that its client runs and reports
 	// (routing): the server never takes it up. Origin is set on such a run at
 	// the client: the URL of the server that gets its trace.
-	Remote         bool            `json:"remote,omitempty"`
-	Origin         string          `json:"origin,omitempty"`
-	Kind           Kind            `json:"kind"`
-	State          RunState        `json:"state"`
-	Intent         string          `json:"intent,omitempty"`
-	CreatedAt      time.Time       `json:"created_at"`
-	UpdatedAt      time.Time       `json:"updated_at"`
-	ExpiresAt      *time.Time      `json:"expires_at,omitempty"` // nil: never
-	EndedAt        *time.Time      `json:"ended_at,omitempty"`
-	Options        RunOptions      `json:"options"`
-	TotalLayers    int             `json:"total_layers"`
-	CurrentLayer   int             `json:"current_layer"` // the lowest layer that is not complete
-	Result         json.RawMessage `json:"result,omitempty"`
-	Error          *Error          `json:"error,omitempty"`
-	ParentID       ID              `json:"parent_id,omitempty"`
-	RequestedBy    Actor           `json:"requested_by"`
-	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	Remote       bool            `json:"remote,omitempty"`
+	Origin       string          `json:"origin,omitempty"`
+	Kind         Kind            `json:"kind"`
+	State        RunState        `json:"state"`
+	Intent       string          `json:"intent,omitempty"`
+	CreatedAt    time.Time       `json:"created_at"`
+	UpdatedAt    time.Time       `json:"updated_at"`
+	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // nil: never
+	EndedAt      *time.Time      `json:"ended_at,omitempty"`
+	Options      RunOptions      `json:"options"`
+	TotalLayers  int             `json:"total_layers"`
+	CurrentLayer int             `json:"current_layer"` // the lowest layer that is not complete
+	Result       json.RawMessage `json:"result,omitempty"`
+	Error        *Error          `json:"error,omitempty"`
+	// Dropped are the calls that the end of the run took back: an abort or a
+	// failure came first.
+	Dropped        []Dropped `json:"dropped,omitempty"`
+	ParentID       ID        `json:"parent_id,omitempty"`
+	RequestedBy    Actor     `json:"requested_by"`
+	IdempotencyKey string    `json:"idempotency_key,omitempty"`
 	// IdempotencyDigest is of what the key was given for: program, input and
 	// options. Runs of an older pml have none.
 	IdempotencyDigest string `json:"idempotency_digest,omitempty"`
@@ -101,6 +100,20 @@ type Run struct {
 	// ActiveMS is how long the run has run so far, time spent waiting for a
 	// person left out; Options.TimeoutMS limits it.
 	ActiveMS float64 `json:"active_ms,omitempty"`
+	// Imported is set on a copy of a run of another store: it has ended for good,
+	// whatever the run itself does where it is.
+	Imported *Imported `json:"imported,omitempty"`
+}
+
+// Imported says where the copy of a run comes from.
+type Imported struct {
+	At time.Time `json:"at"`
+	By Actor     `json:"by"`
+	// State and Workspace are those that the run had when it was exported.
+	State     RunState `json:"state"`
+	Workspace string   `json:"workspace"`
+	// Digest is that of the file: the same file again is the same copy.
+	Digest string `json:"digest"`
 }
 
 // RunOptions are the choices a caller made for a run.
@@ -109,6 +122,16 @@ type RunOptions struct {
 	PerLayer  bool            `json:"per_layer_validation,omitempty"`
 	HIL       HIL             `json:"hil,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
+}
+
+// Dropped is a call that a run had asked for and that has no outcome, because
+// the run ended first.
+type Dropped struct {
+	TaskID string `json:"task_id"`
+	Tool   string `json:"tool"`
+	// MayHaveRun is set of a call that was sent once without an answer, and that
+	// waited for a person to say what became of it. The others were never sent.
+	MayHaveRun bool `json:"may_have_run,omitempty"`
 }
 
 // AbortRequest asks the runner of a run to abort it.
@@ -131,6 +154,9 @@ type Program struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	// File is the name of the source for messages, empty when there is none.
 	File string `json:"file,omitempty"`
+	// ResultBytes is what a script was told that it may return, which every replay
+	// tells it again; 0: that was not said.
+	ResultBytes int64 `json:"result_bytes,omitempty"`
 	// Tasks is the DAG, Added what replans put behind its first tasks.
 	Tasks []TaskSpec `json:"tasks,omitempty"`
 	Added []Addition `json:"added,omitempty"`
@@ -155,6 +181,19 @@ type Checkpoint struct {
 	CreatedAt  time.Time `json:"created_at"`
 }
 
+// CheckpointView is a run as it stood at a checkpoint, computed from the journal
+// up to it.
+type CheckpointView struct {
+	Checkpoint
+	// Tasks are in the order of their layers; what had not begun yet of a DAG is
+	// queued.
+	Tasks []Task `json:"tasks"`
+	// Decisions are the approvals that had been decided, Messages the lines and
+	// warnings that the run had given, oldest first.
+	Decisions []Approval `json:"decisions"`
+	Messages  []Event    `json:"messages"`
+}
+
 // Workflow is a run as callers see it: its header with layers, tasks and
 // approvals, computed from the journal.
 type Workflow struct {
@@ -167,4 +206,13 @@ type Workflow struct {
 type Layer struct {
 	Index int    `json:"index"`
 	Tasks []Task `json:"tasks"`
+}
+
+// UTC returns a time in UTC as a new value; nil stays nil.
+func UTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
 }

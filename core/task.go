@@ -56,9 +56,8 @@ type TaskType string
 
 // The types of a task.
 const (
-	TypeTool  TaskType = "mcp_tool"
-	TypeCode  TaskType = "code"
-	TypeAgent TaskType = "agent"
+	TypeTool TaskType = "mcp_tool"
+	TypeCode TaskType = "code"
 )
 
 // TaskSpec is a task of a DAG as its author wrote it.

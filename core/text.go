@@ -34,7 +34,7 @@ func Visible(s string, max int, multiline bool) string {
 			b.WriteString(`\r`)
 		case r < 0x20 || r == 0x7f:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case hidden(r):
+		case Hidden(r):
 			fmt.Fprintf(&b, `\u{%x}`, r)
 		default:
 			b.WriteRune(r)
@@ -45,15 +45,20 @@ func Visible(s string, max int, multiline bool) string {
 	return b.String()
 }
 
-// hidden reports whether a rune changes or hides what a person sees.
-func hidden(r rune) bool {
+// Hidden reports whether a rune changes or hides what a person sees: control and
+// format characters (zero width, bidirectional), separators of lines, what is
+// drawn as nothing (fillers of Hangul, the empty Braille pattern, variation
+// selectors, tags) or as anything (private use), and what is no character.
+func Hidden(r rune) bool {
 	switch {
-	case r >= 0x80 && r < 0xa0, r == 0xad, r == 0x2028, r == 0x2029, r == 0x3164, r == 0xffa0:
+	case r < 0x80:
+		return r < 0x20 || r == 0x7f
+	case r == 0x2800, r == 0x1d159, r == 0x16fe4:
 		return true
-	case r >= 0xe0000 && r <= 0xe0fff:
+	case r >= 0xe0000 && r <= 0xe0fff, r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef:
 		return true
 	}
-	return unicode.Is(unicode.Cf, r)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // Nearest returns up to n of the names that are most like name, best first;

@@ -19,6 +19,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -67,7 +68,8 @@ type Step struct {
 	// digest counts as the same. A step that ends the run supersedes its
 	// approvals that are still open; one that completes or fails it without
 	// having seen a replan (DAGVersion) is core.CodeNotWaiting: there is more to
-	// do. ExpiresAt of a run that stays waiting is kept too: deciders move it.
+	// do. ExpiresAt of a run that stays waiting is kept too: deciders move it. A
+	// step that Begins a call of a run whose abort was requested is core.CodeAborted.
 	Run    core.Run
 	Create bool
 	// Program is written with Create, or as a further DAG version.
@@ -81,10 +83,34 @@ type Step struct {
 	Used      []Use
 	// Checkpoint is added; the 5 newest of a run are kept.
 	Checkpoint *core.Checkpoint
+	// Past makes a new run the copy of one of another store (core.Imported): it has
+	// ended, and nobody can claim it.
+	Past *Past
 	// Events get their Seq from the store, in the order given.
 	Events []core.Event
 	// Audit rows get their Seq and hashes from the store.
 	Audit []core.AuditRow
+}
+
+// Begins reports whether the step begins a call for a runner that knows of no
+// request to abort the run: there must be none. One that knows keeps what it had
+// begun, and does not make the call.
+func (s *Step) Begins() bool {
+	return s.Run.Abort == nil && slices.ContainsFunc(s.Records, func(r core.Record) bool { return r.Kind == core.RecordStarted })
+}
+
+// Aborted is the error of a step that begins a call of a run whose abort was
+// requested.
+func Aborted(run core.ID) error {
+	return core.Errorf(core.CodeAborted, "somebody has asked to abort the run %s; it begins no further call", run.Short()).
+		WithRun(run).WithNext("pml", "workflows", "show", string(run))
+}
+
+// Past is what a copy of a run brings along that a run of this store gets step by
+// step: approvals as they were settled, none of them open, and its checkpoints.
+type Past struct {
+	Approvals   []core.Approval
+	Checkpoints []core.Checkpoint
 }
 
 // Use marks an approval as acted upon, for a call when it was asked before the
@@ -116,6 +142,8 @@ type Reader interface {
 	Events(ctx context.Context, f EventFilter) ([]core.Event, error)
 	// Audit lists rows in order of Seq, after a sequence number; limit 0 means all.
 	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+	// Guard is what decisions need.
+	Guard(ctx context.Context) (core.Guard, error)
 }
 
 // Found are the ids that a prefix matches.
@@ -149,11 +177,6 @@ type ApprovalFilter struct {
 	// result and input, for who needs both and asks once. One that is not there, or
 	// not of this Owner and Workspace, is core.CodeNotFound.
 	Into *core.Run
-	// Seen says that who asks is the runner of RunID, with all its steps committed,
-	// and knows its approvals: it has asked with Into before, or has created the run.
-	// Those that nobody else has changed since then may be left out. It stands with
-	// Into, and with no other filter.
-	Seen bool
 }
 
 // EventFilter selects events after a sequence number.
@@ -174,7 +197,10 @@ type Decider interface {
 	// it is, without error. Errors: core.CodeNotFound, core.CodeApprovalExpired,
 	// core.CodeAlreadyDecided (with Decided), core.CodeDigestMismatch,
 	// core.CodeNotWaiting (superseded, or the run has ended),
-	// core.CodeWorkflowExpired (the run expired, it cannot be asked again).
+	// core.CodeWorkflowExpired (the run expired, it cannot be asked again),
+	// core.CodeAuth and core.CodeAwaitingHuman for one that the guard of the store,
+	// as it is in the transaction that decides, does not let through
+	// (approval.Permits).
 	Decide(ctx context.Context, d core.Decision, renew Renewal) (core.Approval, error)
 	// Extend moves an open approval's expiry; its run, when it waits, expires no
 	// sooner. Errors as for Decide.
@@ -193,6 +219,9 @@ type Decider interface {
 	// about other calls. program.Version must be the stored version + 1 (else
 	// core.CodeNotWaiting: somebody was faster).
 	Replan(ctx context.Context, id core.ID, program core.Program, by core.Actor, event core.Event) (core.Run, error)
+	// ChangeGuard changes what decisions need, as one transaction: change is given
+	// what is stored and may be called more than once. Its error changes nothing.
+	ChangeGuard(ctx context.Context, change func(*core.Guard) error) error
 	// Record appends rows to the audit log for what was decided outside of a run
 	// (trust, an update, a wrong PIN): all of them or none, chained to the rows
 	// before them. Seq and hashes come from the store, and At where it is zero.
@@ -215,7 +244,8 @@ type Runners interface {
 	// Claim makes runner the runner of a run that has not ended and whose
 	// runner is dead or itself; the epoch grows. A live one: core.CodeFenced,
 	// with the run as it is. A failed run can be claimed too, for a retry, whoever
-	// ran it; one that ended otherwise is core.CodeNotWaiting, or core.CodeWorkflowExpired.
+	// ran it; one that ended otherwise, and the copy of a run of another store, is
+	// core.CodeNotWaiting, or core.CodeWorkflowExpired (approval.Claimable).
 	Claim(ctx context.Context, id core.ID, runner string) (core.Run, error)
 	// Alive reports whether a runner lives.
 	Alive(ctx context.Context, runner string) (bool, error)
@@ -236,5 +266,12 @@ type Runner interface {
 	// Lost is closed when this process is no runner any more although it has not
 	// closed: others may take its runs. It registers anew.
 	Lost() <-chan struct{}
+	// Gone receives (without blocking, coalescing) when another runner is known to have
+	// died: its runs are orphans now. nil where nobody learns of that without asking.
+	Gone() <-chan struct{}
+	// Holds returns nil as soon as it is certain that nobody can have taken this
+	// process for dead, by a clock that also goes while the process is stopped or the
+	// machine sleeps. While that is in doubt it waits; once Lost it is core.CodeFenced.
+	Holds(ctx context.Context) error
 	Close() error
 }

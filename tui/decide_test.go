@@ -21,7 +21,7 @@ func TestModel_Decide(t *testing.T) {
 	h.want(screen.Decide{Approvals: []core.Approval{a}, Approve: true, Abort: true, Reason: "ok", Answer: answer, Pin: "123456"})
 	want := []api.ContinueRequest{{
 		ID: runA, By: core.Actor{Who: "ada", Via: core.ViaTUI},
-		Decision: &api.Decision{Approve: true, Checkpoint: askA, ExpectDigest: a.Digest, Reason: "ok", Answer: answer, Pin: "123456"},
+		Decision: &api.Decision{Approve: true, Checkpoint: askA, ExpectDigest: a.Digest, Reason: "ok", Answer: answer, Pin: "123456", Presence: core.PresenceTerminal},
 	}}
 	if diff := cmp.Diff(want, h.backend.continued); diff != "" {
 		t.Error(diff)

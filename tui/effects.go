@@ -193,7 +193,7 @@ func standing(r api.Result) string {
 		return "; it failed: " + core.Visible(r.Error, 160, false)
 	case api.StatusRunning:
 		return "; it goes on"
-	case api.StatusReplanned, api.StatusRejected, api.StatusAborted, api.StatusSuggestions, api.StatusExecuteLocally:
+	case api.StatusReplanned, api.StatusAborted, api.StatusSuggestions, api.StatusExecuteLocally:
 	}
 	return ""
 }
@@ -283,7 +283,7 @@ func (m *model) copy(i screen.Copy, now time.Time) tea.Cmd {
 func (m *model) loadAudit() tea.Cmd {
 	since := m.audited
 	rows := m.state.Audit()
-	rows = rows[:len(rows):len(rows)] // the state's own stay as they are
+	rows = slices.Clip(rows) // the state's own stay as they are
 	return m.effect(func(ctx context.Context) then {
 		rows, since, err := m.newestAudit(ctx, rows, since)
 		return func(m *model, now time.Time) tea.Cmd {

@@ -240,7 +240,7 @@ func TestUTF8(t *testing.T) {
 // vars is an environment out of NAME=value words.
 func vars(text string) func(string) (string, bool) {
 	m := map[string]string{}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		name, value, _ := strings.Cut(word, "=")
 		m[name] = value
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/feed"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/screen"
@@ -42,6 +43,8 @@ func (c *fakeClock) move(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.
 
 // fakeBackend answers as it is told and remembers what it was asked.
 type fakeBackend struct {
+	feed.Backend // for what is not asked
+
 	mu        sync.Mutex
 	runs      []core.Run
 	approvals []core.Approval

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/osc"
 )
 
@@ -116,27 +117,7 @@ func clockTime(d time.Duration) string {
 }
 
 // typeName is the type of an approval in words.
-func typeName(t core.ApprovalType) string {
-	switch t {
-	case core.ApproveDependency:
-		return "dependency"
-	case core.ApproveKeys:
-		return "api key"
-	case core.ApproveIntegrity:
-		return "integrity"
-	case core.ApproveTool:
-		return "tool perm"
-	case core.ApproveOAuth:
-		return "oauth"
-	case core.ApproveLayer:
-		return "layer"
-	case core.ApproveInDoubt:
-		return "in doubt"
-	case core.ApproveHook:
-		return "hook"
-	}
-	return core.Visible(string(t), 40, false)
-}
+func typeName(t core.ApprovalType) string { return approval.TypeOf(t).Label }
 
 // named is the type of an approval and what it is about.
 func named(a core.Approval, between string) string {

@@ -24,9 +24,6 @@ import (
 type output struct {
 	file *os.File
 	fd   uintptr // of file; the library asks for it even after the end
-	// taken is told before the screen is taken and after it was given back. May be
-	// nil.
-	taken func(on bool)
 	// synchronized frames are not asked of a terminal that knows nothing.
 	synchronized bool
 
@@ -51,21 +48,12 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	if enter {
 		o.on = true
-		o.tell()
 	}
 	n, err := o.file.Write(p)
 	if leave {
 		o.on = false
-		o.tell()
 	}
 	return n, err
-}
-
-// tell tells whether the screen is taken.
-func (o *output) tell() {
-	if o.taken != nil {
-		o.taken(o.on)
-	}
 }
 
 // forget has the next frame written whole: what is on the screen is not known.
@@ -143,19 +131,6 @@ func (o *output) Read(p []byte) (int, error) { return o.file.Read(p) }
 
 // Close closes nothing: the file is the caller's.
 func (o *output) Close() error { return nil }
-
-// Leave gives the screen of a terminal back, whatever was switched on, for who
-// does it in the place of a program that could not; but for bracketed paste,
-// which a shell may have switched on itself by then.
-func Leave(environ func(name string) (string, bool)) string {
-	s := ansi.ResetSynchronizedOutputMode + ansi.ResetStyle +
-		ansi.ResetButtonEventMouseMode + ansi.ResetAnyEventMouseMode + ansi.ResetSgrExtMouseMode + ansi.ResetFocusEventMode +
-		ansi.ResetAltScreenSaveCursorMode + ansi.ShowCursor
-	if term := osc.Detect(environ); !term.Silent {
-		s += term.Working(false) + osc.RestoreTitle
-	}
-	return s
-}
 
 // input is the terminal to read from. The library takes the end of the input
 // for a reason to read no more and to go on without keys; here it is the end of

@@ -75,13 +75,9 @@ func (p *painter) plan(gap time.Duration) tea.Cmd {
 // that never changes.
 func (p *painter) View() string {
 	if p.due && p.sized {
-		first := p.drawn.IsZero()
 		p.due, p.drawn = false, p.o.Clock.Now()
 		if text := p.model.View(); text != "" {
 			p.out.draw(text)
-		}
-		if first && p.o.Shown != nil {
-			p.o.Shown()
 		}
 	}
 	return "-"

@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	deciding, stopDeciding := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDeciding()
 
-	s := &session{o: o, stop: stop, out: &output{file: o.Out, fd: o.Out.Fd(), taken: o.Screen, synchronized: o.Profile > paint.Dumb}}
+	s := &session{o: o, stop: stop, out: &output{file: o.Out, fd: o.Out.Fd(), synchronized: o.Profile > paint.Dumb}}
 	known := state.New(maxEvents)
 	safe := guarded{o.Backend, s.crash}
 	s.feed = feed.New(feed.Options{Backend: safe, Links: safe.links(o.Links), Clock: o.Clock})

@@ -11,8 +11,8 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/feed"
-	_ "github.com/casys-ai/pml/tui/guard" // before bubbletea: see there
 	"github.com/casys-ai/pml/tui/keys"
+	_ "github.com/casys-ai/pml/tui/noprobe" // before bubbletea: see there
 	"github.com/casys-ai/pml/tui/paint"
 )
 
@@ -44,12 +44,6 @@ type Options struct {
 	OpenURL func(ctx context.Context, url string) error
 	// Warnings are texts that the backend wants a person to know. May be nil.
 	Warnings <-chan string
-	// Screen is told before the program takes the screen of the terminal, and after
-	// it has given it back: to the person or, for a while, to another program. May
-	// be nil.
-	Screen func(taken bool)
-	// Shown is called once, when the first frame was written. May be nil.
-	Shown func()
 	// Stderr is told of a panic once the terminal is as it was. May be nil.
 	Stderr io.Writer
 }

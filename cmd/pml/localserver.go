@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/client"
 	"github.com/casys-ai/pml/core/daemon"
@@ -22,9 +22,9 @@ type localServer struct {
 	flag, named string
 }
 
-func openLocalServer(o cli.OpenOptions) (cli.LocalServer, error) {
+func openLocalServer(o app.OpenOptions) (app.LocalServer, error) {
 	environ := env.OS()
-	home, err := env.FindHome(o.Home, environ)
+	home, err := ownHome(o.Home, environ)
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,13 @@ func newDaemon(home env.Home, environ env.Environ) (*daemon.Daemon, error) {
 		return nil, err
 	}
 	return daemon.New(daemon.Options{
-		Home: home.Dir, Version: build().Version, Command: []string{self, "serve"},
+		Home: home.Dir, Version: buildVersion().Version, Command: []string{self, "serve"},
 		Environ: environ, Names: env.OSNames(), NoStart: daemon.Refusal(environ),
 	}), nil
 }
 
 // Status implements cli.LocalServer.
-func (s *localServer) Status(ctx context.Context) (*cli.ServerState, error) {
+func (s *localServer) Status(ctx context.Context) (*app.ServerState, error) {
 	if s.named == "" {
 		return stateOf(s.daemon.Status(ctx))
 	}
@@ -66,11 +66,11 @@ func (s *localServer) Status(ctx context.Context) (*cli.ServerState, error) {
 	if err = errors.Join(err, c.Close()); err != nil {
 		return nil, err
 	}
-	return &cli.ServerState{ServerStatus: st, Warning: daemon.Compare(build().Version, st)}, nil
+	return &app.ServerState{ServerStatus: st, Warning: daemon.Compare(buildVersion().Version, st)}, nil
 }
 
 // Stop implements cli.LocalServer.
-func (s *localServer) Stop(ctx context.Context) (*cli.ServerState, error) {
+func (s *localServer) Stop(ctx context.Context) (*app.ServerState, error) {
 	if s.flag != "" {
 		return nil, core.Errorf(core.CodeUsage, "--server names a server that is not this machine's own; stop it where it runs")
 	}
@@ -78,11 +78,11 @@ func (s *localServer) Stop(ctx context.Context) (*cli.ServerState, error) {
 }
 
 // stateOf is what a daemon found, nil when it found nothing.
-func stateOf(found *daemon.Server, err error) (*cli.ServerState, error) {
+func stateOf(found *daemon.Server, err error) (*app.ServerState, error) {
 	if err != nil || found == nil {
 		return nil, err
 	}
-	return &cli.ServerState{ServerStatus: found.ServerStatus, Warning: found.Warning}, nil
+	return &app.ServerState{ServerStatus: found.ServerStatus, Warning: found.Warning}, nil
 }
 
 // AddKey implements cli.ServerKeys.
@@ -91,14 +91,14 @@ func (s *localServer) AddKey(_ context.Context, name string) (string, error) {
 }
 
 // Keys implements cli.ServerKeys.
-func (s *localServer) Keys(context.Context) ([]cli.ServerKey, error) {
+func (s *localServer) Keys(context.Context) ([]app.ServerKey, error) {
 	list, err := s.keys.List()
 	if err != nil {
 		return nil, err
 	}
-	out := make([]cli.ServerKey, len(list))
+	out := make([]app.ServerKey, len(list))
 	for i, k := range list {
-		out[i] = cli.ServerKey{Name: k.Name, CreatedAt: k.CreatedAt}
+		out[i] = app.ServerKey{Name: k.Name, CreatedAt: k.CreatedAt}
 	}
 	return out, nil
 }
@@ -110,7 +110,7 @@ func (s *localServer) RemoveKey(_ context.Context, name string) error { return s
 func newClient(address, workspace string, environ env.Environ) (*client.Client, error) {
 	key, _ := environ("PML_API_KEY")
 	o := client.Options{
-		URL: address, APIKey: key, Version: build().Version, Via: core.ViaCLI, Workspace: workspace, Clock: systemClock{},
+		URL: address, APIKey: key, Version: buildVersion().Version, Via: core.ViaCLI, Workspace: workspace, Clock: systemClock{},
 	}
 	if strings.HasPrefix(address, "unix:") {
 		o.APIKey = ""

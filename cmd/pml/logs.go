@@ -7,7 +7,7 @@ import (
 
 	"gopkg.in/natefinch/lumberjack.v2"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core/daemon"
 	"github.com/casys-ai/pml/core/env"
 )
@@ -22,7 +22,7 @@ const (
 // serverLog is where a server logs: on stderr where a person has started it,
 // else in a file that is begun anew when it is large. What a crash says is
 // written by the runtime to the file with which the process was started.
-func serverLog(o cli.ServeOptions, home env.Home) (*slog.Logger, io.Closer) {
+func serverLog(o app.ServeOptions, home env.Home) (*slog.Logger, io.Closer) {
 	var out io.WriteCloser = kept{os.Stderr}
 	if o.ReadyFD > 0 {
 		out = &lumberjack.Logger{Filename: daemon.LogFile(home.Dir), MaxSize: logSize, MaxBackups: logFiles}

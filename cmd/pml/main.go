@@ -20,8 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/casys-ai/pml/cli"
-	"github.com/casys-ai/pml/cmd/pml/about"
-	"github.com/casys-ai/pml/cmd/pml/collect"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/env"
@@ -36,7 +35,6 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == sandboxCommand {
 		os.Exit(sandbox.ChildMain(os.Stdin, os.Stdout, analyze.Code))
 	}
-	collect.Later()
 	os.Exit(run(os.Args[1:]))
 }
 
@@ -47,22 +45,27 @@ func run(args []string) int {
 }
 
 // commandLine is what the command line gets of this process.
-func commandLine() cli.Deps {
-	return cli.Deps{
+func commandLine() app.Deps {
+	return app.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		StdinTTY: isTerminal(os.Stdin), StdoutTTY: isTerminal(os.Stdout), StderrTTY: isTerminal(os.Stderr),
-		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: build(), User: userName(), Open: open,
-		Serve: serve, LocalServer: openLocalServer, Terminal: terminal, Stdio: stdio,
-		ReadSecret: secretReader(os.Stdin, os.Stderr), OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
+		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: buildVersion(), User: userName(), Open: open,
+		Serve: serve, LocalServer: openLocalServer, Terminal: terminal, Stdio: stdio, Upkeep: openUpkeep,
+		ReadSecret: secretReader(os.Stdin, os.Stderr), ReadFD: readFD, OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
 	}
 }
 
-// signals returns a context that ends at the first SIGINT or SIGTERM; a second
+// signals returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (a
+// terminal that goes away, unless that is to be ignored, as under nohup); a second
 // one later ends the process at once, which is safe at any time.
 func signals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	caught := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		caught = append(caught, syscall.SIGHUP)
+	}
+	signal.Notify(ch, caught...)
 	go heed(ch, time.Now, cancel, os.Exit)
 	return ctx, func() {
 		signal.Stop(ch)
@@ -80,13 +83,16 @@ func heed(ch <-chan os.Signal, now func() time.Time, cancel context.CancelCauseF
 	var first time.Time
 	for s := range ch {
 		code := 130
-		if s == syscall.SIGTERM {
+		switch s {
+		case syscall.SIGTERM:
 			code = 143
+		case syscall.SIGHUP:
+			code = 129
 		}
 		switch {
 		case first.IsZero():
 			first = now()
-			cancel(cli.Signal{Code: code})
+			cancel(app.Signal{Code: code})
 		case now().Sub(first) >= sameSignal:
 			exit(code)
 		}
@@ -129,9 +135,6 @@ func width() int {
 	}
 	return w
 }
-
-// build tells which build this is.
-func build() cli.Version { return cli.Version(about.This()) }
 
 // userName is who decides, for the audit log.
 func userName() string {

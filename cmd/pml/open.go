@@ -9,30 +9,30 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
-	"github.com/casys-ai/pml/core/local"
 	"github.com/casys-ai/pml/core/route"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/service"
 	"github.com/casys-ai/pml/store/bolt"
 )
 
 // open wires the two halves together. Nothing of them does anything before it
 // is used.
-func open(_ context.Context, o cli.OpenOptions) (cli.Backend, error) {
-	h, err := openHalves(o, func(half *local.Client) (*local.Client, error) { return half, nil })
+func open(_ context.Context, o app.OpenOptions) (app.Backend, error) {
+	b, err := openBackend(o, func(half *service.Service) (*service.Service, error) { return half, nil })
 	if err != nil {
 		return nil, err
 	}
-	return h, nil
+	return b, nil
 }
 
-// openHalves is open with the client half as seen by whoever decides what may
+// openBackend is open with the client half as seen by whoever decides what may
 // be seen of it.
-func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, error)) (*halves, error) {
+func openBackend(o app.OpenOptions, seen func(*service.Service) (*service.Service, error)) (*backend, error) {
 	environ := env.OS()
-	home, err := env.FindHome(o.Home, environ)
+	home, err := ownHome(o.Home, environ)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, erro
 		missing = c.missing
 	}
 	router := route.New(route.Options{
-		Link: missing, Local: view, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress, Partial: o.Watching,
+		Link: missing, Local: view, Servers: view.Setup.Servers.Servers, Connect: c.remote, Server: c.named, Warn: o.Warn, Progress: o.Progress, Partial: o.Watching,
 		Routing: func() (route.Routing, error) {
 			cfg, err := settings(o, home, ws, environ)
 			if err != nil {
@@ -66,11 +66,11 @@ func openHalves(o cli.OpenOptions, seen func(*local.Client) (*local.Client, erro
 			return route.Routing{Client: cfg.Routing.Client, Server: cfg.Routing.Server, Default: cfg.Routing.Default}, nil
 		},
 	})
-	return &halves{own{half}, router, c}, nil
+	return newBackend(router, half, c), nil
 }
 
 // openHalf opens the client half. Calls that it gives to a server go through c.
-func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
+func openHalf(o app.OpenOptions, c *connector) (*service.Service, error) {
 	logger := newLogger(o.Log, c.via)
 	clock := systemClock{}
 	st, err := bolt.Open(bolt.Options{
@@ -87,16 +87,16 @@ func openHalf(o cli.OpenOptions, c *connector) (*local.Client, error) {
 	if c.via == core.ViaMCP {
 		warm = 0 // as many as are usual
 	}
-	lo := local.Options{
+	lo := service.Options{
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
 		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
-		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: build().Version,
+		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: buildVersion().Version,
 		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: c.via},
 	}
 	if c.named != "" {
 		lo.Remote = c
 	}
-	return local.Open(lo), nil
+	return service.Open(lo), nil
 }
 
 // workspaceOf is the workspace of a folder, of the current one without.
@@ -132,4 +132,13 @@ func publisher(progress func(core.Event)) func(core.Kind, []core.Event) {
 			progress(e)
 		}
 	}
+}
+
+// ownHome is the home that the flag or the environment names, if it is one of its own.
+func ownHome(flag string, environ env.Environ) (env.Home, error) {
+	home, err := env.FindHome(flag, environ)
+	if err == nil {
+		err = home.Check()
+	}
+	return home, err
 }

@@ -8,22 +8,19 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/casys-ai/pml/cli"
-	"github.com/casys-ai/pml/cmd/pml/collect"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/daemon"
 	"github.com/casys-ai/pml/core/env"
-	"github.com/casys-ai/pml/core/local"
 	"github.com/casys-ai/pml/core/mcp"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/server"
+	"github.com/casys-ai/pml/core/service"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 	"github.com/casys-ai/pml/store/postgres"
@@ -35,8 +32,7 @@ const requestGrace = time.Second
 
 // serve runs a server until the context ends or, in the background, until
 // nobody needs it. A starter is told when it is ready, or why it cannot be.
-func serve(ctx context.Context, o cli.ServeOptions) (err error) {
-	collect.AsUsual()
+func serve(ctx context.Context, o app.ServeOptions) (err error) {
 	var ready *daemon.Ready
 	if o.ReadyFD > 0 {
 		if ready, err = daemon.OpenReady(o.ReadyFD); err != nil {
@@ -47,8 +43,6 @@ func serve(ctx context.Context, o cli.ServeOptions) (err error) {
 		}
 	}
 	defer func() { ready.Tell(err) }()
-	ctx, stop := untilHangup(ctx)
-	defer stop()
 	s := &serving{o: o, ready: ready, environ: env.OS(), started: time.Now()}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx); err != nil {
@@ -57,18 +51,9 @@ func serve(ctx context.Context, o cli.ServeOptions) (err error) {
 	return s.run(ctx)
 }
 
-// untilHangup is a context that ends when the terminal of a server goes away,
-// unless that is to be ignored, as under nohup.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	if signal.Ignored(syscall.SIGHUP) {
-		return ctx, func() {}
-	}
-	return signal.NotifyContext(ctx, syscall.SIGHUP)
-}
-
 // serving is a server: what it is made of, in the order in which it was made.
 type serving struct {
-	o       cli.ServeOptions
+	o       app.ServeOptions
 	ready   *daemon.Ready
 	environ env.Environ
 	started time.Time
@@ -78,8 +63,9 @@ type serving struct {
 	claim     *daemon.Claim // nil for one beside another server of this home
 	observer  *observer
 	store     store.Store
+	snapshot  func(ctx context.Context, dir string) error // of the database file; nil on PostgreSQL
 	counts    *counts
-	half      *local.Client
+	half      *service.Service
 	offered   *gateways
 	closeHalf func() error // with its store; the same answer each time
 	keys      *server.Keys
@@ -99,7 +85,7 @@ func (s *serving) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.home, err = env.FindHome(s.o.Home, s.environ); err != nil {
+	if s.home, err = ownHome(s.o.Home, s.environ); err != nil {
 		return err
 	}
 	if err := s.home.Ensure(); err != nil {
@@ -178,10 +164,10 @@ func (s *serving) openHalf(ctx context.Context) error {
 	}
 	s.store = timed{kept, s.observer.metrics.ObserveStore}
 	s.counts = &counts{store: s.store}
-	s.half = local.Open(local.Options{
+	s.half = service.Open(service.Options{
 		Side: core.SideServer, Home: s.home, Workspace: ws, Environ: s.environ, Names: env.OSNames(),
 		Store: s.store, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Reuse: s.o.TCP == ""}),
-		Clock: systemClock{}, NewID: newID, LookPath: exec.LookPath, Logger: s.log, Version: build().Version,
+		Clock: systemClock{}, NewID: newID, LookPath: exec.LookPath, Logger: s.log, Version: buildVersion().Version,
 		By: core.Actor{Who: userName(), Via: core.ViaHTTP}, Publish: s.observer.publish,
 	})
 	s.log = s.half.Logger() // leaves values of keys out
@@ -216,10 +202,15 @@ func (s *serving) openStore(ctx context.Context) (store.Store, error) {
 	if s.o.Store != "" {
 		return postgres.Open(ctx, postgres.Options{URL: s.o.Store, Clock: systemClock{}, NewID: newID, Logger: s.log})
 	}
-	return bolt.Open(bolt.Options{
+	st, err := bolt.Open(bolt.Options{
 		Dir: s.home.Dir, Name: "server", Exclusive: true, Clock: systemClock{}, NewID: newID,
 		PID: os.Getpid(), Process: "pml serve", Logger: s.log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	s.snapshot = st.Snapshot
+	return st, nil
 }
 
 // storeKind names a store without what its URL may hold.
@@ -233,8 +224,8 @@ func storeKind(url string) string {
 // openEdge makes what callers speak to: HTTP, and MCP behind the same checks.
 func (s *serving) openEdge() error {
 	s.offered = &gateways{in: s.half.In}
-	tools, err := newMCP(s.half, mcp.Options{
-		Log: s.log, Scope: server.ScopeFrom, Gateway: s.offered.of,
+	tools, err := newMCP(s.home, mcp.Options{
+		Log: s.log, Scope: server.ScopeFrom, Proxy: s.offered.of,
 		Backend: func(scope api.Scope) (mcp.Backend, error) { return s.half.In(scope) },
 	})
 	if err != nil {
@@ -242,9 +233,9 @@ func (s *serving) openEdge() error {
 	}
 	s.keys = server.NewKeys(s.home.Keys(), systemClock{})
 	s.edge = server.New(server.Options{
-		Half: s.scoped, Clock: systemClock{}, Keys: s.keys, Logger: s.log, Version: build().Version, Status: s.status,
+		Half: s.scoped, Clock: systemClock{}, Keys: s.keys, Logger: s.log, Version: buildVersion().Version, Status: s.status,
 		User: userName(), Hosts: s.o.Hosts, Origins: s.o.Origins, MetricsKeys: s.o.Metrics, Limits: server.Limits{Grace: requestGrace},
-		MCP: tools.Handler(), Lag: s.observer.metrics.ObserveEventLag,
+		Backup: s.backup, MCP: tools.Handler(), Lag: s.observer.metrics.ObserveEventLag,
 		Metrics: s.observer.handler(func() int { return s.edge.Readers() }),
 	})
 	return nil

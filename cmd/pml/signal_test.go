@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/casys-ai/pml/cli"
+	"github.com/casys-ai/pml/cli/app"
 )
 
 // TestHeed: signals that come together are one, a later one ends the process.
@@ -30,7 +30,7 @@ func TestHeed(t *testing.T) {
 	var causes []error
 	var exits []int
 	heed(ch, now, func(err error) { causes = append(causes, err) }, func(code int) { exits = append(exits, code) })
-	if !slices.Equal(causes, []error{cli.Signal{Code: 143}}) || !slices.Equal(exits, []int{130, 143}) {
+	if !slices.Equal(causes, []error{app.Signal{Code: 143}}) || !slices.Equal(exits, []int{130, 143}) {
 		t.Errorf("cancelled with %v, ended with %v", causes, exits)
 	}
 }

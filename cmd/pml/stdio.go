@@ -10,27 +10,27 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/casys-ai/pml/cli"
-	"github.com/casys-ai/pml/cmd/pml/collect"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
-	"github.com/casys-ai/pml/core/gateway"
-	"github.com/casys-ai/pml/core/local"
+	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/mcp"
+	"github.com/casys-ai/pml/core/proxy"
 	"github.com/casys-ai/pml/core/route"
+	"github.com/casys-ai/pml/core/service"
+	"github.com/casys-ai/pml/core/setup"
 	"github.com/casys-ai/pml/core/suggest"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
 // stdio answers an agent's host on stdin and stdout. Stdout has nothing but its
 // messages; what a person should know goes to stderr.
-func stdio(ctx context.Context, o cli.OpenOptions) error {
-	collect.AsUsual()
+func stdio(ctx context.Context, o app.OpenOptions) error {
 	log := newLogger(o.Log, core.ViaMCP)
 	o.Via, o.Warn = core.ViaMCP, func(text string) { log.Warn(core.Visible(text, 2000, false)) }
 	scope := api.Scope{Confined: true, By: core.Actor{Who: userName(), Via: core.ViaMCP}}
-	var view *local.Client
-	b, err := openHalves(o, func(half *local.Client) (_ *local.Client, err error) {
+	var view *service.Service
+	b, err := openBackend(o, func(half *service.Service) (_ *service.Service, err error) {
 		view, err = half.In(scope)
 		return view, err
 	})
@@ -40,15 +40,15 @@ func stdio(ctx context.Context, o cli.OpenOptions) error {
 	said := newOnce(view.Logger().Handler())
 	quiet := slog.New(said)
 	defer context.AfterFunc(ctx, said.leave)()
-	offered := &offering{Gateway: gateway.New(gateway.Options{Half: view, Log: quiet}), log: quiet}
+	offered := &offering{Proxy: proxy.New(proxy.Options{Half: view, Log: quiet}), log: quiet}
 	defer sayConfiguration(ctx, view)()
-	var agent mcp.Backend = agentBackend{b.Backend}
+	var agent mcp.Backend = b.Backend
 	if b.server.named == "" {
-		agent = ownBackend{agentBackend{b.Backend}, view}
+		agent = ownBackend{b.Backend, view}
 	}
-	edge, err := newMCP(view, mcp.Options{
+	edge, err := newMCP(b.server.home, mcp.Options{
 		Log: quiet, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agent, nil },
-		Gateway: func(api.Scope) (mcp.Gateway, error) { return offered, nil },
+		Proxy: func(api.Scope) (mcp.Proxy, error) { return offered, nil },
 	})
 	if err == nil {
 		defer survivingPipes()()
@@ -61,10 +61,10 @@ func stdio(ctx context.Context, o cli.OpenOptions) error {
 
 // sayConfiguration logs, beside everything else, why nothing of the
 // configuration counts. What it returns waits until that is done.
-func sayConfiguration(ctx context.Context, view *local.Client) (wait func()) {
+func sayConfiguration(ctx context.Context, view *service.Service) (wait func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := view.Config(ctx); err != nil && ctx.Err() == nil {
+		if _, err := view.Setup.Workspace.Config(ctx); err != nil && ctx.Err() == nil {
 			view.Logger().Error("the configuration cannot be used, and no server with it", "error", core.AsError(err))
 		}
 	})
@@ -81,18 +81,10 @@ func survivingPipes() (stop func()) {
 	return func() { signal.Stop(caught) }
 }
 
-// agentBackend is both halves as the tools of an agent see them.
-type agentBackend struct{ *route.Backend }
-
-// Events implements mcp.Backend: those of a run, whose half numbers them.
-func (a agentBackend) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
-	return a.Backend.Events(ctx, id, api.Since{Any: since}, follow, f)
-}
-
-// ownBackend is an agentBackend whose runs are all this process's own.
+// ownBackend is the backend of an agent whose runs are all this process's own.
 type ownBackend struct {
-	agentBackend
-	half *local.Client
+	*route.Backend
+	half *service.Service
 }
 
 // Hold implements mcp.Holder.
@@ -101,8 +93,8 @@ func (o ownBackend) Hold(ctx context.Context, id core.ID, limit time.Duration) (
 }
 
 // newMCP makes the tools of an agent.
-func newMCP(half *local.Client, o mcp.Options) (_ *mcp.Edge, err error) {
-	if o.Secret, err = half.Secret(); err != nil {
+func newMCP(home env.Home, o mcp.Options) (_ *mcp.Edge, err error) {
+	if o.Secret, err = setup.Secret(home); err != nil {
 		return nil, err
 	}
 	o.Validate = new(upstream.Validator).Faults
@@ -110,21 +102,21 @@ func newMCP(half *local.Client, o mcp.Options) (_ *mcp.Edge, err error) {
 		found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
 		return found[:min(limit, len(found))]
 	}
-	o.Clock, o.Version = systemClock{}, build().Version
+	o.Clock, o.Version = systemClock{}, buildVersion().Version
 	return mcp.New(o)
 }
 
 // gateways are the gateways of a server, one for each workspace and owner: what
 // they know outlives a request.
 type gateways struct {
-	in func(api.Scope) (*local.Client, error)
+	in func(api.Scope) (*service.Service, error)
 
 	mu   sync.Mutex
-	made map[[2]string]*gateway.Gateway
+	made map[[2]string]*proxy.Proxy
 }
 
 // of is the gateway of a scope.
-func (g *gateways) of(scope api.Scope) (mcp.Gateway, error) {
+func (g *gateways) of(scope api.Scope) (mcp.Proxy, error) {
 	key := [2]string{scope.Workspace, scope.Owner}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,9 +128,9 @@ func (g *gateways) of(scope api.Scope) (mcp.Gateway, error) {
 		return nil, err
 	}
 	if g.made == nil {
-		g.made = map[[2]string]*gateway.Gateway{}
+		g.made = map[[2]string]*proxy.Proxy{}
 	}
-	made := gateway.New(gateway.Options{Half: half, Log: slog.New(newOnce(half.Logger().Handler()))})
+	made := proxy.New(proxy.Options{Half: half, Log: slog.New(newOnce(half.Logger().Handler()))})
 	g.made[key] = made
 	return made, nil
 }

@@ -14,11 +14,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/casys-ai/pml/cli"
-	"github.com/casys-ai/pml/cmd/pml/collect"
-	"github.com/casys-ai/pml/cmd/pml/keeper"
+	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
-	"github.com/casys-ai/pml/core/local"
+	"github.com/casys-ai/pml/core/service"
 	"github.com/casys-ai/pml/tui"
 	"github.com/casys-ai/pml/tui/demo"
 	"github.com/casys-ai/pml/tui/feed"
@@ -28,8 +27,7 @@ import (
 )
 
 // terminal runs the full screen or the dialogue of lines.
-func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
-	collect.AsUsual()
+func terminal(ctx context.Context, o app.TerminalOptions) ([]core.ID, error) {
 	environ := env.OS()
 	settings, bound, err := terminalSettings(o, environ)
 	if err != nil {
@@ -48,16 +46,15 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 			OpenURL: browserOpener(environ, runtime.GOOS, startDetached), ReadFile: readPlan,
 		})
 	} else {
-		k := keeper.New(os.Stdin, os.Stdout, tui.Leave(environ))
+		stop := recordCrashes(o, environ)
 		left, err = tui.Run(ctx, tui.Options{
 			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr,
-			Environ: environ, User: userName(), Runner: src.runner, Version: build().Version, Workspace: src.workspace, Keys: bound,
+			Environ: environ, User: userName(), Runner: src.runner, Version: buildVersion().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
 			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
-			Screen: k.Taken, Shown: func() { go k.Start() },
 		})
-		k.Close()
+		stop()
 	}
 	if len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "pml: stopping; calls that are under way have some seconds to end")
@@ -67,7 +64,7 @@ func terminal(ctx context.Context, o cli.TerminalOptions) ([]core.ID, error) {
 
 // terminalSettings is the configuration of the terminal, that of the home, and
 // the keys in it. A demonstration needs neither: what cannot be read is left out.
-func terminalSettings(o cli.TerminalOptions, environ env.Environ) (env.Terminal, *keys.Map, error) {
+func terminalSettings(o app.TerminalOptions, environ env.Environ) (env.Terminal, *keys.Map, error) {
 	settings, err := configured(o, environ)
 	var bound *keys.Map
 	if err == nil {
@@ -80,8 +77,8 @@ func terminalSettings(o cli.TerminalOptions, environ env.Environ) (env.Terminal,
 	return settings, bound, err
 }
 
-func configured(o cli.TerminalOptions, environ env.Environ) (env.Terminal, error) {
-	home, err := env.FindHome(o.Home, environ)
+func configured(o app.TerminalOptions, environ env.Environ) (env.Terminal, error) {
+	home, err := ownHome(o.Home, environ)
 	if err != nil {
 		return env.Terminal{}, err
 	}
@@ -97,7 +94,7 @@ func configured(o cli.TerminalOptions, environ env.Environ) (env.Terminal, error
 }
 
 // because says why the dialogue of lines is on.
-func because(o cli.TerminalOptions, settings env.Terminal) string {
+func because(o app.TerminalOptions, settings env.Terminal) string {
 	if settings.Plain && !o.Plain {
 		return "via the configuration"
 	}
@@ -105,7 +102,7 @@ func because(o cli.TerminalOptions, settings env.Terminal) string {
 }
 
 // profile is what the terminal can show, as far as flags and environment say.
-func profile(o cli.TerminalOptions, environ env.Environ) paint.Profile {
+func profile(o app.TerminalOptions, environ env.Environ) paint.Profile {
 	p := tui.Profile(environ)
 	switch o.Color {
 	case "never":
@@ -127,7 +124,7 @@ type source struct {
 	close     func() error
 }
 
-func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
+func openSource(ctx context.Context, o app.TerminalOptions) (*source, error) {
 	if o.Demo {
 		ctx, cancel := context.WithCancel(ctx)
 		b := demo.New(systemClock{})
@@ -145,12 +142,12 @@ func openSource(ctx context.Context, o cli.TerminalOptions) (*source, error) {
 		default: // who does not read them has enough of them
 		}
 	}
-	b, err := openHalves(oo, func(half *local.Client) (*local.Client, error) { return half, nil })
+	b, err := openBackend(oo, func(half *service.Service) (*service.Service, error) { return half, nil })
 	if err != nil {
 		return nil, err
 	}
 	l.begin(b.server.named)
-	s.runner = b.RunnerID
+	s.runner = b.half.RunnerID
 	s.backend, s.close = b, sync.OnceValue(b.Close)
 	if paths, err := b.Paths(ctx); err == nil {
 		s.workspace = paths.Workspace
@@ -176,7 +173,7 @@ func (l *links) begin(named string) {
 	}
 }
 
-func (l *links) put(link cli.Link) {
+func (l *links) put(link app.Link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = feed.Link{Side: core.SideServer, Up: link.Up, None: link.None, Name: link.Name, Err: link.Err}
@@ -219,14 +216,14 @@ func readPlan(name string) ([]byte, error) {
 
 // command runs a command line of pml in this process, with a backend of its own
 // and nothing to read.
-func command(o cli.TerminalOptions) func(context.Context, []string, io.Writer) int {
+func command(o app.TerminalOptions) func(context.Context, []string, io.Writer) int {
 	return func(ctx context.Context, args []string, out io.Writer) int {
 		deps := commandLine()
 		deps.Stdin, deps.Stdout, deps.Stderr = new(bytes.Buffer), out, out
 		deps.StdinTTY, deps.StdoutTTY, deps.StderrTTY = false, false, false
 		deps.ReadSecret, deps.Serve, deps.Terminal, deps.Stdio = nil, nil, nil, nil
 		deps.Width = func() int { return 0 }
-		deps.Open = func(ctx context.Context, inner cli.OpenOptions) (cli.Backend, error) {
+		deps.Open = func(ctx context.Context, inner app.OpenOptions) (app.Backend, error) {
 			inner.Home, inner.Server, inner.Via = cmp.Or(inner.Home, o.Home), cmp.Or(inner.Server, o.Server), core.ViaTUI
 			return open(ctx, inner)
 		}

@@ -185,8 +185,8 @@ func newAnalyser(script string, toSource func(core.Position) core.Position, foun
 
 func (a *analyser) run(body []ast.Statement) {
 	a.block(body)
-	// What nobody was seen to call may be called or not.
-	for i := 0; i < len(a.functions); i++ {
+	// Functions that no call of the script leads to may be called or not.
+	for i := 0; i < len(a.functions); i++ { //nolint:intrange // the loop adds functions
 		if f := a.functions[i]; !f.done {
 			a.exits, a.exitBy, a.frontier = false, nil, nil
 			a.branch(nil, func() { a.invoke(f, nil) })

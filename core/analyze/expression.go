@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"maps"
 	"math"
 
 	"github.com/dop251/goja/ast"
@@ -273,9 +274,7 @@ func (a *analyser) object(e *ast.ObjectLiteral) *value {
 			}
 			out.deps, out.inner = union(out.deps, v.deps), union(out.inner, v.all())
 			out.holds = out.holds || v.holds || v.ref.kind != refNone
-			for k, x := range v.props {
-				out.props[k] = x
-			}
+			maps.Copy(out.props, v.props)
 			continue
 		}
 		out.deps = union(out.deps, v.deps)

@@ -6,6 +6,30 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
+// The analysis interprets the script over abstract values instead of real ones. An
+// abstract value describes every value that an expression can have at run time, by
+// two sorts of facts:
+//
+//   - May-facts only grow. deps, pend and inner are sets of calls, by their index in
+//     analyser.calls; holds is a flag. A call too many costs an edge or a later layer
+//     in the plan, never a wrong prediction.
+//   - Must-facts hold exactly or are unknown. lit is the one JSON value that the
+//     expression has, or noLit. fn is the one function that it is, or nil. ref is the
+//     one server or tool of mcp that it leads to; "*" stands for a part that is not
+//     known, anyRef for some part of mcp. elems and props are the parts of an array
+//     or object that are known one by one; parts that are not are in inner and holds.
+//
+// unknown() has no facts, so it is the value of whatever has nothing to do with mcp.
+// merge joins the values of two branches: it unites may-facts, and keeps a must-fact
+// only if both sides agree. part is a member of which nobody knows which one it is.
+//
+// Three flows matter. deps become data edges of the plan when the value is an argument
+// of a call. pend joins the frontier when the value is awaited: calls after that place
+// come in later layers. lit becomes the arguments that the gates are asked about
+// beforehand, so it must be exact: a variable that is assigned to again, or an object
+// that other code can change, loses it (facts). Such a change can stand after the
+// use, so the script is walked twice, and the second walk knows the facts of the first.
+
 // refKind says how far a value has come on the way mcp → server → tool.
 type refKind int
 
@@ -25,18 +49,18 @@ type ref struct {
 
 var anyRef = ref{refAny, "*", "*"}
 
-// value is what is known of an expression's value.
+// value is an abstract value, as described above.
 type value struct {
 	deps  set // calls whose results it is made from
-	pend  set // calls that awaiting it waits for
-	inner set // calls whose promises it holds inside
+	pend  set // calls that an await of it waits for
+	inner set // calls whose promises it holds in parts that are not known one by one
 	ref   ref
 	// holds is set when part of mcp is somewhere inside.
 	holds bool
 	elems []*value // of an array whose elements are known one by one
 	props map[string]*value
 	fn    *function
-	lit   any // noLit: not known
+	lit   any // a literal (literal.go), or noLit
 }
 
 type noLiteral struct{}
@@ -59,7 +83,8 @@ func (v *value) all() set {
 	return s
 }
 
-// merge is what is known of a value that is either or made from both.
+// merge joins two values into one that describes both: what is known of a value that
+// is one of them, or made from both. Elements and properties become inner.
 func merge(a, b *value) *value {
 	out := &value{deps: union(a.deps, b.deps), pend: union(a.pend, b.pend), inner: union(inside(a), inside(b)), lit: noLit}
 	out.ref = anyRef
@@ -80,7 +105,7 @@ func inside(v *value) set {
 	return w.all()
 }
 
-// part is an unknown part of a value.
+// part is a member of a value of which it is not known which one it is.
 func part(v *value) *value {
 	out := &value{deps: v.deps, pend: inside(v), inner: inside(v), lit: noLit}
 	if v.holds || v.ref.kind == refAny {
@@ -102,9 +127,9 @@ type function struct {
 	returns *value
 }
 
-// variable is what is known of a binding. Facts that only the whole script
-// tells, kept from a first pass: whether it is ever assigned to again, and
-// whether an object in it may be changed elsewhere.
+// variable is what is known of a binding. facts are kept from the first walk over the
+// script: whether it is ever assigned to again, and whether other code may change an
+// object in it.
 type variable struct {
 	val   *value
 	facts *facts

@@ -23,7 +23,6 @@ const (
 	StatusSuggestions      Status = "suggestions"
 	StatusExecuteLocally   Status = "execute_locally"
 	StatusReplanned        Status = "replanned"
-	StatusRejected         Status = "rejected"
 	StatusAborted          Status = "aborted"
 	StatusError            Status = "error"
 )
@@ -70,8 +69,13 @@ type Decision struct {
 	Abort        bool // with Approve false: also abort the run
 	Reason       string
 	Answer       *core.Answer
-	// Pin is what was typed where approvals.pin is set; only an approval needs it.
+	// Pin is what was typed where a PIN is set: an approval needs it, and with
+	// approvals.decider human it shows that whoever decides is a person.
 	Pin string
+	// Presence is core.PresenceTerminal from a caller that has shown what is asked
+	// on a terminal, and was answered there. It counts within a process only: what
+	// another one claims is never believed.
+	Presence core.Presence `json:"-"`
 }
 
 // ContinueRequest goes on with a run; without a Decision it takes up an
@@ -97,13 +101,17 @@ type Result struct {
 	*Totals
 
 	// layer_complete
-	CheckpointID core.ID       `json:"checkpoint_id,omitempty"`
+	CheckpointID core.ID `json:"checkpoint_id,omitempty"`
+	// Pause says of layer_complete that a continue without a decision passes it.
+	Pause        bool          `json:"pause,omitempty"`
 	LayerIndex   *int          `json:"layer_index,omitempty"`
 	TotalLayers  int           `json:"total_layers,omitempty"`
 	LayerResults []LayerResult `json:"layer_results,omitempty"`
 	NextLayer    *LayerPreview `json:"next_layer_preview,omitempty"`
 	Options      []string      `json:"options,omitempty"`
-	ExpiresAt    *time.Time    `json:"expires_at,omitempty"`
+	// Decide says to an agent how what waits is decided; people get Next.
+	Decide    string     `json:"decide,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// approval_required: the first one, and all of them
 	ApprovalType core.ApprovalType `json:"approval_type,omitempty"`
@@ -111,6 +119,10 @@ type Result struct {
 	Context      json.RawMessage   `json:"context,omitempty"`
 	Digest       string            `json:"digest,omitempty"`
 	Pending      []core.Approval   `json:"pending,omitempty"`
+
+	// Notices are what the caller has to know beside the outcome, e.g. that a
+	// restriction was taken out of the workspace's files.
+	Notices []string `json:"notices,omitempty"`
 
 	// suggestions
 	Suggestions *Suggestions `json:"suggestions,omitempty"`
@@ -122,6 +134,9 @@ type Result struct {
 	Plan        *core.Plan `json:"plan,omitempty"`
 	// Workflow is the DAG to run where it is no code.
 	Workflow *WorkflowBody `json:"workflow,omitempty"`
+
+	// Dropped are the calls that an abort or a failure took back.
+	Dropped []core.Dropped `json:"dropped,omitempty"`
 
 	// aborted, rejected
 	Reason string `json:"reason,omitempty"`
@@ -144,9 +159,9 @@ type Result struct {
 
 // Totals count what a run that has ended did; zeros are said too.
 type Totals struct {
-	ReplayedCalls   int `json:"replayed_calls"`
-	SuccessfulTasks int `json:"successful_tasks"`
-	FailedTasks     int `json:"failed_tasks"`
+	ReplayedCalls   int `json:"replayed_calls" required:"false"`
+	SuccessfulTasks int `json:"successful_tasks" required:"false"`
+	FailedTasks     int `json:"failed_tasks" required:"false"`
 }
 
 // DAGSummary says how large a run was.
@@ -184,6 +199,9 @@ type Page[T any] struct {
 	Next  string `json:"next,omitempty"`
 	// Warnings say what the list does not have: one half of pml did not answer.
 	Warnings []string `json:"warnings,omitempty"`
+	// Notices are what a person has to know of the workspace beside the list, as
+	// those of a Result.
+	Notices []string `json:"notices,omitempty"`
 }
 
 // Since is the number after which events, or rows of the audit log, are wanted.
@@ -217,6 +235,17 @@ type TrustState struct {
 	// Content is what would be trusted, Diff what changed since it last was.
 	Content string `json:"content"`
 	Diff    string `json:"diff,omitempty"`
+	// TakenOut are the restrictions that the files had and do not have any more,
+	// e.g. `permissions.deny: "fs:delete"`. They hold until this state is trusted.
+	TakenOut []string `json:"taken_out,omitempty"`
+	// LockAside is set when nothing but pml.lock is another one than was trusted: the
+	// one that was trusted counts in its place until this state is trusted.
+	LockAside bool `json:"lock_aside,omitempty"`
+	// Human is set where people decide (approvals.decider): then they trust, too.
+	Human bool `json:"human,omitempty"`
+	// Warnings name servers whose code can change without anybody being asked: an
+	// image without a digest, a package without a version.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Check is one finding of doctor.

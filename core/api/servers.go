@@ -101,6 +101,7 @@ type ServerEntry struct {
 	Env     map[string]string `json:"env,omitempty"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
+	OAuth   *core.OAuthClient `json:"oauth,omitempty"`
 	// Home writes to the home's configuration instead of the workspace's.
 	Home bool `json:"home,omitempty"`
 }

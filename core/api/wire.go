@@ -8,11 +8,13 @@ import (
 )
 
 // The headers by which a caller on the server's own socket says who it is and
-// where it stands. Over TCP they are refused, but for "Pml-Via: mcp": that a
-// caller is no person is believed everywhere.
+// where it stands. Over TCP they are refused, but for what says that an agent's
+// host is calling ("Pml-Via: mcp", and its name): that is
+// believed everywhere.
 const (
 	HeaderWorkspace = "Pml-Workspace" // absolute path of a folder, percent-encoded
 	HeaderVia       = "Pml-Via"       // cli, tui or mcp; http without it
+	HeaderAgent     = "Pml-Agent"     // the name of an agent's host, percent-encoded
 )
 
 // Protocol is the version of the HTTP interface. A client refuses a server of another one.
@@ -52,7 +54,7 @@ type WorkflowBody struct {
 
 // ExecuteOptions are the choices of an execute. Times are milliseconds.
 type ExecuteOptions struct {
-	Timeout        int64    `json:"timeout,omitempty"`
+	Timeout        int64    `json:"timeout,omitempty" minimum:"0"`
 	Wait           int64    `json:"wait,omitempty"` // how long the answer may take; negative: until it ends or pauses
 	PerLayer       bool     `json:"per_layer_validation,omitempty"`
 	HIL            core.HIL `json:"hil,omitempty"`
@@ -75,7 +77,7 @@ type Acceptance struct {
 // ContinueWorkflow decides the first thing that a run waits for.
 type ContinueWorkflow struct {
 	WorkflowID   core.ID `json:"workflow_id"`
-	Approved     *bool   `json:"approved"`
+	Approved     *bool   `json:"approved" nullable:"false"`
 	CheckpointID core.ID `json:"checkpoint_id,omitempty"`
 	Reason       string  `json:"reason,omitempty"`
 }
@@ -90,7 +92,7 @@ type ContinueBody struct {
 
 // DecisionBody is a decision over HTTP. Approved must be there and be a boolean.
 type DecisionBody struct {
-	Approved     *bool             `json:"approved"`
+	Approved     *bool             `json:"approved" nullable:"false"`
 	Checkpoint   core.ID           `json:"checkpoint_id,omitempty"`
 	AllOfType    core.ApprovalType `json:"all_of_type,omitempty"`
 	ExpectDigest string            `json:"expect_digest,omitempty"`
@@ -98,7 +100,11 @@ type DecisionBody struct {
 	Feedback     string            `json:"feedback,omitempty"`
 	Answer       *core.Answer      `json:"answer,omitempty"`
 	Pin          string            `json:"pin,omitempty"`
-	Wait         int64             `json:"wait,omitempty"`
+	// Presence is "terminal" from a pml that has shown what is asked on its
+	// terminal and was answered there. A server believes it of a caller on its
+	// socket that is the same pml program, with a terminal; of nobody else.
+	Presence core.Presence `json:"presence,omitempty" enum:"terminal"`
+	Wait     int64         `json:"wait,omitempty"`
 }
 
 // AbortBody says why a run is to end.
@@ -121,7 +127,7 @@ type RetryBody struct {
 
 // ExtendBody gives an approval more time, in ms from its present expiry.
 type ExtendBody struct {
-	By int64 `json:"by_ms"`
+	By int64 `json:"by_ms" minimum:"1"`
 }
 
 // Trace is what a client reports of a run that a server gave it: how it ended

@@ -47,6 +47,11 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 			"%s may have run, so a yes must say which: --answer run-again runs it again, --answer skip goes on with --result; nothing was decided",
 			core.Visible(a.Tool, 120, false)).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
 	}
+	if a.Once && d.Approved && d.Answer != nil && d.Answer.Remember != "" {
+		return Result{}, core.Errorf(core.CodeInvalidArguments,
+			"this call of %s is asked about each time, whatever is remembered of the tool: approve it without remembering; nothing was decided",
+			core.Visible(a.Tool, 120, false)).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
+	}
 	if d.Answer != nil {
 		if err := core.CheckDepth("the result to assume", d.Answer.Result); err != nil {
 			return Result{}, core.AsError(err).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
@@ -90,16 +95,6 @@ func Renew(a core.Approval, fresh core.ID, now time.Time, until *time.Time, by c
 	c.ID, c.State, c.CreatedAt, c.ExpiresAt = fresh, core.ApprovalOpen, now.UTC(), until
 	c.RequestedBy, c.DecidedBy, c.Answer, c.Used, c.RenewedBy = by, nil, nil, false, ""
 	return c, nil
-}
-
-// Expire records that an open approval's time has run out, at the time at
-// which it did.
-func Expire(a core.Approval, now time.Time) Result {
-	at := now
-	if a.ExpiresAt != nil && a.ExpiresAt.Before(now) {
-		at = *a.ExpiresAt
-	}
-	return settle(a, core.ApprovalExpired, at, "nobody decided in time")
 }
 
 // Supersede settles an open approval that is not needed any more.
@@ -196,7 +191,7 @@ func alreadyDecided(a core.Approval) *core.Error {
 		by = *a.DecidedBy
 	}
 	e := core.Errorf(core.CodeAlreadyDecided, "the approval %s was already %s by %s (via %s) at %s",
-		a.ID.Short(), a.State, by.Who, by.Via, by.At.UTC().Format(time.RFC3339)).
+		a.ID.Short(), a.State, by.Name(), by.Via, by.At.UTC().Format(time.RFC3339)).
 		WithRun(a.RunID).WithNext("pml", "workflows", "show", string(a.RunID))
 	e.Decided = &by
 	return e

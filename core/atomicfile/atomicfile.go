@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // prefix begins the names of the files in which new content is written. Those
@@ -96,6 +97,18 @@ func SyncDir(dir string) error {
 	// Windows refuses to sync a folder and does not need it.
 	_ = f.Sync()
 	return f.Close()
+}
+
+// touchAfter is how old the note of a use may get before it is renewed.
+const touchAfter = 30 * 24 * time.Hour
+
+// Touch notes, in a file's own time, that it is of use, so that whoever removes
+// what is of none leaves it. A note of the last thirty days is not renewed.
+func Touch(name string, now time.Time) error {
+	if info, err := os.Stat(name); err != nil || now.Sub(info.ModTime()) < touchAfter {
+		return nil //nolint:nilerr // a file that is gone needs no note
+	}
+	return os.Chtimes(name, now, now)
 }
 
 // Leftover reports whether a file, by its name, is what a kill has left of one

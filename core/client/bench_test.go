@@ -18,7 +18,7 @@ import (
 func BenchmarkEvent(b *testing.B) {
 	c, store := benchServer(b)
 	got := make(chan struct{})
-	go c.Events(b.Context(), "", 0, true, func(core.Event) error {
+	go c.Events(b.Context(), "", api.Since{}, true, func(core.Event) error {
 		got <- struct{}{}
 		return nil
 	})

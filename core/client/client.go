@@ -1,5 +1,5 @@
 // Package client is a pml server seen from another process: the mirror of
-// core/server, with the methods of core/local's Client. Streams of events come
+// core/server, with the methods of core/service's Service. Streams of events come
 // back after a lost connection, without a gap and without a repetition.
 //
 // A request that cannot reach the server fails at once. One that loses its
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // Options say which server, and who asks. One of Socket and URL is needed, and
@@ -92,7 +93,11 @@ func set[T int | int64 | time.Duration](v *T, otherwise T) {
 
 // Client asks one server. It is safe for concurrent use, and connects when it
 // is first used.
-type Client struct {
+type Client struct{ *connection }
+
+// connection is the way to a server: where it is, whether it is one that this pml
+// understands, and how a request is sent, repeated and answered.
+type connection struct {
 	o    Options
 	base *url.URL
 	// name is the server in messages: its socket, or its URL.
@@ -104,6 +109,17 @@ type Client struct {
 	socket  string // where the server is now; name is where it was at first
 	told    sync.Once
 }
+
+// What a server does for runs, a Client does.
+var (
+	_ api.Runs      = (*Client)(nil)
+	_ api.Workflows = (*Client)(nil)
+	_ api.Details   = (*Client)(nil)
+	_ api.Traces    = (*Client)(nil)
+	_ api.Approvals = (*Client)(nil)
+	_ api.Catalog   = (*Client)(nil)
+	_ api.Audit     = (*Client)(nil)
+)
 
 // New returns a client. It fails when the server's address makes no sense, with
 // core.CodeInvalidConfig.
@@ -125,7 +141,7 @@ func New(o Options) (*Client, error) {
 		o.Socket, o.URL = "/"+strings.TrimLeft(path, "/"), ""
 	}
 	o.APIKey = strings.TrimSpace(o.APIKey)
-	c := &Client{o: o, checked: o.Checked, socket: o.Socket}
+	c := &connection{o: o, checked: o.Checked, socket: o.Socket}
 	if err := c.address(); err != nil {
 		return nil, err
 	}
@@ -140,11 +156,11 @@ func New(o Options) (*Client, error) {
 		// Another address would get the key.
 		return http.ErrUseLastResponse
 	}}
-	return c, nil
+	return &Client{c}, nil
 }
 
 // address checks where the server is said to be.
-func (c *Client) address() error {
+func (c *connection) address() error {
 	if c.o.Socket != "" {
 		if !filepath.IsAbs(c.o.Socket) {
 			return core.Errorf(core.CodeInvalidConfig, "the socket %s is not an absolute path", core.Visible(c.o.Socket, 200, false))
@@ -175,7 +191,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *connection) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if c.o.Socket != "" {
 		c.mu.Lock()
 		network, address = "unix", c.socket
@@ -185,10 +201,10 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 }
 
 // Name is the server as messages call it: its socket, or its URL.
-func (c *Client) Name() string { return c.name }
+func (c *connection) Name() string { return c.name }
 
 // Close gives up the connections that nobody uses.
-func (c *Client) Close() error {
+func (c *connection) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
 }

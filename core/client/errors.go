@@ -44,12 +44,11 @@ func away(err error) (away, sent bool) {
 // transport is the error of a request that got no answer. sent says whether any
 // of it was written to a connection: the last of several that were tried may be
 // one that could not be made.
-func (c *Client) transport(ctx, bounded context.Context, sent bool, err error) error {
+func (c *connection) transport(ctx, bounded context.Context, sent bool, err error) error {
 	if ctx.Err() != nil {
 		return core.Errorf(core.CodeCancelled, "stopped waiting for %s: %w", c.name, context.Cause(ctx))
 	}
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err // not the whole address again
 	}
 	l := &lost{sent: true, err: err}
@@ -70,7 +69,7 @@ func (c *Client) transport(ctx, bounded context.Context, sent bool, err error) e
 }
 
 // noDial says why no connection could be made, and what helps.
-func (c *Client) noDial(err error) (text string, next []string) {
+func (c *connection) noDial(err error) (text string, next []string) {
 	var dns *net.DNSError
 	start := []string{"pml", "serve"}
 	switch {
@@ -104,7 +103,7 @@ func notTrusted(err error) string {
 }
 
 // problem is the error that the server answered with.
-func (c *Client) problem(resp *http.Response, raw []byte) error {
+func (c *connection) problem(resp *http.Response, raw []byte) error {
 	var p api.Problem
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind == "application/problem+json" && json.Unmarshal(raw, &p) == nil {

@@ -67,7 +67,7 @@ func TestAudit_OlderServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Audit(t.Context(), 0, 0)
+	_, err = c.Audit(t.Context(), api.Since{}, 0)
 	if e := wantCode(t, err, core.CodeServerUnreachable); !strings.Contains(e.Message, "older") {
 		t.Error(e.Message)
 	}
@@ -194,6 +194,17 @@ func TestIdentify(t *testing.T) {
 	wantCode(t, err, core.CodeNotFound)
 	if got := s.log()[2].header.Get(api.HeaderVia); got != "mcp" {
 		t.Errorf("an agent over TCP comes as %q", got)
+	}
+	by := core.Actor{Who: "root", Via: core.ViaElicitation, Agent: "clé code"}
+	_, err = agent.Continue(t.Context(), api.ContinueRequest{ID: "11110001-0000-4000-8000-000011110001", Decision: &api.Decision{Checkpoint: "22220001-0000-4000-8000-000011110001"}, By: by})
+	wantCode(t, err, core.CodeNotFound)
+	if got := s.log()[3].header; got.Get(api.HeaderVia) != "mcp" || got.Get(api.HeaderAgent) != "cl%C3%A9%20code" {
+		t.Errorf("what an agent's host decides comes as %v", got)
+	}
+	for risk, want := range map[core.Risk]bool{core.RiskLow: true, core.RiskMedium: true, core.RiskHigh: false, "": false} {
+		if got := agent.HearsHosts(t.Context(), core.Approval{Risk: risk}); got != want {
+			t.Errorf("%q: a host's answer counts: %v", risk, got)
+		}
 	}
 }
 

@@ -41,7 +41,8 @@ var errNoMore = errors.New("enough")
 // goes on until the context ends or f fails; a server that is away for longer
 // than Limits.Away is an error. A server whose numbers go back is another one,
 // and that is an error, too.
-func (c *Client) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
+func (c *Client) Events(ctx context.Context, id core.ID, from api.Since, follow bool, f func(core.Event) error) error {
+	since := from.Of(core.SideServer)
 	path := "/events"
 	if id != "" {
 		path = runPath(id, "events")
@@ -174,7 +175,7 @@ func (c *Client) moved(ctx context.Context, id core.ID) error {
 }
 
 // patient repeats what may be repeated until the server is back.
-func (c *Client) patient(ctx context.Context, do func() error) error {
+func (c *connection) patient(ctx context.Context, do func() error) error {
 	return c.persist(ctx, -1, true, do)
 }
 
@@ -184,7 +185,7 @@ func (c *Client) patient(ctx context.Context, do func() error) error {
 func (c *Client) Live(ctx context.Context, id core.ID, since int64, ready func(), f func(core.Event) error) error {
 	if since >= 0 {
 		ready()
-		return c.Events(ctx, id, since, true, f)
+		return c.Events(ctx, id, api.Since{Any: since}, true, f)
 	}
 	s := &subscription{
 		c: c, path: runPath(id, "events"), last: since, event: f,

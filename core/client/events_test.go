@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/client"
 )
 
@@ -42,7 +43,7 @@ func TestEvents_EveryOneOnceOverRestarts(t *testing.T) {
 			}
 		}()
 		next := int64(1)
-		err := c.Events(t.Context(), "", 0, true, func(e core.Event) error {
+		err := c.Events(t.Context(), "", api.Since{}, true, func(e core.Event) error {
 			if e.Seq != next {
 				t.Errorf("event %d, want %d", e.Seq, next)
 			}
@@ -74,7 +75,7 @@ func TestEvents_SilentStreamIsGivenUp(t *testing.T) {
 			defer stop()
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 			defer cancel()
-			err := c.Events(ctx, "", 0, true, func(core.Event) error { return nil })
+			err := c.Events(ctx, "", api.Since{}, true, func(core.Event) error { return nil })
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("mute %v: %v", mute, err)
 			}
@@ -95,7 +96,7 @@ func TestEvents_OtherDatabase(t *testing.T) {
 		net.up(s)
 		c, stop := newClient(t, net, client.Options{Checked: true})
 		defer stop()
-		err := c.Events(t.Context(), "", 0, true, func(e core.Event) error {
+		err := c.Events(t.Context(), "", api.Since{}, true, func(e core.Event) error {
 			if e.Seq == 5 {
 				other := newServer()
 				other.emit(2)
@@ -121,7 +122,7 @@ func TestEvents_Stopping(t *testing.T) {
 		c, stop := newClient(t, net, client.Options{Checked: true})
 		defer stop()
 		refused := 0
-		err := c.Events(t.Context(), "", 0, true, func(e core.Event) error {
+		err := c.Events(t.Context(), "", api.Since{}, true, func(e core.Event) error {
 			if e.Seq == 2 {
 				return errEnough
 			}
@@ -156,13 +157,13 @@ func TestEvents_Gone(t *testing.T) {
 		defer stop()
 		begin := time.Now()
 		ignore := func(core.Event) error { return nil }
-		wantCode(t, c.Events(t.Context(), "", 0, true, ignore), core.CodeServerUnreachable)
+		wantCode(t, c.Events(t.Context(), "", api.Since{}, true, ignore), core.CodeServerUnreachable)
 		if d := time.Since(begin); d != 0 {
 			t.Errorf("took %s to say that nobody is there", d)
 		}
 		net.up(s)
 		s.emit(1)
-		wantCode(t, c.Events(t.Context(), "", 0, true, func(core.Event) error {
+		wantCode(t, c.Events(t.Context(), "", api.Since{}, true, func(core.Event) error {
 			go net.down()
 			return nil
 		}), core.CodeServerUnreachable)
@@ -182,7 +183,7 @@ func TestEvents_Past(t *testing.T) {
 		c, stop := newClient(t, net, client.Options{})
 		defer stop()
 		last := int64(10)
-		err := c.Events(t.Context(), "", 10, false, func(e core.Event) error {
+		err := c.Events(t.Context(), "", api.Since{Any: 10}, false, func(e core.Event) error {
 			if e.Seq != last+1 {
 				t.Errorf("event %d after %d", e.Seq, last)
 			}

@@ -27,6 +27,7 @@ type request struct {
 	body   any
 	key    string        // Idempotency-Key
 	wait   time.Duration // that the server may hold it
+	by     core.Actor    // who decides; what it says of an agent is passed on
 }
 
 // maxPauses is how often a request is sent again because the server asked for
@@ -38,7 +39,7 @@ const (
 
 // ask sends a request and reads the answer into out (nil: thrown away). One that
 // found nobody is sent again to the server that is there by now.
-func (c *Client) ask(ctx context.Context, r request, out any) error {
+func (c *connection) ask(ctx context.Context, r request, out any) error {
 	err := c.direct(ctx, r, out)
 	if gone, sent := away(err); !gone || sent || c.o.Redial == nil {
 		return err
@@ -50,7 +51,7 @@ func (c *Client) ask(ctx context.Context, r request, out any) error {
 }
 
 // direct is ask without a second server.
-func (c *Client) direct(ctx context.Context, r request, out any) error {
+func (c *connection) direct(ctx context.Context, r request, out any) error {
 	if err := c.check(ctx); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (c *Client) direct(ctx context.Context, r request, out any) error {
 }
 
 // check refuses, once, a server that speaks another version of the protocol.
-func (c *Client) check(ctx context.Context) error {
+func (c *connection) check(ctx context.Context) error {
 	c.mu.Lock()
 	done := c.checked
 	c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *Client) check(ctx context.Context) error {
 
 // exchange is ask without the look at the server. It pauses where the server
 // says that there are too many requests.
-func (c *Client) exchange(ctx context.Context, r request, out any) error {
+func (c *connection) exchange(ctx context.Context, r request, out any) error {
 	for n := 0; ; n++ {
 		pause, err := c.once(ctx, r, out)
 		if core.CodeOf(err) != core.CodeRateLimited || n == maxPauses {
@@ -95,7 +96,7 @@ func (c *Client) exchange(ctx context.Context, r request, out any) error {
 
 // once sends a request once. After core.CodeRateLimited pause says how long the
 // server wants to be left alone.
-func (c *Client) once(ctx context.Context, r request, out any) (pause time.Duration, err error) {
+func (c *connection) once(ctx context.Context, r request, out any) (pause time.Duration, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, c.o.Limits.Timeout+max(0, r.wait), errSlow)
 	defer cancel()
 	req, err := c.prepare(bounded, r)
@@ -127,7 +128,7 @@ func (c *Client) once(ctx context.Context, r request, out any) (pause time.Durat
 	return 0, nil
 }
 
-func (c *Client) prepare(ctx context.Context, r request) (*http.Request, error) {
+func (c *connection) prepare(ctx context.Context, r request) (*http.Request, error) {
 	var body io.Reader
 	if r.body != nil {
 		raw, err := json.Marshal(r.body)
@@ -151,7 +152,7 @@ func (c *Client) prepare(ctx context.Context, r request) (*http.Request, error) 
 	if r.key != "" {
 		req.Header.Set("Idempotency-Key", r.key)
 	}
-	c.identify(req.Header)
+	c.identify(req.Header, r.by)
 	for name, values := range req.Header {
 		if !carried(values...) {
 			return nil, core.Errorf(core.CodeInvalidArguments, "the %s of the request has a line break or another control character in it", strings.ToLower(name))
@@ -168,13 +169,16 @@ func noting(req *http.Request, sent *atomic.Bool) *http.Request {
 }
 
 // identify says who asks, and about which folder.
-func (c *Client) identify(h http.Header) {
+func (c *connection) identify(h http.Header, by core.Actor) {
+	if c.o.Via == core.ViaMCP { // an agent decides nowhere as a person
+		h.Set(api.HeaderVia, string(c.o.Via))
+		if by.Agent != "" {
+			h.Set(api.HeaderAgent, url.PathEscape(by.Agent))
+		}
+	}
 	if c.o.Socket == "" {
 		if c.o.APIKey != "" {
 			h.Set("Authorization", "Bearer "+c.o.APIKey)
-		}
-		if c.o.Via == core.ViaMCP { // an agent decides nowhere as a person
-			h.Set(api.HeaderVia, string(c.o.Via))
 		}
 		return
 	}
@@ -182,7 +186,7 @@ func (c *Client) identify(h http.Header) {
 		// A path may have what no header can carry.
 		h.Set(api.HeaderWorkspace, (&url.URL{Path: c.o.Workspace}).EscapedPath())
 	}
-	if c.o.Via == core.ViaCLI || c.o.Via == core.ViaTUI || c.o.Via == core.ViaMCP {
+	if c.o.Via == core.ViaCLI || c.o.Via == core.ViaTUI {
 		h.Set(api.HeaderVia, string(c.o.Via))
 	}
 }

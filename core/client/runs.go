@@ -78,7 +78,7 @@ func (c *Client) Continue(ctx context.Context, req api.ContinueRequest) (api.Res
 	send := func() error {
 		chunk := w.chunk()
 		body.Wait = millis(chunk)
-		return c.ask(ctx, request{method: http.MethodPost, path: runPath(req.ID, "continue"), body: body, wait: chunk}, &first)
+		return c.ask(ctx, request{method: http.MethodPost, path: runPath(req.ID, "continue"), body: body, wait: chunk, by: req.By}, &first)
 	}
 	var err error
 	if req.Decision == nil || req.Decision.Checkpoint != "" {
@@ -106,13 +106,22 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// AdoptPin makes the server's store want the PIN of its configuration; old is the
+// one that it wants so far.
+func (c *Client) AdoptPin(ctx context.Context, old string) error {
+	body := struct {
+		Old string `json:"old,omitempty"`
+	}{old}
+	return c.ask(ctx, request{method: http.MethodPost, path: "/pin", body: body}, &struct{}{})
+}
+
 func decisionBody(d *api.Decision) *api.DecisionBody {
 	if d == nil {
 		return nil
 	}
 	return &api.DecisionBody{
 		Approved: &d.Approve, Checkpoint: d.Checkpoint, AllOfType: d.AllOfType, ExpectDigest: d.ExpectDigest,
-		Abort: d.Abort, Feedback: d.Reason, Answer: d.Answer, Pin: d.Pin,
+		Abort: d.Abort, Feedback: d.Reason, Answer: d.Answer, Pin: d.Pin, Presence: d.Presence,
 	}
 }
 

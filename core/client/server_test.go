@@ -113,8 +113,17 @@ func (b *behind) Program(context.Context, core.ID) (core.Program, error) {
 	return core.Program{Kind: core.KindCode, Source: "return 1"}, nil
 }
 
+func (b *behind) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
+	return api.NewRunFile(api.ExportedRun{Run: core.Run{ID: id}}, time.Unix(1, 0), "test")
+}
+
 func (b *behind) Checkpoints(_ context.Context, id core.ID) ([]core.Checkpoint, error) {
 	return []core.Checkpoint{{ID: "c", RunID: id}}, nil
+}
+
+func (b *behind) Checkpoint(_ context.Context, id core.ID, text string) (core.CheckpointView, error) {
+	b.note(text)
+	return core.CheckpointView{Checkpoint: core.Checkpoint{ID: "c", RunID: id}, Tasks: []core.Task{{ID: "t"}}}, nil
 }
 
 func (b *behind) Records(_ context.Context, _ core.ID, after int64) ([]core.Record, error) {
@@ -125,7 +134,8 @@ func (b *behind) Records(_ context.Context, _ core.ID, after int64) ([]core.Reco
 	return out, nil
 }
 
-func (b *behind) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (b *behind) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+	after := since.Any
 	b.note([]any{"audit", after, limit})
 	var out []core.AuditRow
 	for seq := after + 1; seq <= 2500 && (limit == 0 || len(out) < limit); seq++ {
@@ -195,7 +205,8 @@ func (b *behind) emit(n int) {
 	b.more = make(chan struct{})
 }
 
-func (b *behind) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
+func (b *behind) Events(ctx context.Context, id core.ID, from api.Since, follow bool, f func(core.Event) error) error {
+	since := from.Any
 	for {
 		b.mu.Lock()
 		list, more := slices.Clone(b.events[min(int(since), len(b.events)):]), b.more
@@ -313,19 +324,29 @@ func TestServer_EveryMethod(t *testing.T) {
 	p, err := c.Program(ctx, aRun)
 	ok("program", err)
 	equal("program", p.Source, "return 1")
+	f, err := c.ExportRun(ctx, aRun)
+	ok("export", err)
+	want, err := b.ExportRun(ctx, aRun)
+	ok("export", err)
+	equal("export", f, want)
 	cps, err := c.Checkpoints(ctx, aRun)
 	ok("checkpoints", err)
 	equal("checkpoints", cps[0].RunID, aRun)
+	at, err := c.Checkpoint(ctx, aRun, "c0ffee")
+	ok("checkpoint", err)
+	equal("checkpoint", b.last(), "c0ffee")
+	equal("checkpoint's run", at.RunID, aRun)
+	equal("checkpoint's tasks", at.Tasks, []core.Task{{ID: "t"}})
 	recs, err := c.Records(ctx, aRun, 10)
 	ok("records", err)
 	equal("records", len(recs), 2490)
-	rows, err := c.Audit(ctx, 10, 0)
+	rows, err := c.Audit(ctx, api.Since{Any: 10}, 0)
 	ok("audit", err)
 	equal("audit", []int64{int64(len(rows)), rows[0].Seq, rows[2489].Seq}, []int64{2490, 11, 2500})
-	rows, err = c.Audit(ctx, 0, 1200)
+	rows, err = c.Audit(ctx, api.Since{}, 1200)
 	ok("audit of a length", err)
 	equal("audit of a length", []int64{int64(len(rows)), rows[1199].Seq}, []int64{1200, 1200})
-	rows, err = c.Audit(ctx, 2500, 5)
+	rows, err = c.Audit(ctx, api.Since{Any: 2500}, 5)
 	ok("no rows", err)
 	equal("no rows", rows, []core.AuditRow{})
 	report, err := c.VerifyAudit(ctx)
@@ -400,7 +421,7 @@ func TestServer_TwentyRestarts(t *testing.T) {
 		}
 	}()
 	next := int64(1)
-	err = c.Events(ctx, aRun, 0, true, func(e core.Event) error {
+	err = c.Events(ctx, aRun, api.Since{}, true, func(e core.Event) error {
 		if e.Seq != next {
 			t.Errorf("event %d, want %d", e.Seq, next)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -64,8 +63,7 @@ func (s *subscription) run(ctx context.Context) error {
 		begin := s.c.o.Clock.Now()
 		s.events = 0
 		made, err := s.connection(ctx)
-		var stop *stopped
-		if errors.As(err, &stop) {
+		if stop, ok := errors.AsType[*stopped](err); ok {
 			return stop.err
 		}
 		if ctx.Err() != nil {
@@ -148,7 +146,7 @@ func (s *subscription) connection(parent context.Context) (made bool, err error)
 }
 
 // streams checks that an answer is a stream.
-func (c *Client) streams(resp *http.Response) error {
+func (c *connection) streams(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
 		return nil
@@ -228,7 +226,7 @@ func (s *subscription) backwards(seq int64) error {
 
 func (s *subscription) foreign(f frame, err error) error {
 	if err == nil {
-		err = fmt.Errorf("an event without a number")
+		err = errors.New("an event without a number")
 	}
 	return core.Errorf(core.CodeServerUnreachable, "what %s sends as %q is no event of a pml server (%w)", s.c.name, core.Visible(f.event, 60, false), err)
 }

@@ -80,7 +80,7 @@ func (c *Client) CallToolOnce(ctx context.Context, tool string, args json.RawMes
 	switch r.Status {
 	case api.StatusSuccess, api.StatusComplete:
 		return outputOf(r.Result, id)
-	case api.StatusAborted, api.StatusRejected:
+	case api.StatusAborted:
 		return nil, core.Errorf(core.CodeAborted, "the call of %s was aborted on the server: %s", tool, r.Reason)
 	case api.StatusExecuteLocally:
 		return nil, c.givenBack(ctx, tool, r.WorkflowID)

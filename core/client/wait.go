@@ -37,7 +37,7 @@ func (b *backoff) next() time.Duration {
 // persist repeats a request that may be sent twice for as long as the server is
 // away, but not longer than limit since it was last there. With patient it does
 // so even when the server was not there to begin with.
-func (c *Client) persist(ctx context.Context, limit time.Duration, patient bool, do func() error) error {
+func (c *connection) persist(ctx context.Context, limit time.Duration, patient bool, do func() error) error {
 	pauses := backoff{rand: c.o.Rand}
 	begin := c.o.Clock.Now()
 	for {

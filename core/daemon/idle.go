@@ -51,6 +51,9 @@ type connection struct {
 	leave func()
 }
 
+// NetConn is the connection itself, for who asks the kernel about its other end.
+func (c *connection) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *connection) Close() error {
 	c.leave()

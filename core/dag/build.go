@@ -32,11 +32,15 @@ func Build(tasks []core.TaskSpec, known Known) (*Graph, error) {
 
 // Extend returns a new graph with tasks added, for a replan; g stays as it is.
 // New ids must be new. New tasks may depend on each other and on old tasks,
-// done or not; nothing about the old ones changes. A new task's layer is at
-// least floor, the first layer that has not passed: settled, which may be nil,
-// tells which old tasks are done, and layers in which all are done count as
-// passed whatever floor says. Errors are those of Build; paths of faults point
-// into the added tasks.
+// done or not; nothing about the old ones changes, their layers included.
+//
+// A new task's layer is at least floor. The caller passes the first layer that is
+// not complete, because a complete layer has its checkpoint, and with barriers its
+// results are delivered: no task may appear in it afterwards. The floor is kept with
+// the replan (core.Addition), so that the graph gets the same layers whenever it is
+// built again. settled, which may be nil, tells which old tasks are done; it raises
+// floor above the first layers in which all tasks are. Errors are those of Build;
+// paths of faults point into the added tasks.
 func (g *Graph) Extend(add []core.TaskSpec, settled func(id string) bool, floor int, known Known) (*Graph, error) {
 	if settled != nil {
 		for l, ids := range g.Layers() {
@@ -209,8 +213,6 @@ func (b *builder) kind(i int, t *core.TaskSpec) {
 		if t.Tool != "" {
 			b.fault(b.path(i, "tool"), "%s is a code task and calls no tool; make it two tasks", label(t))
 		}
-	case core.TypeAgent:
-		b.fault(b.path(i, "type"), "%s: agent tasks are not available yet", label(t))
 	default:
 		types := []string{string(core.TypeTool), string(core.TypeCode)}
 		b.fault(b.path(i, "type"), "%s: the type %s is unknown%s; use mcp_tool or code", label(t), quote(string(t.Type)), core.Suggest(string(t.Type), types))
@@ -285,42 +287,6 @@ func (b *builder) cycle(c []int) {
 	}
 	names = append(names, names[0])
 	b.fault(b.path(c[0], "depends_on"), "these tasks wait for each other: %s", strings.Join(names, " → "))
-}
-
-// order computes layers and dependants of a graph without cycles.
-func (b *builder) order(floor int) {
-	g := b.g
-	n := len(g.tasks)
-	g.users = make([][]int, n)
-	waits := make([]int, n)
-	for i, deps := range g.deps {
-		for _, j := range deps {
-			g.users[j] = append(g.users[j], i)
-		}
-		waits[i] = len(deps)
-	}
-	g.layer = append(g.layer, make([]int, n-len(g.layer))...)
-	for i := b.old; i < n; i++ {
-		g.layer[i] = max(floor, 0)
-	}
-	var ready []int
-	for i, w := range waits {
-		if w == 0 {
-			ready = append(ready, i)
-		}
-	}
-	for len(ready) > 0 {
-		i := ready[len(ready)-1]
-		ready = ready[:len(ready)-1]
-		for _, u := range g.users[i] {
-			if u >= b.old {
-				g.layer[u] = max(g.layer[u], g.layer[i]+1)
-			}
-			if waits[u]--; waits[u] == 0 {
-				ready = append(ready, u)
-			}
-		}
-	}
 }
 
 func label(t *core.TaskSpec) string {

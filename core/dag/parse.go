@@ -100,8 +100,7 @@ func (p *parser) syntax() *core.Error {
 		return nil
 	}
 	at, msg := len(p.data), err.Error()
-	var syn *json.SyntaxError
-	if errors.As(err, &syn) {
+	if syn, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = max(0, int(syn.Offset)-1)
 	}
 	if at < len(p.data) && (p.data[at] == ']' || p.data[at] == '}') {

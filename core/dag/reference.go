@@ -48,7 +48,7 @@ type template []hole
 // finder finds references to the tasks of one graph.
 type finder struct {
 	index map[string]int
-	// literal and unknown are told of `$…` that looks like a reference: text
+	// literal and unknown are called for `$…` that looks like a reference: text
 	// that stays as it is, and $OUTPUT[id] of a task that does not exist.
 	literal func(text, hint string)
 	unknown func(text, id string)

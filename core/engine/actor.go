@@ -2,132 +2,51 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/approval"
-	"github.com/casys-ai/pml/store"
 )
 
-// actor owns one run. All of its fields belong to the goroutine in main; what
-// runs beside it reports through inbox.
+// actor owns one run. Its parts share the state of the run among them: each has the
+// fields that it alone changes, and references to the parts that it needs. All of it
+// belongs to the goroutine in main; what runs beside it (background) touches none of
+// it.
+//
+// A turn of the loop is always the same: drive the program as far as it gets with
+// what is known, commit what came of it and publish the events of that, show where
+// the run stands (Handle), make the calls whose beginning is committed, and wait for
+// what happens next.
 type actor struct {
 	eng     *Engine
 	o       *Options
 	limits  Limits
 	store   patient
 	handle  *Handle
-	run     core.Run
+	run     *core.Run // its header; each part names the fields of it that it writes
 	program core.Program
-	prog    program
 	host    Host
+	now     func() time.Time
 
-	started bool // the program has begun
-	calls   map[string]*call
-	order   []*call         // as issued
-	in      [callStates]int // calls by state
-	journal journal
-	queue   []*call // passed the gates, not yet started
-	cleared int     // how many of the queue had passed when it was last committed
+	batch      batch      // what the next commit holds
+	journal    journal    // what is known from before
+	calls      callTable  // where each call stands
+	questions  questions  // what people are asked
+	layers     layers     // which layer may go on
+	gates      gates      // what a call has to pass
+	dispatch   dispatcher // the calls under way
+	preflight  preflight  // what is asked before the program starts
+	driver     driver     // the program, and its child
+	budget     budget     // the time that the run has
+	stop       stopper    // why it stops
+	background background // what runs beside it
 
-	approvals []*core.Approval
-	applying  map[core.ID]bool
-	taken     map[string]bool // which call took which approval, as far as this process knows
-
-	// busy counts what reports to inbox: checks, calls, evaluations, timers of
-	// sleeps and approvals being carried out.
-	busy  int
-	inbox chan func(ctx context.Context) error
-	notes chan *core.Event // progress of what runs beside
-	// backoffs counts the waits between two attempts of a call.
-	backoffs int
-
-	step     store.Step // what the next commit holds
-	pending  []*call    // calls to start once the step is committed
-	last     turn       // the program's newest turn
-	pause    *LayerPause
-	layers   layers
-	replayed int
-
-	abort       *core.AbortRequest
-	fault       *core.Error // ends the run as failed
-	preflighted bool
-	refused     []refusal  // planned calls that cannot be made
-	foresight   *Foresight // what the gates said before there was a run; used once
-	behind      bool       // the store has a newer DAG than this run
-	seen        uint64     // the newest wake-up before the last look at the store
-	looked      bool       // all approvals were taken in at the last look
+	behind bool   // the store has a newer DAG than this run
+	seen   uint64 // the newest wake-up before the last look at the store
 	// unseen reports whether nobody can have written anything about the run
 	// since it was committed for the first time; nil of one that was taken up.
 	unseen func() bool
-
-	lost   bool        // the program's child is gone: it is to start over
-	losses int         // how often in a row, without a record in between
-	lostAt int64       // the journal's end at the last loss
-	gaveUp *core.Error // why the run stops without an end
-
-	// work is cancelled to stop all calls; its cause says why.
-	work       context.Context
-	cancelWork context.CancelCauseFunc
-
-	activeSince time.Time // zero while waiting
-	parkedSince time.Time
-	asleep      bool // the child was put away while the run waits
-	away        bool // the run waits and leaves memory
-	fresh       bool // calls were started and nothing has come of them yet
-	stopping    bool
-	crashed     bool // something of the run has panicked: it ends
-	stopSince   time.Time
-	eventsSince time.Time // since when uncommitted events wait
-}
-
-// call is one call of the program.
-type call struct {
-	issued
-	digest   string
-	index    int
-	attempt  int
-	back     int // how often it was not made and went back to its gates
-	state    callState
-	verdict  Verdict
-	checked  bool
-	weighing bool  // its condition is being evaluated
-	asks     []Ask // what it is parked on
-	// parkedAt is when a parked record was journaled; zero: none is.
-	parkedAt time.Time
-	started  bool // a started record without outcome is journaled
-	before   time.Time
-	why      *core.Error // how an attempt ended that may have run; nil: with its process
-	startAt  time.Time
-	outcome  core.Outcome
-	value    json.RawMessage
-	err      *core.Error
-	seq      int64
-	settleAt time.Time
-	dropped  chan struct{} // of a sleep: closed when the script takes it back
-}
-
-type callState int
-
-const (
-	callIssued    callState = iota // waits for its gates or its layer
-	callParked                     // waits for a person
-	callQueued                     // may run
-	callRunning                    // runs
-	callSleeping                   // a script's sleep that is not due
-	callSettled                    // has its outcome
-	callDelivered                  // the program knows
-	callStates                     // how many states there are
-)
-
-// move changes a call's state.
-func (a *actor) move(c *call, s callState) {
-	a.in[c.state]--
-	a.in[s]++
-	c.state = s
+	away   bool // the run waits and leaves memory
 }
 
 func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
@@ -139,11 +58,32 @@ func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := func() time.Time { return e.opts.Clock.Now().UTC() }
 	a := &actor{
-		eng: e, o: &e.opts, limits: limits, store: newPatient(e, limits, run.ID), handle: newHandle(run.ID), run: run, program: p, host: host,
-		applying: map[core.ID]bool{}, taken: map[string]bool{}, inbox: make(chan func(context.Context) error, 64),
-		notes: make(chan *core.Event, 64),
+		now: now, batch: batch{run: &run, redact: viewOf(host), now: now, newID: e.opts.NewID},
+		eng: e, o: &e.opts, limits: limits, store: newPatient(e, limits, run.ID), handle: newHandle(run.ID), run: &run, program: p, host: host,
 	}
+	a.calls = callTable{batch: &a.batch, journal: &a.journal, limits: &a.limits, now: now}
+	a.stop = stopper{now: now}
+	a.questions = questions{run: a.run, batch: &a.batch, journal: &a.journal, limits: &a.limits, taken: map[string]bool{}}
+	a.layers = layers{
+		run: a.run, program: &a.program, batch: &a.batch, journal: &a.journal, calls: &a.calls, questions: &a.questions, stop: &a.stop,
+	}
+	a.gates = gates{
+		run: a.run, host: host, batch: &a.batch, calls: &a.calls, questions: &a.questions, layers: &a.layers, stop: &a.stop, background: &a.background,
+		applying: map[core.ID]bool{}, notApplied: map[core.ID]*core.Error{},
+	}
+	a.dispatch = dispatcher{
+		eng: e, run: a.run, make: host.Call, limits: &a.limits, batch: &a.batch, calls: &a.calls, gates: &a.gates, stop: &a.stop,
+		background: &a.background, rehome: a.rehome,
+	}
+	a.preflight = preflight{
+		run: a.run, program: &a.program, host: host, journal: &a.journal, questions: &a.questions, gates: &a.gates, stop: &a.stop,
+		background: &a.background,
+	}
+	a.driver = driver{run: a.run, calls: &a.calls, stop: &a.stop, logger: e.opts.Logger}
+	a.budget = budget{run: a.run, limits: &a.limits, now: now}
+	a.background = newBackground(&a.batch, &a.stop, a.panicked)
 	a.journal = newJournal(nil)
 	a.reset()
 	if err := a.makeProgram(); err != nil {
@@ -153,30 +93,11 @@ func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
 	return a, nil
 }
 
-func (a *actor) makeProgram() error {
-	switch a.run.Kind {
-	case core.KindCode:
-		a.prog = newCodeProgram(a.o.Sandbox, a.run, a.program)
-	case core.KindDAG:
-		p, err := newDAGProgram(a.program)
-		if err != nil {
-			return err
-		}
-		a.prog = p
-		a.run.TotalLayers = len(p.graph.Layers())
-	case core.KindAgent:
-		return core.Errorf(core.CodeInvalidArguments, "agent runs are not available yet")
-	}
-	return nil
-}
-
 // reset forgets what the program did, so that it can start over.
 func (a *actor) reset() {
-	a.started, a.asleep, a.last, a.pause = false, false, turn{}, nil
-	a.calls, a.order, a.queue, a.in = map[string]*call{}, nil, nil, [callStates]int{}
-	a.cleared = 0
-	a.layers = newLayers(a.run)
-	a.replayed = 0
+	a.driver.reset()
+	a.calls.reset()
+	a.layers.reset()
 }
 
 // main runs the run until it ends, is fenced off or the engine stops, and
@@ -184,13 +105,13 @@ func (a *actor) reset() {
 // and await call and that return: a thousand runs that wait keep the frames of
 // these three, so they have nothing large in them.
 func (a *actor) main(ctx context.Context) *Status {
-	a.work, a.cancelWork = context.WithCancelCause(context.WithoutCancel(ctx))
-	a.activeSince = a.now()
+	a.stop.work, a.stop.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	a.budget.activeSince = a.now()
 	a.store.endless = a.limits.StoreRetry > 0 // from here on it holds what nobody else knows
 	err := a.survive(ctx)
-	a.attempt("the program was closed", a.prog.close)
-	a.cancelWork(errStopped)
-	a.drain()
+	a.attempt("the program was closed", a.driver.program.close)
+	a.stop.cancel(errStopped)
+	a.background.drain()
 	if err != nil && core.CodeOf(err) != core.CodeFenced {
 		// Who waits for the run is told; the log is for the others.
 		a.o.Logger.Warn("a run stopped", "workflow_id", a.run.ID, "error", err)
@@ -200,29 +121,21 @@ func (a *actor) main(ctx context.Context) *Status {
 
 // lastStatus is the status of a run whose actor has ended.
 func (a *actor) lastStatus(err error) *Status {
-	s := &Status{Run: a.run, Turned: true, Seen: a.seen}
+	s := &Status{Run: *a.run, Turned: true, Seen: a.seen}
 	a.attempt("its state was told", func() { s = a.status() })
 	s.Stopped, s.Err, s.Away = true, err, a.away && err == nil
 	return s
 }
 
-// drain waits for what still runs beside the actor, without acting on it.
-func (a *actor) drain() {
-	for a.busy > 0 {
-		<-a.inbox
-		a.busy--
-	}
-}
-
 func (a *actor) loop(ctx context.Context) error {
 	// A run that is told to stop in the middle of a look or of an evaluation
 	// knows only half of where it stands: it must not act on that.
-	if a.looked = a.unseen != nil && a.unseen(); !a.looked {
+	if a.unseen == nil || !a.unseen() {
 		if err := a.look(ctx); err != nil {
 			if ctx.Err() == nil {
 				return err
 			}
-			a.beginStop()
+			a.stop.begin()
 		}
 	}
 	for {
@@ -233,39 +146,36 @@ func (a *actor) loop(ctx context.Context) error {
 			if ctx.Err() == nil {
 				return err
 			}
-			a.beginStop()
+			a.stop.begin()
 		}
-		a.dequeue()
+		if !a.idle() {
+			a.calls.dequeue()
+		}
 		ended, err := a.finish(ctx, a.settleState())
 		if err != nil || ended {
 			return err
 		}
 		a.handle.set(a.status())
-		a.startPending()
-		a.cleared = len(a.queue)
+		a.dispatch.startPending()
 		if a.mustStartOver() {
 			continue
 		}
 		if a.away = a.away && a.mayPark(); a.away {
 			return a.goAway()
 		}
-		if a.stopping && a.busy == 0 {
-			if err := a.leave(); err != nil || a.gaveUp == nil {
+		if a.stop.stopping && a.background.busy == 0 {
+			if err := a.leave(); err != nil || a.stop.gaveUp == nil {
 				return err
 			}
-			return a.gaveUp
+			return a.stop.gaveUp
 		}
 		if err := a.await(ctx); err != nil {
 			return err
 		}
-		a.refill()
+		if !a.idle() {
+			a.dispatch.refill()
+		}
 	}
-}
-
-// beside runs f in a goroutine; what it returns is executed by the actor.
-func (a *actor) beside(f func(ctx context.Context) func(ctx context.Context) error) {
-	a.busy++
-	go func() { a.inbox <- a.guarded(f) }()
 }
 
 // await blocks until there is something to do, then takes all that waits.
@@ -273,75 +183,62 @@ func (a *actor) await(ctx context.Context) error {
 	timer := time.NewTimer(a.nextTimer())
 	defer timer.Stop()
 	stop := ctx.Done()
-	if a.stopping {
+	if a.stop.stopping {
 		stop = nil
 	}
 	select {
-	case done := <-a.inbox:
+	case done := <-a.background.inbox:
 		if err := a.take(ctx, done); err != nil {
 			return err
 		}
-	case e := <-a.notes:
+	case e := <-a.background.notes:
 		a.hear(e)
 	case <-a.handle.wakeCh:
 		if err := a.look(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	case <-stop:
-		a.beginStop()
+		a.stop.begin()
 		return nil
 	case <-timer.C:
-		if err := a.onTimer(ctx); err != nil {
+		if err := a.onTimer(); err != nil {
 			return err
 		}
 	}
 	return a.takeWaiting(ctx)
 }
 
-// How often others are let run before a commit that they may share. Each time
-// costs a fraction of a microsecond, the commit hundreds; calls that have just
-// been started get longer, because the quickest of them end one after another.
-const (
-	together      = 20
-	togetherFresh = 500
-)
+// hear takes up the progress of what runs beside the actor.
+//
+//go:noinline // the event would be in the frame of await, also while it waits
+func (a *actor) hear(e *core.Event) { a.batch.emit(*e) }
 
-// sharedMost is how many records wait at most while queued calls take the places
-// of those that have ended: what a crash loses, and how long the first waits, has
-// an end.
-const sharedMost = 256
+// together is how often at most a run lets other goroutines run before a commit that they
+// may share. Each time costs a fraction of a microsecond, a commit hundreds.
+const together = 20
 
-// takeWaiting takes all that waits. Calls that end at the same moment are
-// given a chance to share a commit, and so are those that take their places.
+// takeWaiting takes all that has happened: calls that have ended at the same moment,
+// or during the last commit, share the next one. It lets as many goroutines run as there
+// are calls under way: those that have just ended deliver their outcome.
 func (a *actor) takeWaiting(ctx context.Context) error {
-	patience := together
-	if a.fresh {
-		patience = togetherFresh
-	}
-	a.fresh = false
-	for idle := 0; idle < patience; {
+	for yields := 0; ; {
 		select {
-		case done := <-a.inbox:
+		case done := <-a.background.inbox:
 			if err := a.take(ctx, done); err != nil {
 				return err
 			}
-			idle = 0
 		default:
-			if len(a.step.Records) < sharedMost && a.refill() {
-				a.fresh, patience, idle = false, togetherFresh, 0
-			}
-			if a.busy == 0 {
+			if yields >= min(a.background.busy, together) {
 				return nil
 			}
-			idle++
+			yields++
 			runtime.Gosched()
 		}
 	}
-	return nil
 }
 
 func (a *actor) take(ctx context.Context, done func(context.Context) error) error {
-	a.busy--
+	a.background.busy--
 	if done == nil {
 		return nil
 	}
@@ -357,143 +254,46 @@ const (
 func (a *actor) nextTimer() time.Duration {
 	d := never
 	now := a.now()
-	if len(a.step.Events) > 0 {
-		d = min(d, eventFlush-now.Sub(a.eventsSince))
+	if len(a.batch.step.Events) > 0 {
+		d = min(d, eventFlush-now.Sub(a.batch.since))
 	}
 	if a.mayPark() {
-		d = min(d, a.limits.ParkAfter-now.Sub(a.parkedSince))
+		d = min(d, a.limits.ParkAfter-now.Sub(a.budget.parkedSince))
 	}
 	if a.mayDoze() {
-		d = min(d, a.limits.IdleChild-now.Sub(a.parkedSince))
+		d = min(d, a.limits.IdleChild-now.Sub(a.budget.parkedSince))
 	}
 	if a.run.State == core.RunWaiting {
-		for _, ap := range a.approvals {
-			if ap.State == core.ApprovalOpen && ap.ExpiresAt != nil {
-				d = min(d, ap.ExpiresAt.Sub(now))
-			}
-		}
+		d = a.questions.nextExpiry(now, d)
 	}
-	if !a.activeSince.IsZero() && a.timeout() > 0 && !a.ending() {
-		d = min(d, a.timeout()-a.active(now))
+	if left, limited := a.budget.left(now); limited && !a.stop.ending() {
+		d = min(d, left)
 	}
-	if a.stopping && a.work.Err() == nil {
+	if a.stop.stopping && a.stop.work.Err() == nil {
 		d = min(d, a.stopDue().Sub(now))
 	}
 	return max(d, 0)
 }
 
 // onTimer does what is due: it never assumes which timer fired.
-func (a *actor) onTimer(ctx context.Context) error {
+func (a *actor) onTimer() error {
 	now := a.now()
-	if a.stopping {
+	if a.stop.stopping {
 		if !now.Before(a.stopDue()) {
-			a.cancelWork(errStopped)
+			a.stop.cancel(errStopped)
 		}
 		return nil
 	}
-	if !a.activeSince.IsZero() && a.timeout() > 0 && a.active(now) >= a.timeout() && !a.ending() {
-		a.fault = core.Errorf(core.CodeTimeout, "the run took longer than its limit of %s", a.timeout())
-		a.cancelWork(a.fault)
+	if left, limited := a.budget.left(now); limited && left <= 0 && !a.stop.ending() {
+		a.stop.fail(core.Errorf(core.CodeTimeout, "the run took longer than its limit of %s", a.budget.timeout()))
 	}
-	if a.mayDoze() && now.Sub(a.parkedSince) >= a.limits.IdleChild {
-		a.prog.close()
-		a.asleep = true
+	if a.mayDoze() && now.Sub(a.budget.parkedSince) >= a.limits.IdleChild {
+		a.driver.rest()
 	}
-	a.away = a.mayPark() && now.Sub(a.parkedSince) >= a.limits.ParkAfter && len(a.handle.wakeCh) == 0
-	for _, ap := range a.approvals {
-		ap.State = ap.StateAt(now)
-	}
-	if len(a.step.Events) > 0 {
+	a.away = a.mayPark() && now.Sub(a.budget.parkedSince) >= a.limits.ParkAfter && len(a.handle.wakeCh) == 0
+	a.questions.expire(now)
+	if len(a.batch.step.Events) > 0 {
 		return a.flush()
 	}
 	return nil
-}
-
-// mayDoze reports whether the run holds a child that it does not need while
-// people decide.
-func (a *actor) mayDoze() bool {
-	return a.run.Kind == core.KindCode && a.started && !a.asleep && !a.stopping && !a.parkedSince.IsZero()
-}
-
-func (a *actor) timeout() time.Duration {
-	if a.run.Options.TimeoutMS > 0 {
-		return time.Duration(a.run.Options.TimeoutMS) * time.Millisecond
-	}
-	return a.limits.Timeout
-}
-
-// active is how long the run has run so far, waiting for people left out.
-func (a *actor) active(now time.Time) time.Duration {
-	d := time.Duration(a.run.ActiveMS * float64(time.Millisecond))
-	if !a.activeSince.IsZero() {
-		d += now.Sub(a.activeSince)
-	}
-	return d
-}
-
-func (a *actor) now() time.Time { return a.o.Clock.Now().UTC() }
-
-// beginStop starts nothing more and gives what runs a moment to end.
-func (a *actor) beginStop() {
-	if a.stopping {
-		return
-	}
-	a.stopping, a.stopSince = true, a.now()
-}
-
-// graceForRest is how long a stop waits when nothing is under way that could not
-// be done again.
-const graceForRest = time.Second
-
-// stopDue is until when a run that stops lets go on what is under way: sleeps and
-// waits between attempts have no outcome that could be lost, and what can be
-// done again costs only its time.
-func (a *actor) stopDue() time.Time {
-	grace := a.limits.StopGrace
-	switch {
-	case a.run.State != core.RunRunning || a.busy == a.in[callSleeping]+a.backoffs:
-		grace = 0
-	case !a.holdsOutcomes():
-		grace = min(grace, graceForRest)
-	}
-	return a.stopSince.Add(grace)
-}
-
-// holdsOutcomes reports whether a call is under way that cannot simply be made
-// again, or an approval is being carried out.
-func (a *actor) holdsOutcomes() bool {
-	if len(a.applying) > 0 {
-		return true
-	}
-	return a.in[callRunning] > 0 && slices.ContainsFunc(a.order, func(c *call) bool { return c.state == callRunning && !a.repeatable(c) })
-}
-
-// leave ends the actor of a run that has not ended.
-func (a *actor) leave() error {
-	if a.run.State != core.RunRunning && len(a.step.Events) == 0 && a.gaveUp == nil {
-		return nil
-	}
-	if a.run.State == core.RunRunning || a.gaveUp != nil {
-		// It waits for nobody: whoever runs next goes on with it, however late.
-		a.run.State, a.run.ExpiresAt = core.RunInterrupted, nil
-	}
-	a.account()
-	return a.flush()
-}
-
-// account moves the time spent running into the header.
-func (a *actor) account() {
-	if !a.activeSince.IsZero() {
-		now := a.now()
-		a.run.ActiveMS = float64(a.active(now).Microseconds()) / 1000
-		a.activeSince = now
-	}
-}
-
-func (a *actor) resumeUntil() *time.Time {
-	if a.limits.ResumeTTL <= 0 {
-		return nil
-	}
-	t := approval.Bounded(a.now().Add(a.limits.ResumeTTL))
-	return &t
 }

@@ -181,3 +181,22 @@ func TestReplan_FloorsAreKept(t *testing.T) {
 		})
 	}
 }
+
+// A layer that was foreseen and does not come is nothing to pause after: not
+// before the first call, and not between a call and the next after it twice.
+func TestBarrier_Foreseen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.process()
+	h := b.code(p, `if (input) await mcp.a.read({n: 0}); await mcp.a.read({n: 1}); if (input) await mcp.a.read({n: 2}); return await mcp.a.write({n: 3})`,
+		core.RunOptions{PerLayer: true, Input: json.RawMessage("0")})
+	s := b.wait(h, engine.Paused)
+	if s.Layer == nil || s.Layer.Done != 1 || len(s.Layer.Next) != 1 || s.Layer.Next[0].Layer != 3 {
+		t.Fatalf("%+v %+v", s.Run.State, s.Layer)
+	}
+	if diff := cmp.Diff([]string{`a:read{"n":1}`}, b.host.called()); diff != "" {
+		t.Error(diff)
+	}
+	b.decide(p, h, core.ApproveLayer, true, nil)
+	b.complete(h, `{"n":3}`)
+}

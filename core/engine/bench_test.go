@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,10 +110,10 @@ func (f *floor) grid(layers, width int) error {
 	for l := range layers {
 		rows, done := []any{run}, make(chan core.Record, width)
 		for w := range width {
-			rows = append(rows, core.Event{Type: core.EventTaskStart, At: time.Now(), RunID: run.ID, TaskID: fmt.Sprint(w), Tool: "a:read", Layer: &l})
+			rows = append(rows, core.Event{Type: core.EventTaskStart, At: time.Now(), RunID: run.ID, TaskID: strconv.Itoa(w), Tool: "a:read", Layer: &l})
 			go func() {
 				args := json.RawMessage(`{"id":"x"}`)
-				done <- core.Record{Kind: core.RecordSettled, CallID: fmt.Sprint(w), Tool: "a:read", Layer: l, Args: args, ArgsDigest: strings.Repeat("x", 64), Result: args, StartedAt: time.Now()}
+				done <- core.Record{Kind: core.RecordSettled, CallID: strconv.Itoa(w), Tool: "a:read", Layer: l, Args: args, ArgsDigest: strings.Repeat("x", 64), Result: args, StartedAt: time.Now()}
 			}()
 		}
 		for left := width; left > 0; {
@@ -149,7 +150,7 @@ func (b *bench) fill(mb int) {
 		now := time.Now().UTC()
 		step := store.Step{Create: true, Run: core.Run{ID: newID(), Kind: core.KindCode, State: core.RunComplete, CreatedAt: now, UpdatedAt: now}}
 		for n := range int64(64) {
-			step.Records = append(step.Records, core.Record{Seq: n + 1, Kind: core.RecordSettled, CallID: fmt.Sprint(n), Tool: "a:read", Result: filler, At: now})
+			step.Records = append(step.Records, core.Record{Seq: n + 1, Kind: core.RecordSettled, CallID: strconv.FormatInt(n, 10), Tool: "a:read", Result: filler, At: now})
 		}
 		if err := st.Commit(b.t.Context(), step); err != nil {
 			b.t.Fatal(err)

@@ -1,356 +1,385 @@
 package engine
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/sandbox"
 )
 
-// pass queues a call that may run.
-func (a *actor) pass(c *call) {
-	a.move(c, callQueued)
+// callTable are the calls of a program since it was last started, and where each
+// stands. It alone changes the state of a call.
+type callTable struct {
+	batch   *batch
+	journal *journal
+	limits  *Limits
+	now     func() time.Time
+
+	byID  map[string]*call
+	order []*call         // as issued
+	in    [callStates]int // calls by state
+	on    map[string]int  // calls that run, by server
+	// open counts the calls that the program has no outcome of, by layer; highest is
+	// the highest layer that it has made a call in.
+	open    map[int]int
+	highest int
+
+	queue []*call // admitted, not begun
+	// cleared is how many of the queue were in it at the last commit: what led to
+	// them is kept.
+	cleared  int
+	pending  []*call // begun: to be made once that is committed
+	replayed int     // calls that were answered from the journal
+}
+
+// reset forgets the calls: the program starts over.
+func (t *callTable) reset() {
+	*t = callTable{
+		batch: t.batch, journal: t.journal, limits: t.limits, now: t.now,
+		byID: map[string]*call{}, on: map[string]int{}, open: map[int]int{}, highest: -1,
+	}
+}
+
+// add takes up a call that the program makes. One whose outcome is journaled has
+// settled, in the layer that it was in.
+func (t *callTable) add(c *call) (replayed bool, err error) {
+	t.byID[c.id] = c
+	t.order = append(t.order, c)
+	t.in[callIssued]++
+	if replayed, err = t.journal.recall(c); err != nil {
+		return false, err
+	}
+	if replayed {
+		t.move(c, callSettled)
+		t.replayed++
+	}
+	t.open[c.layer]++
+	t.highest = max(t.highest, c.layer)
+	return replayed, nil
+}
+
+// lowest is the lowest layer with a call that the program waits for, or one
+// past the highest.
+func (t *callTable) lowest() int {
+	if len(t.open) == 0 {
+		return t.highest + 1
+	}
+	low := t.highest
+	for n := range t.open {
+		low = min(low, n)
+	}
+	return low
+}
+
+// held are the calls of a layer that have not been let on.
+func (t *callTable) held(layer int) []*call {
+	var out []*call
+	for _, c := range t.order {
+		if c.layer <= layer && c.state == callIssued {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// before is the newest layer before one in which a call was made, -1 when
+// there is none: a layer that was foreseen and never came is nothing to pause after.
+func (t *callTable) before(layer int) int {
+	before := -1
+	for _, c := range t.order {
+		if c.layer < layer && c.tool != core.SleepTool && c.state == callDelivered && c.outcome != core.OutcomeSkipped {
+			before = max(before, c.layer)
+		}
+	}
+	return before
+}
+
+// digest is of all calls of a layer that are sent, those that have settled
+// as well: it stays the same while the layer is under way, in every process.
+func (t *callTable) digest(layer int) string {
+	var key []string
+	for _, c := range t.order {
+		skipped := c.skip || c.reason != nil || c.state >= callSettled && c.outcome == core.OutcomeSkipped
+		if c.layer <= layer && c.tool != core.SleepTool && !skipped && c.state != callDelivered {
+			key = append(key, c.id+" "+c.tool+" "+c.digest)
+		}
+	}
+	slices.Sort(key)
+	digest, err := core.DigestOf(key)
+	if err != nil {
+		return ""
+	}
+	return digest
+}
+
+// dropped are the calls without an outcome when the run ends: those that the
+// program has made, as it made them, and those that are journaled and that it
+// has not come to again.
+func (t *callTable) dropped() []core.Dropped {
+	var out []core.Dropped
+	for _, c := range t.order {
+		if c.state < callSettled && c.state != callSleeping {
+			out = append(out, core.Dropped{TaskID: c.id, Tool: c.tool, MayHaveRun: c.started})
+		}
+	}
+	first := len(out)
+	for id, r := range t.journal.parked {
+		if t.lacks(id) {
+			out = append(out, core.Dropped{TaskID: id, Tool: r.Tool, MayHaveRun: t.journal.begun[id].Kind == core.RecordStarted})
+		}
+	}
+	for id, r := range t.journal.begun {
+		if _, parked := t.journal.parked[id]; !parked && r.Kind == core.RecordStarted && t.lacks(id) {
+			out = append(out, core.Dropped{TaskID: id, Tool: r.Tool, MayHaveRun: true})
+		}
+	}
+	slices.SortFunc(out[first:], func(x, y core.Dropped) int { return strings.Compare(x.TaskID, y.TaskID) })
+	return out
+}
+
+// lacks reports whether a journaled call has no outcome and the program has not
+// made it again.
+func (t *callTable) lacks(id string) bool {
+	_, settled := t.journal.byCall[id]
+	return !settled && t.byID[id] == nil
+}
+
+// admit queues a call that may run.
+func (t *callTable) admit(c *call) {
+	t.move(c, callQueued)
 	c.asks = nil
-	a.queue = append(a.queue, c)
+	t.queue = append(t.queue, c)
 }
 
 // dequeue prepares queued calls to start with the next commit, as many as may
 // run at the same time. One whose repetition could hurt is journaled first.
-func (a *actor) dequeue() {
-	if a.idle() {
-		return
-	}
-	n := 0
-	for _, c := range a.queue {
-		if a.in[callRunning] >= a.limits.Concurrency {
+func (t *callTable) dequeue() {
+	rest := t.queue[:0]
+	for i, c := range t.queue {
+		if t.in[callRunning] >= t.limits.Concurrency {
+			rest = append(rest, t.queue[i:]...)
 			break
 		}
-		n++
-		if c.state != callQueued {
-			continue
+		switch {
+		case c.state != callQueued:
+		case t.full(c):
+			rest = append(rest, c)
+		default:
+			t.begin(c)
+			t.pending = append(t.pending, c)
 		}
-		a.begin(c)
-		a.pending = append(a.pending, c)
 	}
-	a.queue = a.queue[n:]
+	clear(t.queue[len(rest):])
+	t.queue = rest
+}
+
+// refill begins a queued call in the place of one that has just ended; nil when none
+// may. It does not wait for the commit of the outcomes: what led to the call is
+// committed, and it needs no record. So it runs while the program is given them.
+func (t *callTable) refill() *call {
+	for t.cleared > 0 && len(t.queue) > 0 && t.in[callRunning] < t.limits.Concurrency {
+		c := t.queue[0]
+		if c.state == callQueued && (!c.repeatable() || t.full(c)) {
+			return nil
+		}
+		t.queue = t.queue[1:]
+		t.cleared--
+		if c.state == callQueued {
+			t.begin(c)
+			return c
+		}
+	}
+	return nil
+}
+
+// committed returns the calls that are to be made now that what was done so far is
+// committed.
+func (t *callTable) committed() []*call {
+	list := t.pending
+	t.pending, t.cleared = nil, len(t.queue)
+	return list
+}
+
+// full reports whether the server of a call has as many calls of the run as it may.
+// A call that waits for its place is not begun: what it waits is no part of its
+// time limit, and nobody is in doubt about it when the run is stopped.
+func (t *callTable) full(c *call) bool {
+	return t.limits.PerServer > 0 && t.on[c.server()] >= t.limits.PerServer
 }
 
 // begin makes a queued call a running one.
-func (a *actor) begin(c *call) {
-	a.move(c, callRunning)
+func (t *callTable) begin(c *call) {
+	t.move(c, callRunning)
 	c.attempt++
-	c.startAt = a.now()
-	if !a.repeatable(c) {
+	c.startAt = t.now()
+	if !c.repeatable() {
 		c.started = true
-		a.record(callRecord(core.RecordStarted, c))
+		t.batch.record(callRecord(core.RecordStarted, c))
 	}
 	layer := c.layer
-	e := a.event(core.EventTaskStart)
+	e := t.batch.event(core.EventTaskStart)
 	e.TaskID, e.Tool, e.Layer = c.id, c.tool, &layer
-	a.emit(e)
+	t.batch.emit(e)
 }
 
-// refill starts queued calls in the places of those that have just ended. It
-// does not wait for the commit of their outcomes: what led to these calls is
-// committed, and they need no record. So they run while the program is given
-// the outcomes. It reports whether it has started any.
-func (a *actor) refill() (started bool) {
-	for a.cleared > 0 && len(a.queue) > 0 && a.in[callRunning] < a.limits.Concurrency && !a.idle() {
-		c := a.queue[0]
-		if c.state == callQueued && !a.repeatable(c) {
-			return started
-		}
-		a.queue = a.queue[1:]
-		a.cleared--
-		if c.state == callQueued {
-			a.begin(c)
-			a.start(c)
-			a.fresh, started = true, true
-		}
-	}
-	return started
-}
-
-// startPending starts the calls whose records are committed.
-func (a *actor) startPending() {
-	list := a.pending
-	a.pending = nil
-	a.fresh = a.fresh || len(list) > 1
-	for _, c := range list {
-		a.start(c)
-	}
-}
-
-func (a *actor) start(c *call) {
-	gc, spec := a.gateCall(c), c.spec
-	gc.Attempt = c.attempt
-	a.beside(func(ctx context.Context) func(context.Context) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, a.callTimeout(spec), errCallTimeout)
-		defer cancel()
-		var value json.RawMessage
-		var err error
-		if gc.Tool == core.CodeTool {
-			value, err = a.eval(ctx, spec.Code, false, gc.Args)
-		} else {
-			value, err = a.host.Call(ctx, gc, func(msg string) { a.report(gc.ID, gc.Tool, msg) })
-		}
-		timedOut := errors.Is(context.Cause(ctx), errCallTimeout)
-		return func(context.Context) error {
-			a.ended(c, value, err, timedOut)
-			return nil
-		}
-	})
-}
-
-var errCallTimeout = errors.New("the call took too long")
-
-func (a *actor) callTimeout(spec *core.TaskSpec) time.Duration {
-	if spec != nil && spec.TimeoutMS > 0 {
-		return time.Duration(spec.TimeoutMS) * time.Millisecond
-	}
-	return a.limits.CallTimeout
-}
-
-// when evaluates a task's condition before anything else is asked about it.
-func (a *actor) when(c *call) {
-	d, ok := a.prog.(*dagProgram)
-	if !ok {
-		return
-	}
-	scope, source := d.scope(c.id), c.spec.When
-	c.weighing = true
-	a.beside(func(ctx context.Context) func(context.Context) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, a.limits.CallTimeout, errCallTimeout)
-		defer cancel()
-		v, err := a.eval(ctx, source, true, scope)
-		return func(context.Context) error {
-			c.weighing = false
-			switch {
-			case ctx.Err() != nil && a.work.Err() != nil:
-			case err != nil:
-				a.settleFailed(c, core.OutcomeError, core.AsError(err))
-			case !truthy(v):
-				a.settle(c, core.OutcomeSkipped, nil, nil)
-			default:
-				a.ask(c)
-			}
-			return nil
-		}
-	})
-}
-
-func (a *actor) eval(ctx context.Context, source string, expression bool, scope json.RawMessage) (json.RawMessage, error) {
-	return a.o.Sandbox.Eval(ctx, sandbox.EvalRequest{
-		Source: source, Expression: expression, Seed: string(a.run.ID), Now: a.run.CreatedAt,
-		Globals: map[string]json.RawMessage{"deps": scope, "input": orNull(a.run.Options.Input)},
-	})
-}
-
-// truthy is JavaScript's truth of a JSON value.
-func truthy(v json.RawMessage) bool {
-	switch string(v) {
-	case "", "null", "false", "0", "-0", `""`:
-		return false
-	}
-	return true
-}
-
-// ended takes the outcome of a call.
-func (a *actor) ended(c *call, value json.RawMessage, err error, timedOut bool) {
-	if err == nil && core.TooDeep(value) {
-		err = core.Errorf(core.CodeResultTooLarge, "the result of %s is nested more than %d levels deep", c.tool, core.MaxDepth)
-	}
-	notMade := err != nil && core.AsError(err).NotMade
-	switch {
-	case err == nil:
-		a.settle(c, core.OutcomeSuccess, value, nil)
-	case a.abort != nil, a.fault != nil && !a.crashed:
-		e := core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool)
-		e.NotMade = notMade
-		a.settle(c, core.OutcomeCancelled, nil, a.doubtful(c, e))
-	case a.stopping && errors.Is(context.Cause(a.work), errStopped):
-		// Mostly nobody knows how it ended; the next runner asks.
-		if notMade {
-			a.unstart(c)
-		}
-		a.move(c, callIssued)
-	case a.notMade(c, err):
-	default:
-		e := core.AsError(err)
-		if timedOut {
-			e = core.Errorf(core.CodeToolTimeout, "%s did not answer within %s", c.tool, a.callTimeout(c.spec))
-			e.NotMade = notMade
-		}
-		a.failed(c, a.doubtful(c, e))
-	}
-}
-
-// maxNotMade is how often a call that was not made goes back to its gates.
-const maxNotMade = 3
-
-// notMade takes a call that the host did not make to its gates again, as if it
-// had not been started. It reports false for any other error.
-func (a *actor) notMade(c *call, err error) bool {
-	var e *NotMadeError
-	if !errors.As(err, &e) {
-		return false
-	}
-	a.unstart(c)
-	if c.back == maxNotMade {
-		return false
-	}
-	c.back++
-	a.move(c, callIssued)
-	c.checked, c.parkedAt = false, zeroTime
-	if !a.stopping { // otherwise the next runner asks
-		a.check(c)
-	}
-	return true
-}
-
-// unstart takes back that a call was started, which was not made.
-func (a *actor) unstart(c *call) {
-	if c.started {
-		c.started = false
-		a.record(callRecord(core.RecordVoid, c))
-	}
-}
-
-// failed tries a call again if its task says so, and settles it otherwise. That
-// an attempt has failed is journaled: whoever goes on knows that it answered,
-// and how many are left.
-func (a *actor) failed(c *call, err *core.Error) {
-	if a.triesAgain(c, err) {
-		e := a.event(core.EventTaskWarning)
-		e.TaskID, e.Tool, e.Error = c.id, c.tool, err
-		e.Message = "failed, will be tried again: " + err.Message
-		a.emit(e)
-		c.started = false
-		r := callRecord(core.RecordVoid, c)
-		r.Error = err
-		a.record(r)
-		wait := time.Duration(c.spec.Retry.BackoffMS) * time.Millisecond << min(c.attempt-1, 16)
-		a.move(c, callIssued)
-		c.checked = false // nothing lets it on before the wait is over
-		a.backoffs++
-		a.after(wait, nil, func() {
-			a.backoffs--
-			a.ask(c)
-		})
-		return
-	}
-	a.settleFailed(c, core.OutcomeError, err)
-}
-
-// triesAgain reports whether another attempt of a call is made without asking
-// anybody: not of one that may have run, which its task wants no more than
-// anybody else, and not of one that was denied.
-func (a *actor) triesAgain(c *call, err *core.Error) bool {
-	switch {
-	case c.spec == nil || c.spec.Retry == nil || c.attempt >= c.spec.Retry.MaxAttempts || a.stopping:
-		return false
-	case c.started && mayHaveRun(err):
-		return false
-	}
-	return err.Code != core.CodeDenied && err.Code != core.CodePermissionDenied
-}
-
-// ask takes a call to its gates; a code task has none.
-func (a *actor) ask(c *call) {
-	if c.tool == core.CodeTool {
-		a.checked(c, Verdict{Known: true, ReadOnly: true, Repeatable: true})
-		return
-	}
-	a.check(c)
-}
-
-func (a *actor) settleFailed(c *call, outcome core.Outcome, err *core.Error) {
+// settleFailed is settle for a call that has failed, which its task may not mind.
+func (t *callTable) settleFailed(c *call, outcome core.Outcome, err *core.Error) {
 	if c.spec != nil && c.spec.SafeToFail {
 		outcome = core.OutcomeFailedSafe
 	}
-	a.settle(c, outcome, nil, err)
+	t.settle(c, outcome, c.value, err)
 }
 
-// sleep settles a script's sleep when it is due; one that was due before a
-// restart is due at once.
-func (a *actor) sleep(c *call) {
-	a.move(c, callSleeping)
-	c.startAt = a.now()
-	c.dropped = make(chan struct{})
-	a.after(c.due.Sub(c.startAt), c.dropped, func() {
-		if c.state == callSleeping { // otherwise it was woken with an earlier one
-			a.wakeSleeps(c.due)
-		}
-	})
-}
-
-// wakeSleeps settles all sleeps that are due at a time, in the order in which
-// they are due: those of one moment in the order in which they were made.
-func (a *actor) wakeSleeps(due time.Time) {
-	var list []*call
-	for _, c := range a.order {
-		if c.state == callSleeping && !c.due.After(due) {
-			list = append(list, c)
-		}
-	}
-	slices.SortStableFunc(list, func(x, y *call) int { return x.due.Compare(y.due) })
-	for _, c := range list {
-		a.settle(c, core.OutcomeSuccess, core.Null, nil)
+// unstart takes back that a call was started, which was not made.
+func (t *callTable) unstart(c *call) {
+	if c.started {
+		c.started = false
+		t.batch.record(callRecord(core.RecordVoid, c))
 	}
 }
 
-// dropSleep forgets a sleep that the script took back: nothing waits for it
-// any more. A replay takes it back at the same place.
-func (a *actor) dropSleep(c *call) {
+// settle gives a call its outcome and journals it.
+func (t *callTable) settle(c *call, outcome core.Outcome, value []byte, err *core.Error) {
+	c.outcome, c.value, c.err = outcome, value, err
+	c.settleAt = t.now()
+	t.move(c, callSettled)
+	c.started = false
+	r := callRecord(core.RecordSettled, c)
+	r.Outcome, r.Result, r.Error, r.At = outcome, value, err, c.settleAt
+	c.seq = t.batch.record(r)
+	r.Seq = c.seq
+	t.journal.settle(r)
+	t.batch.settled(c, r)
+}
+
+// deliver hands the outcome of a call to the program, which sees it as of a time.
+func (t *callTable) deliver(c *call, at time.Time) delivery {
+	t.delivered(c)
+	return delivery{seq: c.seq, call: c, outcome: c.outcome, value: c.value, err: c.err, at: at}
+}
+
+func (t *callTable) delivered(c *call) {
+	t.move(c, callDelivered)
+	if t.open[c.layer]--; t.open[c.layer] == 0 {
+		delete(t.open, c.layer)
+	}
+}
+
+// drop forgets a sleep that the script took back: nothing waits for it any more. A
+// replay takes it back at the same place.
+func (t *callTable) drop(c *call) {
 	if c == nil || c.state != callSleeping {
 		return
 	}
 	close(c.dropped)
-	a.move(c, callDelivered)
 	c.outcome = core.OutcomeSkipped
-	a.layers.deliver(c)
+	t.delivered(c)
 }
 
-// after runs f in the actor after a while, unless it is dropped or the run's
-// work is cancelled.
-func (a *actor) after(d time.Duration, dropped <-chan struct{}, f func()) {
-	a.beside(func(ctx context.Context) func(context.Context) error {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return func(context.Context) error {
-				select {
-				case <-dropped:
-				default:
-					f()
-				}
-				return nil
-			}
-		case <-dropped:
-			return nil
-		case <-ctx.Done():
-			return nil
+// sleep makes a call one that settles when it is due; one that was due before a
+// restart is due at once.
+func (t *callTable) sleep(c *call) {
+	t.move(c, callSleeping)
+	c.startAt = t.now()
+	c.dropped = make(chan struct{})
+}
+
+// retake takes a call that was not made back to where its gates are asked.
+func (t *callTable) retake(c *call) {
+	t.unstart(c)
+	c.checked, c.parkedAt = false, time.Time{}
+	t.move(c, callIssued)
+}
+
+// retry takes a call back to where its gates are asked, once its next attempt is
+// due. That an attempt has failed is journaled: whoever goes on knows that it
+// answered, and how many are left.
+func (t *callTable) retry(c *call, err *core.Error) {
+	c.started = false
+	r := callRecord(core.RecordVoid, c)
+	r.Error = err
+	t.batch.record(r)
+	c.checked = false // nothing lets it on before the wait is over
+	t.move(c, callIssued)
+}
+
+// leave takes a call back that the end of this process has cut off. Where it is
+// certain that it was not made, that is journaled.
+func (t *callTable) leave(c *call, notMade bool) {
+	if notMade {
+		t.unstart(c)
+	}
+	t.move(c, callIssued)
+}
+
+// move changes a call's state.
+func (t *callTable) move(c *call, s callState) {
+	t.in[c.state]--
+	t.in[s]++
+	if c.state == callRunning {
+		t.on[c.server()]--
+	}
+	if s == callRunning {
+		t.on[c.server()]++
+	}
+	c.state = s
+}
+
+// park stops a call until its questions are answered.
+func (t *callTable) park(c *call) {
+	if c.state != callParked {
+		t.move(c, callParked)
+	}
+	if c.parkedAt.IsZero() {
+		c.parkedAt = t.now()
+		t.batch.record(callRecord(core.RecordParked, c))
+	}
+}
+
+// undelivered counts calls that are under way: neither known to the program
+// nor parked. A parked call that may have run counts: what became of it must be
+// asked, even if the script has failed.
+func (t *callTable) undelivered() int {
+	n := len(t.order) - t.in[callDelivered] - t.in[callParked]
+	if t.in[callParked] == 0 {
+		return n
+	}
+	for _, c := range t.order {
+		if c.state == callParked && c.started {
+			n++
 		}
-	})
+	}
+	return n
 }
 
-// hear takes up the progress of what runs beside the actor.
-//
-//go:noinline // the event would be in the frame of await, also while it waits
-func (a *actor) hear(e *core.Event) { a.emit(*e) }
+// located adds the failed calls of a script to its error.
+func (t *callTable) located(err *core.Error) *core.Error {
+	if len(err.Failures) > 0 {
+		return err
+	}
+	c := *err
+	for _, k := range t.order {
+		switch k.outcome {
+		case core.OutcomeError, core.OutcomeDenied, core.OutcomeCancelled:
+			c.Failures = append(c.Failures, failure(k.id, k.tool, k.err))
+		case core.OutcomeSuccess, core.OutcomeFailedSafe, core.OutcomeSkipped:
+		}
+	}
+	return &c
+}
 
-// report turns the progress of something that runs beside the actor into an
-// event.
-func (a *actor) report(callID, tool, msg string) {
-	e := a.event(core.EventTaskLog)
-	e.TaskID, e.Tool, e.Message = callID, tool, msg
-	select {
-	case a.notes <- &e:
-	default: // progress is told when there is room
+// addUnseen counts what is journaled of calls that the program has not made again:
+// the run ended before it got there.
+func (t *callTable) addUnseen(s *Summary) {
+	for _, r := range t.journal.settled {
+		if t.byID[r.CallID] == nil {
+			s.add(r.Tool, r.Outcome.State())
+		}
+	}
+	for id, r := range t.journal.begun {
+		if r.Kind == core.RecordStarted && t.byID[id] == nil {
+			s.add(r.Tool, core.TaskError)
+		}
 	}
 }

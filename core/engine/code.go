@@ -15,9 +15,11 @@ import (
 type codeProgram struct {
 	pool    *sandbox.Pool
 	run     core.ID
+	owner   string          // of the run
 	created time.Time       // of the run
 	input   json.RawMessage // of the run
 	program core.Program
+	limits  Limits
 	session *sandbox.Session
 	// led says, by delivery sequence number, when an outcome was delivered and
 	// the layer of its call.
@@ -25,6 +27,8 @@ type codeProgram struct {
 	// lines counts the console lines since the start, told those of the run as
 	// a whole: a replay does not tell them again.
 	lines, told int
+	// retried is when the run was last retried: sleeps that have not ended begin then.
+	retried time.Time
 	// planned holds the planned layers of call sites by line of the script.
 	planned map[int][]core.PlanCall
 }
@@ -34,8 +38,8 @@ type led struct {
 	layer int
 }
 
-func newCodeProgram(pool *sandbox.Pool, run core.Run, p core.Program) *codeProgram {
-	c := &codeProgram{pool: pool, run: run.ID, created: run.CreatedAt, input: run.Options.Input, program: p, planned: map[int][]core.PlanCall{}}
+func newCodeProgram(pool *sandbox.Pool, run core.Run, p core.Program, limits Limits) *codeProgram {
+	c := &codeProgram{pool: pool, run: run.ID, owner: run.Owner, created: run.CreatedAt, input: run.Options.Input, program: p, limits: limits, planned: map[int][]core.PlanCall{}}
 	if p.Plan != nil {
 		for _, pc := range p.Plan.Calls {
 			c.planned[pc.Site.Line] = append(c.planned[pc.Site.Line], pc)
@@ -51,6 +55,7 @@ func (c *codeProgram) start(ctx context.Context) (turn, error) {
 	session, t, err := c.pool.Open(ctx, sandbox.Start{
 		Script: c.program.Script, Source: c.program.Source, File: c.program.File,
 		Input: orNull(c.input), Seed: string(c.run), Now: c.created,
+		Owner: c.owner, CPU: c.limits.CPU, ResultBytes: c.limits.ResultBytes, ToldBytes: c.program.ResultBytes,
 	})
 	if err != nil {
 		return turn{}, err
@@ -79,6 +84,12 @@ func (c *codeProgram) deliver(ctx context.Context, list []delivery) (turn, error
 	return c.turn(t), nil
 }
 
+func (c *codeProgram) rest() {
+	if c.session != nil {
+		c.session.Rest()
+	}
+}
+
 func (c *codeProgram) close() {
 	if c.session != nil {
 		c.session.Close()
@@ -102,9 +113,13 @@ func (c *codeProgram) turn(t sandbox.Turn) turn {
 	}
 	for _, sc := range t.Calls {
 		from := c.led[sc.After]
-		is := issued{id: callID(sc.ID), layer: from.layer + 1, at: sc.At}
+		is := issued{id: callID(sc.ID), layer: from.layer + 1, at: sc.At, after: sc.After}
 		if sc.IsSleep {
-			is.tool, is.due = core.SleepTool, from.at.Add(sc.Sleep)
+			begun := from.at
+			if c.retried.After(begun) {
+				begun = c.retried
+			}
+			is.tool, is.due = core.SleepTool, begun.Add(sc.Sleep)
 			is.args = fmt.Appendf(nil, `{"ms":%d}`, sc.Sleep.Milliseconds())
 		} else {
 			is.tool, is.args = sc.Server+":"+sc.Tool, sc.Args

@@ -246,7 +246,8 @@ func TestApproval_IsNotAnException(t *testing.T) {
 	b.complete(h, `{"n":1}`)
 }
 
-// Scenario 7: an installation that fails asks again and says why.
+// An installation that fails ends its question: the call gets the error, and the
+// same tree is asked about again only in a retry, or when it is another one.
 func TestApproval_ApplyFails(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
@@ -264,14 +265,19 @@ func TestApproval_ApplyFails(t *testing.T) {
 			first := b.open(p, h.ID)[0]
 			b.rule(p, first, true)
 			s := b.wait(h, func(s engine.Status) bool {
-				return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && s.Pending[0].ID != first.ID
+				return engine.Ended(s) || len(s.Pending) == 1 && s.Pending[0].ID != first.ID
 			})
-			if s.Run.State.Final() {
-				t.Fatalf("%s %v", s.Run.State, s.Run.Error)
+			if s.Run.State != core.RunFailed || s.Run.Error == nil || s.Run.Error.Code != core.CodeInstallFailed {
+				t.Fatalf("%s %v %+v", s.Run.State, s.Run.Error, s.Pending)
 			}
 			b.host.mu.Lock()
 			b.host.applyErr = nil
 			b.host.mu.Unlock()
+			var err error
+			if h, _, err = p.Retry(t.Context(), h.ID); err != nil {
+				t.Fatal(err)
+			}
+			b.wait(h, pending(1))
 			b.rule(p, b.open(p, h.ID)[0], true)
 			b.complete(h, `{"n":1}`)
 		})

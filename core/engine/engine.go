@@ -4,7 +4,7 @@
 // by another process: the program starts over and what is journaled is
 // answered from the journal.
 //
-// Each run is one actor (run.go), a goroutine that owns all of the run's state.
+// Each run is one actor (actor.go), a goroutine that owns all of the run's state.
 // Calls, gate checks and evaluations run beside it and report to it through
 // one channel. What happened in a turn is committed in one transaction; only
 // after the commit does anything act on the world or get published.
@@ -80,6 +80,12 @@ type Call struct {
 	Attempt int
 	// Planned is set when analysis expects the call and nothing has made it.
 	Planned bool
+	// Queued, when set, is called when the call has to wait until its server takes
+	// it: what it waits is no part of its time limit, which begins with Before.
+	Queued func()
+	// Before, when set, is called right before the call is sent. With an error of
+	// it the call is not made; that is the error then.
+	Before func(ctx context.Context) error
 	// ArgsKnown is false for a planned call whose arguments are not known.
 	ArgsKnown bool
 }
@@ -106,15 +112,23 @@ type Ask struct {
 	Description string
 	Context     any
 	Digest      string
+	// Once: no permission that is remembered answers it, and its own is not
+	// remembered.
+	Once bool
 }
 
 // Limits bounds what one run may use.
 type Limits struct {
 	Calls       int           // per run
 	Concurrency int           // calls of one run at the same time
+	PerServer   int           // of these, calls to one server; 0: no bound of its own
 	Timeout     time.Duration // of a run, time spent waiting for a person left out
-	CallTimeout time.Duration
+	CallTimeout time.Duration // of a call without a sign of life; 0: none
+	CallTotal   time.Duration // of a call in all; 0: none
+	CPU         time.Duration // processor time of one turn of a script; 0: the pool's
+	ResultBytes int64         // of a script's result; 0: the pool's
 	ApprovalTTL time.Duration // 0: never
+	Human       bool          // people decide what is asked: core.Approval.Human
 	ResumeTTL   time.Duration // of a waiting run; 0: never
 	StopGrace   time.Duration // how long a stop waits for outcomes
 	IdleChild   time.Duration // how long a waiting run keeps its child
@@ -129,9 +143,12 @@ type Limits struct {
 
 // Options are what an engine is made of. All fields are needed.
 type Options struct {
-	Store   Store
-	Claims  Claims
-	Runner  string // this process's runner id at first; see SetRunner
+	Store  Store
+	Claims Claims
+	Runner string // this process's runner id at first; see SetRunner
+	// Holds waits until it is certain that nobody has taken a runner of this process
+	// for dead; core.CodeFenced when somebody has. nil: it always is.
+	Holds   func(ctx context.Context, runner string) error
 	Sandbox *sandbox.Pool
 	Hosts   func(workspace string) (Host, error)
 	Clock   core.Clock
@@ -158,6 +175,7 @@ type Engine struct {
 
 	mu     sync.Mutex
 	runner string
+	other  chan struct{} // closed when the runner is another one
 	runs   map[core.ID]*Handle
 	// starting are runs that are about to be there: each is taken up once. The
 	// channel is closed when it is, or is not.
@@ -178,7 +196,7 @@ func New(opts Options) *Engine {
 	ctx, stop := context.WithCancelCause(context.Background())
 	last, endLast := context.WithCancelCause(context.Background())
 	return &Engine{
-		opts: opts, ctx: ctx, stop: stop, last: last, endLast: endLast, runner: opts.Runner,
+		opts: opts, ctx: ctx, stop: stop, last: last, endLast: endLast, runner: opts.Runner, other: make(chan struct{}),
 		runs: map[core.ID]*Handle{}, starting: map[core.ID]chan struct{}{},
 	}
 }
@@ -202,29 +220,45 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 		return h, err
 	}
 	defer done()
+	a, err := e.newRun(run, program)
+	if err != nil {
+		return nil, err
+	}
+	a.preflight.foresight = f
+	step := a.batch.take()
+	before := e.changes.Load()
+	if err := e.opts.Store.Commit(ctx, step); err != nil {
+		return nil, err
+	}
+	a.unseen = func() bool { return before > 0 && e.changes.Load() == before && len(e.told) == 0 }
+	e.publish(run.Kind, step.Events)
+	if h, err := e.launch(a); err == nil {
+		return h, nil
+	}
+	// It exists: whoever is told otherwise would start it once more. The next
+	// process that looks for interrupted runs takes it up.
+	a.handle.set(&Status{Run: *a.run, Stopped: true})
+	return a.handle, nil
+}
+
+// newRun is the actor of a run that its next commit creates.
+func (e *Engine) newRun(run core.Run, program core.Program) (*actor, error) {
 	run.Runner, run.Epoch, run.State = e.Runner(), 1, core.RunRunning
 	run.DAGVersion = program.Version
 	a, err := e.newActor(run, program)
 	if err != nil {
 		return nil, err
 	}
-	a.foresight = f
 	stored := kept(program)
-	step := store.Step{Run: a.run, Create: true, Program: &stored}
-	step.Events = []core.Event{a.event(core.EventWorkflowStart)}
-	before := e.changes.Load()
-	if err := e.opts.Store.Commit(ctx, step); err != nil {
-		return nil, err
+	a.batch.step.Create, a.batch.step.Program = true, &stored
+	a.batch.emit(a.batch.event(core.EventWorkflowStart))
+	return a, nil
+}
+
+func (e *Engine) publish(kind core.Kind, events []core.Event) {
+	if e.opts.Publish != nil && len(events) > 0 {
+		e.opts.Publish(kind, events)
 	}
-	a.unseen = func() bool { return before > 0 && e.changes.Load() == before && len(e.told) == 0 }
-	a.publish(step.Events)
-	if h, err := e.launch(a); err == nil {
-		return h, nil
-	}
-	// It exists: whoever is told otherwise would start it once more. The next
-	// process that looks for interrupted runs takes it up.
-	a.handle.set(&Status{Run: a.run, Stopped: true})
-	return a.handle, nil
 }
 
 // Resume takes a run over and goes on with it. A run that this engine runs
@@ -254,7 +288,7 @@ func (e *Engine) Resume(ctx context.Context, id core.ID) (_ *Handle, err error) 
 	if err := a.load(ctx); err != nil {
 		return nil, err
 	}
-	if d, ok := a.prog.(*dagProgram); ok && a.untouched() && a.program.Plan == nil {
+	if d, ok := a.driver.program.(*dagProgram); ok && a.journal.untouched() && a.program.Plan == nil {
 		a.program.Plan = d.graph.Plan() // for what is asked before it starts
 	}
 	return e.launch(a)
@@ -287,8 +321,27 @@ func (e *Engine) SetRunner(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.runner = id
+	close(e.other)
+	e.other = make(chan struct{})
 	for _, h := range e.runs {
 		h.wake()
+	}
+}
+
+// awaitRunner waits until this process is another runner than it was, or holds that
+// one still, or the context ends.
+func (e *Engine) awaitRunner(ctx context.Context, was string) {
+	for ctx.Err() == nil {
+		e.mu.Lock()
+		now, other := e.runner, e.other
+		e.mu.Unlock()
+		if now != was || e.opts.Holds(ctx, was) == nil {
+			return
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -356,11 +409,10 @@ func (e *Engine) launch(a *actor) (*Handle, error) {
 	if err := e.stopping(a.run.ID); err != nil {
 		return nil, err
 	}
+	e.woke.Do(e.watch)
 	h := a.handle
 	e.runs[a.run.ID] = h
-	e.wg.Add(1)
-	go func() {
-		defer e.wg.Done()
+	e.wg.Go(func() {
 		last := a.main(e.ctx)
 		// Who sees that it ended may take it up again at once.
 		e.mu.Lock()
@@ -369,13 +421,13 @@ func (e *Engine) launch(a *actor) (*Handle, error) {
 		}
 		e.mu.Unlock()
 		h.set(last)
-	}()
-	e.woke.Do(e.watch)
+	})
 	return h, nil
 }
 
 // watch wakes every run after each commit of another process or of a decider.
 func (e *Engine) watch() {
+	defer core.Recover(e.opts.Logger, "the store was watched", nil) // decisions made elsewhere are seen late
 	changes, err := e.opts.Store.WatchOthers(e.ctx)
 	if err != nil {
 		e.opts.Logger.Warn("cannot watch the store; decisions made elsewhere are seen late", "error", err)
@@ -383,9 +435,7 @@ func (e *Engine) watch() {
 	}
 	e.told = changes
 	e.changes.Add(1)
-	e.wg.Add(1)
-	go func() {
-		defer e.wg.Done()
+	e.wg.Go(func() {
 		for range changes {
 			e.changes.Add(1)
 			e.mu.Lock()
@@ -403,7 +453,7 @@ func (e *Engine) watch() {
 				rest.Stop()
 			}
 		}
-	}()
+	})
 }
 
 // How long wake-ups are held back after one, so that changes made meanwhile

@@ -124,3 +124,9 @@ func Paused(s Status) bool {
 
 // Ended is a Wait condition: the run has ended.
 func Ended(s Status) bool { return s.Run.State.Final() }
+
+func (h *Handle) stateNow() core.RunState {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status.Run.State
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,11 @@ type clock struct{}
 
 func (clock) Now() time.Time { return time.Now() }
 
+// aheadClock is what the clock of a bench is to its engines.
+type aheadClock struct{ b *bench }
+
+func (c aheadClock) Now() time.Time { return time.Now().Add(time.Duration(c.b.ahead.Load())) }
+
 func newID() core.ID { return core.ID(uuid.NewString()) }
 
 // tool is what a fake tool does.
@@ -72,6 +78,7 @@ type tool struct {
 // host is a workspace of fake tools that counts what is called. It outlives
 // engines, as the world does.
 type host struct {
+	once  func(engine.Call) bool // nil: no question is asked each time
 	mu    sync.Mutex
 	tools map[string]tool
 	log   []string
@@ -113,6 +120,7 @@ func (h *host) verdict(call engine.Call) engine.Verdict {
 	if t.ask {
 		v.Ask = append(v.Ask, engine.Ask{
 			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest, Description: "allow " + call.Tool,
+			Once: h.once != nil && h.once(call),
 		})
 	}
 	return v
@@ -165,7 +173,11 @@ type bench struct {
 	limits engine.Limits
 	// commitGrace bounds the commits of an engine that stops, when set.
 	commitGrace time.Duration
-	pool        *sandbox.Pool
+	// ahead is how far the engine's clock goes before the real one.
+	ahead *atomic.Int64
+	pool  *sandbox.Pool
+	// holds is the engine's Holds, when set.
+	holds func(ctx context.Context, runner string) error
 	// wrap, when set, stands between an engine and the store.
 	wrap func(store.Store) store.Store
 }
@@ -186,7 +198,7 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, dir: t.TempDir(),
-		host: newHost(),
+		host: newHost(), ahead: new(atomic.Int64),
 		limits: engine.Limits{
 			Calls: 20000, Concurrency: 64, Timeout: hung, CallTimeout: hung, ApprovalTTL: time.Hour,
 			ResumeTTL: time.Hour, StopGrace: hung, IdleChild: time.Hour,
@@ -238,9 +250,9 @@ func (b *bench) process() *process {
 	}
 	p := &process{st: st, runner: runner}
 	p.Engine = engine.New(engine.Options{
-		Store: st, Claims: st, Runner: runner.ID(), Sandbox: b.pool,
+		Store: st, Claims: st, Runner: runner.ID(), Holds: b.holds, Sandbox: b.pool,
 		Hosts: func(string) (engine.Host, error) { return h, nil },
-		Clock: clock{}, NewID: newID, Limits: func(string) (engine.Limits, error) { return b.limits, nil }, Logger: logger,
+		Clock: aheadClock{b}, NewID: newID, Limits: func(string) (engine.Limits, error) { return b.limits, nil }, Logger: logger,
 		CommitGrace: b.commitGrace,
 	})
 	var once sync.Once

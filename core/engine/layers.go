@@ -3,64 +3,46 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sort"
 
 	"github.com/casys-ai/pml/core"
 )
 
-// layers keeps count of a run's layers. With barrier set, outcomes of a layer
-// are held until all of it is done, and calls of the next one until they may
-// start.
+// layers decide when the calls of a layer may go on, and when the program has the
+// outcomes of one. With barrier set, outcomes of a layer are held until all of it is
+// done, and calls of the next one until they may start.
 type layers struct {
-	barrier bool
-	open    map[int]int // calls that have not settled, by layer
-	current int         // the lowest layer that is not complete
-	highest int
-	stamped int // the layers below this one have their checkpoint
-	passed  map[int]bool
+	run       *core.Run // its CurrentLayer and TotalLayers
+	program   *core.Program
+	batch     *batch
+	journal   *journal
+	calls     *callTable
+	questions *questions
+	stop      *stopper
+
+	barrier  bool
+	unmarked bool         // no checkpoints: of a run of one call
+	stamped  int          // the layers below this one have their checkpoint
+	passed   map[int]bool // those that may start
+	pause    *LayerPause  // the run waits between two layers
 }
 
-func newLayers(run core.Run) layers {
-	hil := run.Options.HIL == core.HILAlways || run.Options.HIL == core.HILSideEffects
-	return layers{
-		barrier: run.Options.PerLayer || hil,
-		open:    map[int]int{}, highest: -1, stamped: run.CurrentLayer, passed: map[int]bool{},
-	}
+// reset begins with the first layer anew; checkpoints that are kept stay.
+func (l *layers) reset() {
+	hil := l.run.Options.HIL == core.HILAlways || l.run.Options.HIL == core.HILSideEffects
+	l.barrier, l.stamped, l.passed, l.pause = l.run.Options.PerLayer || hil, l.run.CurrentLayer, map[int]bool{}, nil
 }
 
-func (l *layers) issue(c *call) {
-	l.open[c.layer]++
-	l.highest = max(l.highest, c.layer)
-}
-
-// deliver counts a call whose outcome the program now has.
-func (l *layers) deliver(c *call) {
-	if l.open[c.layer]--; l.open[c.layer] == 0 {
-		delete(l.open, c.layer)
-	}
-}
-
-// lowest is the lowest layer with a call that the program waits for, or one
-// past the highest.
-func (l *layers) lowest() int {
-	if len(l.open) == 0 {
-		return l.highest + 1
-	}
-	low := l.highest
-	for n := range l.open {
-		low = min(low, n)
-	}
-	return low
-}
+// holds reports whether a call has to wait for its layer.
+func (l *layers) holds(c *call) bool { return l.barrier && !l.passed[c.layer] }
 
 // releasable returns the outcomes of the lowest layer once all of it has
 // settled, in the order in which they did, as without barriers: races and
 // timers mean the same. It journals that the layer was released.
-func (a *actor) releasable() []delivery {
-	low := a.layers.lowest()
+func (l *layers) releasable() []delivery {
+	low := l.calls.lowest()
 	var list []*call
-	for _, c := range a.order {
+	for _, c := range l.calls.order {
 		if c.state == callDelivered || c.layer > low {
 			continue
 		}
@@ -73,132 +55,109 @@ func (a *actor) releasable() []delivery {
 		return nil
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].seq < list[j].seq })
-	r, replayed := a.journal.released[low]
+	r, replayed := l.journal.released[low]
 	if !replayed {
-		r = core.Record{Kind: core.RecordLayer, Layer: low, At: a.now()}
-		r.Seq = a.record(r)
-		a.journal.released[low] = r
+		r = core.Record{Kind: core.RecordLayer, Layer: low, At: l.batch.now()}
+		r.Seq = l.batch.record(r)
+		l.journal.released[low] = r
 	}
 	out := make([]delivery, len(list))
 	for i, c := range list {
-		out[i] = a.delivery(c, r.At)
+		out[i] = l.calls.deliver(c, r.At)
 	}
 	return out
 }
 
-// openLayers writes the checkpoints of layers that are complete, and with
+// open writes the checkpoints of layers that are complete, and with
 // barriers lets the calls of the next layer go on or asks whether they may.
-func (a *actor) openLayers() {
-	low := a.layers.lowest()
-	if low > a.layers.stamped && !a.ending() {
-		a.checkpoint(low - 1)
+func (l *layers) open() []*call {
+	low := l.calls.lowest()
+	if low > l.stamped && !l.unmarked && !l.stop.ending() {
+		l.stamped = low
+		l.batch.checkpoint(low - 1)
 	}
-	a.layers.current = low
-	a.run.CurrentLayer = low
-	a.run.TotalLayers = max(a.run.TotalLayers, a.layers.highest+1)
-	if !a.layers.barrier || a.ending() {
-		return
+	l.run.CurrentLayer = low
+	l.run.TotalLayers = max(l.run.TotalLayers, l.calls.highest+1)
+	if !l.barrier || l.stop.ending() {
+		return nil
 	}
-	a.pause = nil
-	next := a.heldCalls(low)
+	l.pause = nil
+	next := l.calls.held(low)
 	if len(next) == 0 {
-		return
+		return nil
 	}
-	ask, ready := a.layerNeedsAsking(low, next)
-	if !ready {
-		return
+	ask, ready := l.needsAsking(low, next)
+	if !ready || ask && !l.approved(low, next) {
+		return nil
 	}
-	if ask && !a.layerApproved(low, next) {
-		return
-	}
-	a.layers.passed[low] = true
-	for _, c := range next {
-		a.admit(c)
-	}
+	l.passed[low] = true
+	return next
 }
 
-// heldCalls are the calls of a layer that have not been let on.
-func (a *actor) heldCalls(layer int) []*call {
-	var out []*call
-	for _, c := range a.order {
-		if c.layer <= layer && c.state == callIssued {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// layerNeedsAsking decides by the run's options. ready is false while a check
+// needsAsking decides by the run's options. ready is false while a check
 // that decides it is still out.
-func (a *actor) layerNeedsAsking(layer int, next []*call) (ask, ready bool) {
-	if a.layers.passed[layer] {
+func (l *layers) needsAsking(layer int, next []*call) (ask, ready bool) {
+	if l.passed[layer] {
 		return false, true
 	}
-	always := a.run.Options.PerLayer && layer > 0 || a.run.Options.HIL == core.HILAlways
-	if !always && a.run.Options.HIL != core.HILSideEffects {
+	always := l.run.Options.PerLayer && l.calls.before(layer) >= 0 || l.run.Options.HIL == core.HILAlways
+	if !always && l.run.Options.HIL != core.HILSideEffects {
 		return false, true
 	}
 	for _, c := range next {
 		if c.weighing || !always && !c.checked {
 			return false, false
 		}
-		if !a.readOnly(c) {
+		if !c.readOnly() {
 			ask = true
 		}
 	}
 	return ask || always, true
 }
 
-func (a *actor) readOnly(c *call) bool {
-	if c.spec != nil && c.spec.SideEffects != nil {
-		return !*c.spec.SideEffects
-	}
-	return c.verdict.ReadOnly
-}
-
 func layerSubject(layer int) string { return fmt.Sprintf("layer:%d", layer) }
 
-// layerApproved reports whether the layer may start; otherwise it sees to it
+// approved reports whether the layer may start; otherwise it sees to it
 // that somebody is asked. A yes counts for the calls that were shown: when a
 // replan or a retry has changed the list, it is asked anew.
-func (a *actor) layerApproved(layer int, next []*call) bool {
-	ask := a.layerAsk(layer, next)
+func (l *layers) approved(layer int, next []*call) bool {
+	ask := l.ask(layer, next)
 	var about *core.Approval
-	for _, ap := range a.approvals {
+	for _, ap := range l.questions.list {
 		switch {
 		case ap.Type != ask.Type || ap.Subject != ask.Subject || ap.State == core.ApprovalSuperseded:
 		case ap.State == core.ApprovalDenied:
-			a.rejectRun(ap)
+			l.stop.reject(ap)
 			return false
 		case ap.Digest == ask.Digest:
 			about = ap
 		case ap.State == core.ApprovalOpen:
-			a.drop(ap)
+			l.questions.drop(ap)
 		case ap.State == core.ApprovalApproved: // for other calls than these
-			a.use(ap, "")
+			l.questions.use(ap, "")
 		}
 	}
 	if about != nil && about.State == core.ApprovalApproved {
-		a.use(about, "")
+		l.questions.use(about, "")
 		return true
 	}
 	if about == nil {
-		a.open(nil, ask)
+		l.questions.open(nil, ask)
 	}
-	a.pause = a.layerPause(layer, next)
+	l.pause = l.pauseBefore(layer, next)
 	return false
 }
 
-func (a *actor) layerPause(layer int, next []*call) *LayerPause {
-	p := &LayerPause{Done: layer - 1, Total: a.run.TotalLayers}
+func (l *layers) pauseBefore(layer int, next []*call) *LayerPause {
+	p := &LayerPause{Done: l.calls.before(layer), Total: l.run.TotalLayers}
 	for _, c := range next {
 		p.Next = append(p.Next, core.Task{ID: c.id, Tool: c.tool, Layer: c.layer, State: core.TaskQueued, Arguments: c.args})
 	}
 	return p
 }
 
-// layerAsk is the question whether a layer may start.
-func (a *actor) layerAsk(layer int, next []*call) Ask {
+// ask is the question whether a layer may start.
+func (l *layers) ask(layer int, next []*call) Ask {
 	type preview struct {
 		ID        string          `json:"id"`
 		Tool      string          `json:"tool"`
@@ -217,28 +176,29 @@ func (a *actor) layerAsk(layer int, next []*call) Ask {
 	for _, c := range next {
 		p := preview{ID: c.id, Tool: c.tool}
 		if size <= maxShown && len(c.args) > 0 { // too much to be read is left to the run's view
-			p.Arguments = a.redactJSON(c.args)
+			p.Arguments = l.batch.redact.JSON(c.args)
 		}
 		upcoming = append(upcoming, p)
 	}
-	for _, c := range a.order {
-		if c.layer == layer-1 && c.state == callDelivered {
+	before := l.calls.before(layer)
+	for _, c := range l.calls.order {
+		if c.layer == before && c.state == callDelivered {
 			done = append(done, result{c.id, c.tool, c.outcome.State()})
 		}
 	}
 	risk := core.RiskLow
 	for _, c := range next {
-		if !a.readOnly(c) {
+		if !c.readOnly() {
 			risk = core.RiskMedium
 		}
 	}
-	shown := map[string]any{"layer_index": layer, "total_layers": a.run.TotalLayers, "results": done, "next": upcoming}
-	if dag := a.shownDAG(layer); dag != nil {
+	shown := map[string]any{"layer_index": layer, "total_layers": l.run.TotalLayers, "results": done, "next": upcoming}
+	if dag := l.shownDAG(layer); dag != nil {
 		shown["dag"] = dag
 	}
 	return Ask{
-		Type: core.ApproveLayer, Subject: layerSubject(layer), Risk: risk, Digest: a.layerDigest(layer),
-		Description: fmt.Sprintf("Start layer %d of %d? Calls in it: %d.", layer+1, max(a.run.TotalLayers, layer+1), len(next)),
+		Type: core.ApproveLayer, Subject: layerSubject(layer), Risk: risk, Digest: l.calls.digest(layer),
+		Description: fmt.Sprintf("Start layer %d of %d? Calls in it: %d.", layer+1, max(l.run.TotalLayers, layer+1), len(next)),
 		Context:     shown,
 	}
 }
@@ -252,51 +212,20 @@ const (
 // shownDAG is the whole DAG, for whoever is asked before any of it runs: what it
 // will do later is not in its first layer. Arguments are left out when they are
 // too much to be read.
-func (a *actor) shownDAG(layer int) []core.TaskSpec {
-	if layer > 0 || a.run.Kind != core.KindDAG || len(a.program.Tasks) > maxShownTasks {
+func (l *layers) shownDAG(layer int) []core.TaskSpec {
+	if layer > 0 || l.run.Kind != core.KindDAG || len(l.program.Tasks) > maxShownTasks {
 		return nil
 	}
 	size := 0
-	for _, t := range a.program.Tasks {
+	for _, t := range l.program.Tasks {
 		size += len(t.Arguments)
 	}
-	out := make([]core.TaskSpec, len(a.program.Tasks))
-	for i, t := range a.program.Tasks {
+	out := make([]core.TaskSpec, len(l.program.Tasks))
+	for i, t := range l.program.Tasks {
 		out[i] = core.TaskSpec{ID: t.ID, Tool: t.Tool, Type: t.Type, DependsOn: t.DependsOn}
 		if len(t.Arguments) > 0 && size <= maxShown {
-			out[i].Arguments = a.redactJSON(t.Arguments)
+			out[i].Arguments = l.batch.redact.JSON(t.Arguments)
 		}
 	}
 	return out
-}
-
-// layerDigest is of all calls of a layer that are sent, those that have settled
-// as well: it stays the same while the layer is under way, in every process.
-func (a *actor) layerDigest(layer int) string {
-	var key []string
-	for _, c := range a.order {
-		skipped := c.skip || c.reason != nil || c.state >= callSettled && c.outcome == core.OutcomeSkipped
-		if c.layer <= layer && c.tool != core.SleepTool && !skipped && c.state != callDelivered {
-			key = append(key, c.id+" "+c.tool+" "+c.digest)
-		}
-	}
-	slices.Sort(key)
-	digest, err := core.DigestOf(key)
-	if err != nil {
-		return ""
-	}
-	return digest
-}
-
-// checkpoint marks that a layer is complete.
-func (a *actor) checkpoint(layer int) {
-	a.layers.stamped = layer + 1
-	cp := core.Checkpoint{
-		ID: a.o.NewID(), RunID: a.run.ID, Layer: layer, DAGVersion: a.run.DAGVersion,
-		JournalSeq: a.run.JournalSeq, CreatedAt: a.now(),
-	}
-	a.step.Checkpoint = &cp
-	e := a.event(core.EventCheckpoint)
-	e.Layer = &layer
-	a.emit(e)
 }

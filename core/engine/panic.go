@@ -35,11 +35,7 @@ func thrown(host Host, v any) (text string) {
 			text = fmt.Sprintf("%T", v)
 		}
 	}()
-	text = fmt.Sprint(v)
-	if r, ok := host.(Redacting); ok {
-		text = r.Redact(text)
-	}
-	return core.Visible(text, maxThrown, true)
+	return core.Visible(viewOf(host).Text(fmt.Sprint(v)), maxThrown, true)
 }
 
 func (a *actor) panicked(doing string, v any) *core.Error {
@@ -56,28 +52,6 @@ func (a *actor) attempt(doing string, f func()) {
 	f()
 }
 
-// guarded is what runs beside the actor. A panic in it says nothing against the
-// state of the run: it ends in order.
-func (a *actor) guarded(f func(ctx context.Context) func(ctx context.Context) error) (done func(ctx context.Context) error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err := a.panicked("a call was made or checked", v)
-			done = func(context.Context) error { a.crash(err); return nil }
-		}
-	}()
-	return f(a.work)
-}
-
-// crash ends the run: nothing more starts, and what is under way gets the moment
-// that a stop would give it.
-func (a *actor) crash(err *core.Error) {
-	a.crashed = true
-	if a.fault == nil {
-		a.fault = err
-	}
-	a.beginStop()
-}
-
 // survive is loop. After a panic in it what the actor knows may be half of the
 // truth: the run is ended from what the store says, and from the outcomes.
 func (a *actor) survive(ctx context.Context) (err error) {
@@ -87,12 +61,12 @@ func (a *actor) survive(ctx context.Context) (err error) {
 			return
 		}
 		cause := a.panicked("the run was driven on", v)
-		a.attempt("its calls were waited for", func() { a.crash(cause); a.awaitRest() })
-		a.cancelWork(errStopped)
-		a.drain()
+		a.attempt("its calls were waited for", func() { a.stop.crash(cause); a.awaitRest() })
+		a.stop.cancel(errStopped)
+		a.background.drain()
 		var run core.Run
-		if run, err = a.eng.bury(a.store, a.run, a.redacted(cause), a.certain()); err == nil {
-			a.run = run
+		if run, err = a.eng.bury(a.store, *a.run, a.redacted(cause), a.batch.certain()); err == nil {
+			*a.run = run
 		}
 	}()
 	return a.loop(ctx)
@@ -100,7 +74,7 @@ func (a *actor) survive(ctx context.Context) (err error) {
 
 func (a *actor) redacted(err *core.Error) (out *core.Error) {
 	out = err // has nothing of the run's in it
-	a.attempt("an error was redacted", func() { out = a.redactError(err) })
+	a.attempt("an error was redacted", func() { out = a.batch.redact.Error(err) })
 	return out
 }
 
@@ -108,41 +82,17 @@ func (a *actor) redacted(err *core.Error) (out *core.Error) {
 func (a *actor) awaitRest() {
 	due := time.NewTimer(max(0, a.stopDue().Sub(a.now())))
 	defer due.Stop()
-	for a.busy > 0 {
+	for a.background.busy > 0 {
 		select {
-		case done := <-a.inbox:
-			a.busy--
+		case done := <-a.background.inbox:
+			a.background.busy--
 			if done != nil {
 				a.attempt("an outcome was taken", func() { _ = done(a.eng.last) })
 			}
 		case <-due.C:
-			a.cancelWork(errStopped)
+			a.stop.cancel(errStopped)
 		}
 	}
-}
-
-// certain is what is true of a turn that was not committed, however far it got:
-// outcomes, what was acted upon and refused. Questions were not asked yet, and
-// calls that were about to start did not.
-func (a *actor) certain() store.Step {
-	s := store.Step{Audit: a.step.Audit}
-	for _, r := range a.step.Records {
-		if r.Kind == core.RecordSettled {
-			s.Records = append(s.Records, r)
-		}
-	}
-	for _, u := range a.step.Used {
-		if !slices.ContainsFunc(a.step.Open, func(o core.Approval) bool { return o.ID == u.Approval }) {
-			s.Used = append(s.Used, u)
-		}
-	}
-	for _, e := range a.step.Events {
-		switch e.Type { //nolint:exhaustive // the others tell of what was about to be
-		case core.EventTaskComplete, core.EventTaskError, core.EventTaskLog, core.EventTaskWarning:
-			s.Events = append(s.Events, e)
-		}
-	}
-	return s
 }
 
 // buryTries is how often the end of a run is written; what is known of its last
@@ -188,9 +138,7 @@ func (e *Engine) buryOnce(st patient, mine core.Run, cause *core.Error, known st
 		return run, err
 	}
 	run.JournalSeq += int64(len(step.Records))
-	if e.opts.Publish != nil {
-		e.opts.Publish(run.Kind, step.Events)
-	}
+	e.publish(run.Kind, step.Events)
 	return run, nil
 }
 

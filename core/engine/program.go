@@ -17,8 +17,28 @@ type program interface {
 	// deliver hands over outcomes in order and returns the calls that they led
 	// to.
 	deliver(ctx context.Context, list []delivery) (turn, error)
+	// rest frees memory while there is nothing to deliver; the next delivery costs more.
+	rest()
 	// close frees what the program holds; it can be started again.
 	close()
+}
+
+// makeProgram makes the program of a run as it is now, with its replans.
+func (a *actor) makeProgram() error {
+	switch a.run.Kind {
+	case core.KindCode:
+		a.driver.program = newCodeProgram(a.o.Sandbox, *a.run, a.program, a.limits)
+	case core.KindDAG:
+		p, err := newDAGProgram(a.program)
+		if err != nil {
+			return err
+		}
+		a.driver.program = p
+		a.run.TotalLayers = len(p.graph.Layers())
+	default:
+		return core.Errorf(core.CodeInvalidArguments, "a run of kind %q is not known to this pml; use a newer one", core.Visible(string(a.run.Kind), 60, false))
+	}
+	return nil
 }
 
 // turn is what a program did since it was last asked.
@@ -43,6 +63,8 @@ type issued struct {
 	layer int
 	spec  *core.TaskSpec // of a DAG, else nil
 	at    core.Position  // in the user's source
+	// after is, of a script, the sequence number of the delivery that led to it.
+	after int64
 	// due is set for a sleep.
 	due time.Time
 	// skip settles the call as skipped, with an error when a dependency failed;

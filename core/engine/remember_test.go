@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
@@ -194,4 +195,46 @@ func events(t *testing.T, p *process, h *engine.Handle) []core.Event {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// A question that is asked each time is answered by no permission that was
+// remembered, and what is remembered takes it not back.
+func TestRemember_NotOnce(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{"Foreseen": asksTwice, "AtOnce": asksAtOnce, "OneByOne": asksOneByOne} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.host.once = func(call engine.Call) bool { return strings.Contains(string(call.Args), "2") }
+			p := b.process()
+			decide := func(ap core.Approval, answer *core.Answer) error {
+				_, err := p.st.Decide(t.Context(), core.Decision{
+					ApprovalID: ap.ID, Approved: true, By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now(), Answer: answer,
+				}, store.Renewal{})
+				return err
+			}
+			h := b.code(p, source, core.RunOptions{})
+			plain := func(ap core.Approval) bool { return !ap.Once }
+			once := func(ap core.Approval) bool { return ap.Once }
+			s := b.wait(h, func(s engine.Status) bool { return slices.ContainsFunc(s.Pending, plain) })
+			if err := decide(s.Pending[slices.IndexFunc(s.Pending, plain)], &core.Answer{Remember: core.RememberRun}); err != nil {
+				t.Fatal(err)
+			}
+			p.Wake(h.ID)
+			s = b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && once(s.Pending[0]) })
+			if got := b.host.called(); slices.Contains(got, `a:ask{"n":2}`) {
+				t.Fatalf("called %v", got)
+			}
+			if err := decide(s.Pending[0], &core.Answer{Remember: core.RememberRun}); core.CodeOf(err) != core.CodeInvalidArguments {
+				t.Errorf("remembered: %v", err)
+			}
+			if err := decide(s.Pending[0], nil); err != nil {
+				t.Fatal(err)
+			}
+			p.Wake(h.ID)
+			if s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() }); s.Run.State != core.RunComplete {
+				t.Fatalf("%s: %v", s.Run.State, s.Run.Error)
+			}
+		})
+	}
 }

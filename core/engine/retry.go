@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -38,53 +40,77 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 	if err := a.load(ctx); err != nil {
 		return nil, 0, err
 	}
-	again := retriable(run.Kind, a.journal.settled)
-	if len(again) == 0 && (run.Error == nil || run.Error.Code != core.CodeInternal) {
-		return nil, 0, core.Errorf(core.CodeNotWaiting, "no call of the run %s can be tried again: it failed by itself; mend it and execute it anew", id.Short()).WithRun(id)
+	retrial := &retrial{run: a.run, program: &a.program, journal: &a.journal, limits: &a.limits, pool: e.opts.Sandbox, barrier: a.layers.barrier}
+	again, err := retrial.outcomes(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
+	if len(again) == 0 && !interrupted(run.Error) {
+		return nil, 0, retrial.refusal()
+	}
+	n := 0
 	for _, r := range again {
-		a.record(core.Record{Kind: core.RecordVoid, CallID: r.CallID, Tool: r.Tool, Layer: r.Layer, Attempt: r.Attempt})
+		if r.Tool != core.SleepTool {
+			n++
+		}
+		a.batch.record(core.Record{Kind: core.RecordVoid, CallID: r.CallID, Tool: r.Tool, Layer: r.Layer, Attempt: r.Attempt})
 	}
-	a.run.State, a.run.Error, a.run.EndedAt, a.run.ActiveMS = core.RunRunning, nil, nil, 0
-	ev := a.event(core.EventWorkflowStart)
+	a.run.State, a.run.Error, a.run.Dropped, a.run.EndedAt, a.run.ActiveMS = core.RunRunning, nil, nil, nil, 0
+	ev := a.batch.event(core.EventWorkflowStart)
 	ev.Message = "retry"
-	a.emit(ev)
+	a.batch.emit(ev)
 	if err := a.flush(); err != nil {
 		return nil, 0, err
 	}
-	a.step = store.Step{}
+	a.batch.step = store.Step{}
 	if err := a.load(ctx); err != nil {
 		return nil, 0, err
 	}
-	a.handle.set(&Status{Run: a.run})
+	a.handle.set(&Status{Run: *a.run})
 	h, err = e.launch(a)
-	return h, len(again), err
+	return h, n, err
 }
 
-// retriable are the outcomes that a retry takes back. In a script that is only
-// the failures after which it did nothing more: what came later was decided by
-// the script in view of the failure. Cancelled calls were cancelled by the end
-// of the run; no script has seen that.
-func retriable(kind core.Kind, settled []core.Record) []core.Record {
-	last := -1
-	for _, r := range settled {
-		last = max(last, r.Layer)
-	}
+// interrupted reports whether a run failed although nothing of it did, or at a
+// limit that can be raised behind its last call: it can go on where it was.
+func interrupted(err *core.Error) bool {
+	return err != nil && (err.Code == core.CodeInternal || err.Code == core.CodeTimeout || err.Code == core.CodeResultTooLarge)
+}
+
+// retriableTasks are the failures of a DAG, and the tasks skipped because of them.
+func retriableTasks(settled []core.Record) []core.Record {
 	var out []core.Record
 	for _, r := range settled {
-		switch r.Outcome {
-		case core.OutcomeCancelled:
+		if failed(r) || r.Outcome == core.OutcomeSkipped && r.Error != nil {
 			out = append(out, r)
-		case core.OutcomeError, core.OutcomeDenied:
-			if kind == core.KindDAG || r.Layer == last {
-				out = append(out, r)
-			}
-		case core.OutcomeSkipped:
-			if kind == core.KindDAG && r.Error != nil {
-				out = append(out, r)
-			}
-		case core.OutcomeSuccess, core.OutcomeFailedSafe:
 		}
 	}
 	return out
+}
+
+// retrial finds out which calls of a run that has failed can be made again.
+type retrial struct {
+	run     *core.Run
+	program *core.Program
+	journal *journal
+	limits  *Limits
+	pool    *sandbox.Pool
+	barrier bool // outcomes are delivered by layers
+}
+
+// refusal says why nothing of a failed run can be tried again.
+func (rt *retrial) refusal() error {
+	why := "it failed by itself; mend it and execute it anew"
+	if slices.ContainsFunc(rt.journal.settled, failed) {
+		why = "after each call that failed the script went on with others because of it; mend it and execute it anew"
+	}
+	return core.Errorf(core.CodeNotWaiting, "no call of the run %s can be tried again: %s", rt.run.ID.Short(), why).WithRun(rt.run.ID)
+}
+
+// outcomes are the outcomes that a retry takes back.
+func (rt *retrial) outcomes(ctx context.Context) ([]core.Record, error) {
+	if rt.run.Kind == core.KindDAG {
+		return retriableTasks(rt.journal.settled), nil
+	}
+	return rt.ofScript(ctx)
 }

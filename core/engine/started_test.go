@@ -119,6 +119,44 @@ func TestStart_Unseen(t *testing.T) {
 	}
 }
 
+// TestStart_AbortedUntold: a run whose abort is in the store makes no call, also
+// when nobody has told this process of it yet, as with an abort by another one.
+func TestStart_AbortedUntold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	st := &announced{changes: make(chan struct{})}
+	b.wrap = func(s store.Store) store.Store {
+		st.Store = s
+		return st
+	}
+	p := b.process()
+	t.Cleanup(func() { close(st.changes) })
+	st.then = func() {}
+	b.wait(b.dag(p, []core.TaskSpec{task("r", "a:read")}, core.RunOptions{}), engine.Ended) // from here on it listens
+	before := len(b.host.called())
+	st.then = func() {
+		runs, err := st.Runs(t.Context(), store.RunFilter{States: []core.RunState{core.RunRunning}})
+		if err != nil || len(runs) != 1 {
+			t.Errorf("%d runs, %v", len(runs), err)
+			return
+		}
+		if _, err := st.RequestAbort(t.Context(), runs[0].ID, core.AbortRequest{At: time.Now()}); err != nil {
+			t.Error(err)
+		}
+	}
+	h := b.dag(p, []core.TaskSpec{task("w", "a:write"), task("next", "a:write", "w")}, core.RunOptions{})
+	if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted || len(b.host.called()) != before {
+		t.Errorf("aborted before it began, it is %s and has made %v", s.Run.State, b.host.called()[before:])
+	}
+	records, err := p.st.Journal(t.Context(), h.ID, 0)
+	if err != nil || len(records) == 0 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if last := records[len(records)-1]; last.Kind != core.RecordSettled || last.Outcome != core.OutcomeCancelled || !last.Error.NotMade {
+		t.Errorf("it ends with %+v", last)
+	}
+}
+
 // TestStart_AbortedWhileWakesAreHeldBack: a run that is aborted before it begins
 // makes no call, also while an engine with many runs holds wake-ups back.
 func TestStart_AbortedWhileWakesAreHeldBack(t *testing.T) {

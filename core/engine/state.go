@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/casys-ai/pml/core"
@@ -12,106 +11,80 @@ import (
 // settleState works out the run's state after a turn and reports whether the
 // run has ended.
 func (a *actor) settleState() bool {
-	if a.ending() {
-		if a.busy > 0 {
+	if a.stop.ending() {
+		if a.background.busy > 0 {
 			return false
 		}
 		return a.end()
 	}
-	if a.stopping {
+	if a.stop.stopping {
 		return false
 	}
-	if a.lost {
-		a.setRunning()
+	if a.driver.lost {
+		a.budget.resume()
 		return false
 	}
-	running := a.busy > 0 || len(a.queue) > 0 || len(a.pending) > 0
-	if a.started && a.last.done && !running && a.undelivered() == 0 {
+	running := a.background.busy > 0 || len(a.calls.queue) > 0 || len(a.calls.pending) > 0
+	if !running && a.over() {
 		return a.end()
 	}
 	switch {
 	case running:
-		a.setRunning()
-	case a.waiting() || a.preflightOpen():
-		a.setWaiting()
-	case a.started && a.undelivered() == 0 && !a.last.done:
-		a.fault = core.Errorf(core.CodeScript, "the script waits for something that never happens: every call has been answered and nothing else can wake it")
+		a.budget.resume()
+	case a.waiting() || !a.driver.started && a.preflight.open():
+		a.budget.wait()
+	case a.driver.started && a.calls.undelivered() == 0 && !a.driver.last.done:
+		a.stop.fault = core.Errorf(core.CodeScript, "the script waits for something that never happens: every call has been answered and nothing else can wake it")
 		return a.end()
 	}
 	return false
 }
 
-// undelivered counts calls that are under way: neither known to the program
-// nor parked for good. A parked call that may have run counts: what became of
-// it must be asked, whether the script awaits it or not.
-func (a *actor) undelivered() int {
-	n := len(a.order) - a.in[callDelivered] - a.in[callParked]
-	if a.in[callParked] == 0 {
-		return n
+// over reports whether the program is done and nothing of it is left to wait
+// for. Calls that nobody awaits are waited for as well, parked ones included, as
+// node waits for what is open; only a program that has failed leaves those
+// behind that were never sent.
+func (a *actor) over() bool {
+	switch {
+	case !a.driver.started || !a.driver.last.done:
+		return false
+	case a.driver.last.err != nil || a.driver.last.unhandled != nil:
+		return a.calls.undelivered() == 0
 	}
-	for _, c := range a.order {
-		if c.state == callParked && c.started {
-			n++
-		}
-	}
-	return n
+	return a.calls.in[callDelivered] == len(a.calls.order)
 }
 
-func (a *actor) setRunning() {
-	if a.activeSince.IsZero() {
-		a.activeSince = a.now()
-	}
-	a.parkedSince = zeroTime
-	if a.run.State != core.RunRunning {
-		a.run.State, a.run.ExpiresAt = core.RunRunning, nil
-	}
-}
-
-func (a *actor) setWaiting() {
-	// A run that was taken over while it waited is in this state already.
-	if a.run.State == core.RunWaiting && a.activeSince.IsZero() {
-		return
-	}
-	a.account()
-	a.activeSince = zeroTime
-	a.parkedSince = a.now()
-	if a.run.State != core.RunWaiting {
-		a.run.State = core.RunWaiting
-		a.run.ExpiresAt = a.resumeUntil()
-	}
-}
-
-// end writes the run's last state. Calls that nobody awaits are dropped, with
-// their approvals.
+// end writes the run's last state. An abort or a failure drops the calls that
+// have no outcome, and every end the approvals that nothing waits for any more.
 func (a *actor) end() bool {
-	a.account()
-	a.activeSince = zeroTime
+	a.budget.end()
 	now := a.now()
 	a.run.ExpiresAt, a.run.EndedAt = nil, &now
-	e := a.event(core.EventWorkflowComplete)
+	e := a.batch.event(core.EventWorkflowComplete)
 	a.run.State = core.RunComplete
-	err := a.fault
-	if err == nil && a.last.done {
-		if err = a.last.err; err == nil {
-			err = a.last.unhandled
+	err := a.stop.fault
+	if err == nil && a.driver.last.done {
+		if err = a.driver.last.err; err == nil {
+			err = a.driver.last.unhandled
 		}
 	}
 	switch {
-	case a.abort != nil:
+	case a.stop.abort != nil:
 		a.run.State = core.RunAborted
-		a.run.Error = core.Errorf(core.CodeAborted, "aborted by %s%s", a.abort.By.Who, because(a.abort.Reason))
-		e.Type, e.Message, e.Error = core.EventWorkflowAbort, a.abort.Reason, a.run.Error
+		a.run.Error = a.batch.redact.Error(core.Errorf(core.CodeAborted, "aborted by %s%s", a.stop.abort.By.Name(), because(a.stop.abort.Reason)))
+		e.Type, e.Message, e.Error = core.EventWorkflowAbort, a.stop.abort.Reason, a.run.Error
 	case err != nil:
 		a.run.State = core.RunFailed
-		a.run.Error = a.redactError(a.located(err))
+		a.run.Error = a.batch.redact.Error(a.calls.located(err))
 		e.Type, e.Message, e.Error = core.EventWorkflowFailed, err.Message, a.run.Error
 	default:
-		a.run.Result, a.run.Error = a.redactJSON(a.last.result), nil
+		a.run.Result, a.run.Error = a.batch.redact.JSON(a.driver.last.result), nil
 	}
-	a.dropParked()
-	a.emit(e)
+	a.run.Dropped = a.calls.dropped()
+	a.questions.dropAll()
+	a.batch.emit(e)
 	// Its child gets ready for the next script while the end is committed.
-	a.attempt("the program was closed", a.prog.close)
+	a.attempt("the program was closed", a.driver.program.close)
 	return true
 }
 
@@ -119,13 +92,20 @@ func (a *actor) end() bool {
 // anew since the last look at the store, the outcomes are kept and the run goes
 // on with the new plan; one that failed by itself ends all the same.
 func (a *actor) finish(ctx context.Context, ends bool) (ended bool, err error) {
-	step := a.step
+	step := a.batch.step
 	err = a.commit()
+	if core.CodeOf(err) == core.CodeAborted {
+		a.batch.step = step
+		if err := a.takeBack(); err != nil {
+			return false, err
+		}
+		return a.finish(ctx, a.settleState())
+	}
 	if !ends || core.CodeOf(err) != core.CodeNotWaiting {
 		return ends && err == nil, err
 	}
-	a.step = step
-	if a.ending() {
+	a.batch.step = step
+	if a.stop.ending() {
 		stored, err := a.store.Run(ctx, a.run.ID)
 		if err != nil {
 			return false, err
@@ -133,63 +113,32 @@ func (a *actor) finish(ctx context.Context, ends bool) (ended bool, err error) {
 		a.run.DAGVersion, a.run.TotalLayers = stored.DAGVersion, stored.TotalLayers
 		return true, a.flush()
 	}
-	a.step.Events = slices.DeleteFunc(slices.Clone(step.Events), func(e core.Event) bool {
+	a.batch.step.Events = slices.DeleteFunc(slices.Clone(step.Events), func(e core.Event) bool {
 		return e.Type == core.EventWorkflowComplete || e.Type == core.EventWorkflowFailed
 	})
-	a.run.Result, a.run.Error, a.run.EndedAt = nil, nil, nil
-	a.setRunning()
+	a.run.Result, a.run.Error, a.run.Dropped, a.run.EndedAt = nil, nil, nil, nil
+	a.budget.resume()
 	a.behind = true
 	return false, a.flush()
 }
 
-// dropParked drops what still waits for people when a run ends, and says so of
-// the calls of a script that had returned: it forgot to await them.
-func (a *actor) dropParked() {
-	for _, c := range a.order {
-		if c.state == callParked && !a.ending() {
-			w := a.event(core.EventTaskWarning)
-			w.TaskID, w.Tool = c.id, c.tool
-			w.Message = c.tool + " was not called: it needed a decision, and the script returned without awaiting it"
-			a.emit(w)
-		}
-	}
-	for _, ap := range a.approvals {
-		if ap.State == core.ApprovalOpen {
-			a.drop(ap)
-		}
-	}
-}
-
-// drop takes a question back: nothing waits for its answer any more. One that
-// nobody can have seen yet was never asked.
-func (a *actor) drop(ap *core.Approval) {
-	ap.State = core.ApprovalSuperseded
-	unseen := func(o core.Approval) bool { return o.ID == ap.ID }
-	if slices.ContainsFunc(a.step.Open, unseen) {
-		a.step.Open = slices.DeleteFunc(a.step.Open, unseen)
-		a.step.Events = slices.DeleteFunc(a.step.Events, func(e core.Event) bool { return e.ApprovalID == ap.ID })
-		return
-	}
-	a.step.Supersede = append(a.step.Supersede, ap.ID)
-	r := a.event(core.EventApprovalResolved)
-	r.ApprovalID, r.Tool, r.Message = ap.ID, ap.Tool, string(core.ApprovalSuperseded)
-	a.emit(r)
-}
-
-// located adds the failed calls of a script to its error.
-func (a *actor) located(err *core.Error) *core.Error {
-	if len(err.Failures) > 0 {
+// takeBack settles the calls of a step that the store has refused because somebody
+// has asked to abort the run: they were begun and are not made.
+func (a *actor) takeBack() error {
+	if err := a.look(a.eng.last); err != nil {
 		return err
 	}
-	c := *err
-	for _, k := range a.order {
-		switch k.outcome {
-		case core.OutcomeError, core.OutcomeDenied, core.OutcomeCancelled:
-			c.Failures = append(c.Failures, failure(k.id, k.tool, k.err))
-		case core.OutcomeSuccess, core.OutcomeFailedSafe, core.OutcomeSkipped:
-		}
+	if a.stop.abort == nil {
+		return core.Errorf(core.CodeInternal, "the store refuses the calls of the run %s as aborted, and has no request to abort it", a.run.ID.Short()).WithRun(a.run.ID)
 	}
-	return &c
+	for _, c := range a.calls.pending {
+		err := core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool)
+		err.NotMade = true
+		a.calls.unstart(c)
+		a.calls.settle(c, core.OutcomeCancelled, nil, err)
+	}
+	a.calls.pending = nil
+	return nil
 }
 
 func because(reason string) string {
@@ -217,34 +166,30 @@ func (a *actor) readStored(ctx context.Context) error {
 		return err
 	}
 	var stored core.Run
-	seen := a.looked
-	a.looked = false
-	list, err := a.store.Approvals(ctx, store.ApprovalFilter{RunID: a.run.ID, Into: &stored, Seen: seen})
+	list, err := a.store.Approvals(ctx, store.ApprovalFilter{RunID: a.run.ID, Into: &stored})
 	if err != nil {
 		return err
 	}
 	if stored.Runner != a.run.Runner || stored.Epoch != a.run.Epoch {
 		return core.Errorf(core.CodeFenced, "another process has taken over the run %s", a.run.ID.Short()).WithRun(a.run.ID)
 	}
-	if stored.Abort != nil && a.abort == nil {
-		a.abort = stored.Abort
+	if stored.Abort != nil && a.stop.abort == nil {
+		a.stop.abort = stored.Abort
 		a.run.Abort = stored.Abort
-		a.cancelWork(errAborted)
+		a.stop.cancel(errAborted)
 		return nil
 	}
 	if stored.DAGVersion > a.run.DAGVersion {
-		if a.behind = a.busy > 0; !a.behind {
+		if a.behind = a.background.busy > 0; !a.behind {
 			return a.replanned(ctx, stored)
 		}
 	}
 	if stored.State == core.RunWaiting && a.run.State == core.RunWaiting { // deciders move it
 		a.run.ExpiresAt = stored.ExpiresAt
 	}
-	a.looked = true
-	return a.takeApprovals(ctx, list, seen)
+	a.takeApprovals(list)
+	return nil
 }
-
-var errAborted = errors.New("the run was aborted")
 
 // replanned takes up a new version of the DAG.
 func (a *actor) replanned(ctx context.Context, stored core.Run) error {
@@ -268,108 +213,22 @@ func (a *actor) readApprovals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.takeApprovals(ctx, list, false)
-}
-
-// takeApprovals is readApprovals of a list that was just read: of all of them, or
-// of those that others have changed.
-func (a *actor) takeApprovals(ctx context.Context, list []core.Approval, changed bool) error {
-	now := a.now()
-	known := map[core.ID]*core.Approval{}
-	for _, ap := range a.approvals {
-		known[ap.ID] = ap
-	}
-	fresh := make([]*core.Approval, 0, max(len(list), len(a.approvals)))
-	if changed {
-		read := make(map[core.ID]bool, len(list))
-		for i := range list {
-			read[list[i].ID] = true
-		}
-		for _, ap := range a.approvals {
-			if !read[ap.ID] {
-				fresh = append(fresh, ap)
-			}
-		}
-	}
-	for i := range list {
-		ap := &list[i]
-		if ap.RenewedBy != "" || a.outdated(ap) {
-			continue
-		}
-		ap.State = ap.StateAt(now)
-		old := known[ap.ID]
-		if old != nil && len(ap.CallIDs) == 0 {
-			ap.CallIDs = old.CallIDs
-		}
-		ap.Used = ap.Used || old != nil && old.Used
-		fresh = append(fresh, ap)
-	}
-	sortApprovals(fresh)
-	a.approvals = fresh
-	for _, ap := range fresh {
-		old := known[ap.ID]
-		if ap.State == core.ApprovalOpen || old != nil && old.State == ap.State {
-			continue
-		}
-		if a.asleep && (ap.State == core.ApprovalApproved || ap.State == core.ApprovalDenied) {
-			return a.restart(ctx)
-		}
-		a.decided(ap)
-	}
+	a.takeApprovals(list)
 	return nil
 }
 
-// outdated reports whether a denial belongs to calls that a retry runs again:
-// who retries wants to be asked again.
-func (a *actor) outdated(ap *core.Approval) bool {
-	return ap.State == core.ApprovalDenied && ap.DecidedBy != nil && !ap.DecidedBy.At.After(a.journal.retried)
-}
-
-// decided acts on a decision that has just become known.
-func (a *actor) decided(ap *core.Approval) {
-	if a.ending() || ap.State != core.ApprovalApproved && ap.State != core.ApprovalDenied {
-		return
+// takeApprovals is readApprovals of a list that was just read.
+func (a *actor) takeApprovals(list []core.Approval) {
+	for _, ap := range a.questions.take(list, a.now()) {
+		a.gates.decided(ap, a.driver.started)
 	}
-	for _, c := range a.order {
-		if a.started && c.state == callParked && slices.ContainsFunc(c.asks, answeredBy(ap)) {
-			a.admit(c)
-		}
-	}
-	a.takeIn(ap)
-}
-
-// takeIn marks a decision that nothing can act upon yet, or at all: the run has
-// seen it, and waits for others. Otherwise a waiting run would be one that has
-// something to do for as long as they are open. A call that is made later takes
-// the decision for its own all the same. What was asked ahead is carried out.
-func (a *actor) takeIn(ap *core.Approval) {
-	switch {
-	case ap.Used || ap.Type == core.ApproveLayer: // a layer looks by itself
-	case ap.State == core.ApprovalDenied, perCall(ap.Type) && !remembersLonger(ap):
-		a.use(ap, "")
-	case !a.started:
-		a.apply(ap)
-	}
-}
-
-// rejectRun ends a run whose next layer was denied.
-func (a *actor) rejectRun(ap *core.Approval) {
-	by, reason := core.Actor{}, "User rejected approval"
-	if d := ap.DecidedBy; d != nil {
-		by = d.Actor
-		if d.Reason != "" {
-			reason = d.Reason
-		}
-	}
-	a.abort = &core.AbortRequest{By: by, At: a.now(), Reason: reason}
-	a.cancelWork(errAborted)
 }
 
 // status is what the handle shows.
 func (a *actor) status() *Status {
-	s := &Status{Run: a.run, Layer: a.pause, Asleep: a.asleep, Replayed: a.replayed, Turned: true, Seen: a.seen}
+	s := &Status{Run: *a.run, Layer: a.layers.pause, Asleep: a.driver.asleep, Replayed: a.calls.replayed, Turned: true, Seen: a.seen}
 	if a.run.State.Final() {
-		for _, c := range a.order {
+		for _, c := range a.calls.order {
 			state := core.TaskSkipped
 			switch {
 			case c.state >= callSettled:
@@ -379,31 +238,11 @@ func (a *actor) status() *Status {
 			}
 			s.Summary.add(c.tool, state)
 		}
-		a.sumUp(&s.Summary)
+		a.calls.addUnseen(&s.Summary)
 		slices.Sort(s.Summary.Tools)
 	}
 	if a.run.State == core.RunWaiting {
-		now := a.now()
-		for _, ap := range a.approvals {
-			if ap.StateAt(now) == core.ApprovalOpen {
-				s.Pending = append(s.Pending, *ap)
-			}
-		}
+		s.Pending = a.questions.pending(a.now())
 	}
 	return s
-}
-
-// sumUp counts what is journaled of calls that the program has not made again:
-// the run ended before it got there.
-func (a *actor) sumUp(s *Summary) {
-	for _, r := range a.journal.settled {
-		if a.calls[r.CallID] == nil {
-			s.add(r.Tool, r.Outcome.State())
-		}
-	}
-	for id, r := range a.journal.begun {
-		if r.Kind == core.RecordStarted && a.calls[id] == nil {
-			s.add(r.Tool, core.TaskError)
-		}
-	}
 }

@@ -237,16 +237,6 @@ func TestEnd(t *testing.T) {
 		close(goOn)
 		b.complete(h, `{"n":1}`)
 	})
-	t.Run("ParkedCallsThatNobodyAwaitsAreDropped", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t)
-		p := b.process()
-		h := b.code(p, `const v = await mcp.a.read({n: 1}); mcp.a.ask(v); return await mcp.a.write({n: 2})`, core.RunOptions{})
-		b.complete(h, `{"n":2}`)
-		if list := b.open(p, h.ID); len(list) != 0 {
-			t.Errorf("open %+v", list)
-		}
-	})
 	t.Run("WaitsForWhatNeverHappens", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)

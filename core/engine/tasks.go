@@ -79,6 +79,8 @@ func (d *dagProgram) deliver(_ context.Context, list []delivery) (turn, error) {
 	return d.finish(t), nil
 }
 
+func (d *dagProgram) rest() {}
+
 func (d *dagProgram) close() {}
 
 // issue makes the call of a task whose dependencies have all settled.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -72,7 +71,7 @@ func (v *viewer) add(r core.Record) {
 		t.Arguments = r.Args
 	}
 	if !r.StartedAt.IsZero() {
-		t.StartedAt = pointer(r.StartedAt)
+		t.StartedAt = new(r.StartedAt)
 	}
 	switch r.Kind {
 	case core.RecordStarted:
@@ -81,7 +80,7 @@ func (v *viewer) add(r core.Record) {
 		t.State = core.TaskWaiting
 	case core.RecordSettled:
 		t.State, t.Output, t.Error = r.Outcome.State(), r.Result, r.Error
-		t.EndedAt, t.DurationMS = pointer(r.At), r.DurationMS()
+		t.EndedAt, t.DurationMS = new(r.At), r.DurationMS()
 	case core.RecordVoid: // with the error of an attempt that failed and is followed by another
 		t.State, t.Output, t.Error, t.EndedAt, t.DurationMS = core.TaskQueued, nil, r.Error, nil, 0
 	case core.RecordLayer:
@@ -161,8 +160,6 @@ func (v *viewer) layers() []core.Layer {
 	}
 	return out
 }
-
-func pointer(t time.Time) *time.Time { return &t }
 
 // Summarize counts the tasks of a run.
 func Summarize(w core.Workflow) Summary {

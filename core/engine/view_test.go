@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
-	"github.com/google/go-cmp/cmp"
 )
 
 // dependsOn is what each task of a view comes after.

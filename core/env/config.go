@@ -37,6 +37,15 @@ const (
 	DeciderHuman Decider = "human" // no MCP path decides
 )
 
+// AgentMay says what an agent may approve where people do not decide alone.
+type AgentMay string
+
+// What an agent may approve.
+const (
+	AgentMayMedium AgentMay = "medium" // what is not of high risk
+	AgentMayHigh   AgentMay = "high"   // everything
+)
+
 // Config is the configuration that results from all files. It does not
 // change; Effective, Keys and Resolve derive from it what is asked for. A
 // duration of 0 means never or no limit, as its comment says.
@@ -67,6 +76,8 @@ type Config struct {
 	lock    []byte
 	flows   []flowFile
 	trusted bool // whether the workspace's grants are in
+	held    restrictions
+	taken   []string // of held, what the files do not say any more
 }
 
 // Server names the server that runs are sent to.
@@ -86,8 +97,9 @@ type Approvals struct {
 	TTL       time.Duration // of an open approval; 0: never expires
 	ResumeTTL time.Duration // of a waiting run; 0: never expires
 	Decider   Decider
-	Pin       string // hashed, never the PIN itself; from the home's file only
-	TrustHost bool   // an elicitation counts as a person although Decider is human
+	AgentMay  AgentMay // what an agent may approve unless Decider is human
+	Pin       string   // hashed, never the PIN itself; from the home's file only
+	TrustHost bool     // an elicitation counts as a person although Decider is human
 }
 
 // Routing says which half of pml runs a tool.
@@ -102,8 +114,13 @@ type Limits struct {
 	PerServer   int           // calls at once to an upstream server
 	Calls       int           // calls in a run
 	Timeout     time.Duration // of a run, human time not counted; 0: none
-	CallTimeout time.Duration // of a call; 0: none
+	CallTimeout time.Duration // of a call without an answer or progress; 0: none
+	CallTotal   time.Duration // of a call in all; 0: none
+	CPU         time.Duration // processor time of one turn of a script
+	Install     time.Duration // of what npm does for one installation; 0: none
 	ResultBytes int64         // of one result
+	MemoryBytes int64         // of all scripts of a process at once
+	Runs        int           // that have not ended, of one owner on a server
 }
 
 // ServerType is how an MCP server is reached.
@@ -125,9 +142,13 @@ type ServerEntry struct {
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Cwd     string            `json:"cwd,omitempty"`
-	Origin  Origin            `json:"-"` // FromHome or FromWorkspace
-	File    string            `json:"-"` // the file that defines it
-	At      core.Position     `json:"-"`
+	OAuth   *core.OAuthClient `json:"oauth,omitempty"` // of a server with a URL
+	// Protocol is the revision of MCP that the server is spoken to in; empty: what
+	// is agreed on.
+	Protocol string        `json:"protocol,omitempty"`
+	Origin   Origin        `json:"-"` // FromHome or FromWorkspace
+	File     string        `json:"-"` // the file that defines it
+	At       core.Position `json:"-"`
 }
 
 // KeyState is what gate 4 sees of a server: what is missing, and the values.
@@ -137,6 +158,8 @@ type KeyState struct {
 	Missing []string
 	// Env and Headers are the declared ones, expanded.
 	Env, Headers map[string]string
+	// ClientSecret is that of the entry's oauth, expanded.
+	ClientSecret string
 	// Digest covers names and values, so that another value is noticed.
 	Digest string
 }
@@ -151,16 +174,18 @@ type Resolved struct {
 	Env     map[string]string // declared variables; ChildEnv adds the rest
 	URL     string
 	Headers map[string]string
-	Dir     string // absolute; the workspace unless the entry says otherwise
-	Cwd     string // what the entry says, expanded; empty when it says nothing
-	// Loader are those of Env that decide which code a process loads, such as
-	// NODE_OPTIONS and PATH. What one inherits from the environment of pml under
-	// its own name stands in it as ${NAME}.
+	OAuth   *core.OAuthClient // with its secret expanded; nil: pml registers itself
+	Dir     string            // absolute; the workspace unless the entry says otherwise
+	Cwd     string            // what the entry says, expanded; empty when it says nothing
+	// Loader are those of Env that decide which code a process loads or where it
+	// sends things, such as NODE_OPTIONS and PATH. What one inherits from the
+	// environment of pml under its own name stands in it as ${NAME}. Those that
+	// .env filled and that have no name of a key are among them, without value.
 	Loader map[string]string
 	// FromDotEnv are the places that .env filled and that decide what runs or
 	// where keys go, as pointers into the entry: /command, /args/0, /url, /cwd,
-	// and variables of Loader such as /env/NODE_OPTIONS. A workspace's entry
-	// only; that of the home takes nothing from .env there.
+	// and variables of Loader such as /env/NODE_OPTIONS. An entry of the home
+	// takes nothing from .env there but variables of which nothing is known.
 	FromDotEnv []string
 	// Missing are the keys that gate 4 asks for; see KeyState.
 	Missing []string

@@ -2,6 +2,7 @@ package env
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
@@ -35,16 +36,22 @@ func (v *variables) lookup(name string, dotenv bool) (value string, fromFile boo
 	if value := v.environ.get(name); value != "" || !dotenv {
 		return value, false
 	}
-	if !v.read {
-		v.read = true
-		data, fault := readBounded(v.path, maxDotEnv)
-		if fault != nil {
-			v.faults = []core.Fault{*fault}
-		} else {
-			v.values, v.faults = ParseDotEnv(v.path, data)
-		}
-	}
+	v.load()
 	return v.values[name], true
+}
+
+// load reads .env, once.
+func (v *variables) load() {
+	if v.read {
+		return
+	}
+	v.read = true
+	data, fault := readBounded(v.path, maxDotEnv)
+	if fault != nil {
+		v.faults = []core.Fault{*fault}
+		return
+	}
+	v.values, v.faults = ParseDotEnv(v.path, data)
 }
 
 // err is the fault of a .env that was needed and is malformed.
@@ -89,18 +96,22 @@ func namesValid(values map[string]string) bool {
 func parseByStatement(name string, lines []string) (map[string]string, []core.Fault) {
 	values := map[string]string{}
 	var faults []core.Fault
-	for i := 0; i < len(lines) && len(faults) < maxDotEnvFaults; {
-		n, got := statement(lines[i:])
+	for i := 0; i < len(lines); {
+		most := maxQuotedLines
+		if len(faults) == maxDotEnvFaults {
+			most = 1 // what follows may still hold keys
+		}
+		n, got := statement(lines[i:min(len(lines), i+most)])
 		if n == 0 {
-			faults = append(faults, core.Fault{
-				File: name, At: &core.Position{Line: i + 1, Column: 1},
-				Message: fmt.Sprintf("line %d is not NAME=value; a quote may be missing", i+1),
-			})
 			n = 1
+			if len(faults) < maxDotEnvFaults {
+				faults = append(faults, core.Fault{
+					File: name, At: &core.Position{Line: i + 1, Column: 1},
+					Message: fmt.Sprintf("line %d is not NAME=value; a quote may be missing", i+1),
+				})
+			}
 		}
-		for k, v := range got {
-			values[k] = v
-		}
+		maps.Copy(values, got)
 		i += n
 	}
 	return values, faults
@@ -110,7 +121,7 @@ func parseByStatement(name string, lines []string) (map[string]string, []core.Fa
 // how many lines it takes; 0 when it is malformed.
 func statement(lines []string) (n int, values map[string]string) {
 	quoted := strings.ContainsAny(lines[0], `"'`)
-	for n = 1; n <= min(len(lines), maxQuotedLines); n++ {
+	for n = 1; n <= len(lines); n++ {
 		values, err := godotenv.Unmarshal(strings.Join(lines[:n], "\n"))
 		if err == nil && namesValid(values) {
 			return n, values

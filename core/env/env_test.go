@@ -483,3 +483,37 @@ func ExampleConfig_Keys() {
 	fmt.Println(keys.Missing, err)
 	// Output: [GITHUB_TOKEN] <nil>
 }
+
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.write(".pml.json", `{"mcpServers": {
+		"a": {"command": "x", "args": ["--key=${ARG_KEY}", "${BASE}"], "env": {"TOKEN": "${TOKEN}", "ROOT": "`+b.work.Dir+`"}},
+		"b": {"url": "https://x/", "headers": {"Authorization": "Bearer ${B_KEY}"}, "env": {"TOKEN": "another-token"}}}}`)
+	b.write(".env", "TOKEN=token-in-file\nARG_KEY=key-in-argument\nB_KEY=key-in-header\nUNUSED=not-declared\n")
+	b.environ["BASE"] = "/usr/share/base"
+	b.write(b.home.Config(), `{"mcpServers": {"a": {"command": "x", "env": {"TOKEN": "third-token"}}}}`)
+	equal(t, map[string]string{
+		"a.TOKEN": "third-token", "TOKEN": "token-in-file", "ARG_KEY": "key-in-argument", "B_KEY": "key-in-header",
+		"Authorization": "Bearer key-in-header", "b.TOKEN": "another-token", "UNUSED": "not-declared",
+	}, b.load().Secrets())
+}
+
+// What stands in .env is redacted whether an entry declares it or not: a server
+// can read the file. Plain words of settings are not: they stand everywhere.
+func TestSecrets_Undeclared(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.write(".pml.json", `{"mcpServers": {"a": {"command": "${CMD}", "env": {"TOKEN": "${TOKEN}"}}}}`)
+	b.environ["TOKEN"] = "of-the-environment"
+	b.write(".env", strings.Join([]string{
+		"CMD=./a-long-name-of-a-program", "TOKEN=of-the-file", "SMTP_PASS='quoted # value'", "export STRIPE_KEY=sk_live_0123456789", "SHORT=1234567",
+		"NODE_ENV=production", "DB_HOST=localhost", "DB_PASSWORD=postgres", "HERE=" + b.work.Dir, "broken line", "LAST=after-the-broken-line",
+	}, "\n")+"\n")
+	equal(t, map[string]string{
+		"TOKEN": "of-the-environment", ".env.TOKEN": "of-the-file", "SMTP_PASS": "quoted # value", "STRIPE_KEY": "sk_live_0123456789",
+		"SHORT": "1234567", "DB_PASSWORD": "postgres", "LAST": "after-the-broken-line",
+	}, b.load().Secrets())
+	b.write(".env", strings.Repeat("broken line\n", 100)+"LAST=after-many-broken-lines\n")
+	equal(t, "after-many-broken-lines", b.load().Secrets()["LAST"])
+}

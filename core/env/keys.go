@@ -34,7 +34,11 @@ func (c *Config) Keys(server string) (KeyState, error) {
 	if err := v.err(); err != nil {
 		return KeyState{}, err
 	}
-	digest, err := core.DigestOf([]map[string]string{state.Env, state.Headers})
+	digested := []map[string]string{state.Env, state.Headers}
+	if state.ClientSecret != "" {
+		digested = append(digested, map[string]string{"client_secret": state.ClientSecret})
+	}
+	digest, err := core.DigestOf(digested)
 	if err != nil {
 		return KeyState{}, err
 	}
@@ -48,7 +52,7 @@ type noted func(at, name, value string)
 
 func ignore(string, string, string) {}
 
-// keys expands env and headers.
+// keys expands env, headers and the secret of an OAuth client.
 func (v *variables) keys(e ServerEntry, note noted) KeyState {
 	state := KeyState{Env: map[string]string{}, Headers: map[string]string{}}
 	var missing []string
@@ -68,6 +72,16 @@ func (v *variables) keys(e ServerEntry, note noted) KeyState {
 		if len(x.unset)+len(x.fake) == 0 && !x.optional && unfilled(withoutScheme(x.value)) {
 			missing = append(missing, name)
 		}
+	}
+	if e.OAuth != nil && e.OAuth.ClientSecret != "" {
+		const at = "/oauth/client_secret"
+		x := v.expand(e.OAuth.ClientSecret, true)
+		for k, value := range x.used {
+			note(at, k, value)
+		}
+		note(at, "client_secret", x.value)
+		state.ClientSecret = x.value
+		missing = append(missing, append(x.unset, x.fake...)...)
 	}
 	slices.Sort(missing)
 	state.Missing = slices.Compact(missing)
@@ -151,9 +165,18 @@ func (c *Config) Resolve(server string) (Resolved, error) {
 	}
 	r.Env, r.Headers, r.Missing = state.Env, state.Headers, state.Missing
 	r.Loader, r.FromDotEnv = loader, append(r.FromDotEnv, filled...)
-	r.Digest, err = core.DigestOf(map[string]any{
+	digested := map[string]any{
 		"type": r.Type, "command": r.Command, "args": r.Args, "url": r.URL, "dir": r.Dir, "env": r.Env, "headers": r.Headers,
-	})
+	}
+	if e.OAuth != nil {
+		client := *e.OAuth
+		client.ClientSecret = state.ClientSecret
+		r.OAuth, digested["oauth"] = &client, client
+	}
+	if e.Protocol != "" {
+		digested["protocol"] = e.Protocol
+	}
+	r.Digest, err = core.DigestOf(digested)
 	return r, err
 }
 
@@ -251,10 +274,8 @@ func (c *Config) expandServerURL() []core.Fault {
 		return fault(fmt.Sprintf("${%s} is not set; set it in the environment, or write ${%s:-default}", x.unset[0], x.unset[0]))
 	}
 	c.Server.URL = x.value
-	if c.Server.URL != "" && !strings.HasPrefix(c.Server.URL, "unix://") {
-		if err := checkURL(c.Server.URL); err != nil {
-			return fault(err.Error())
-		}
+	if err := checkServerURL(c.Server.URL); err != nil {
+		return fault(err.Error())
 	}
 	return nil
 }

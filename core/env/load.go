@@ -20,14 +20,15 @@ import (
 // variable that an entry of mcpServers needs and that is not set is no error
 // here: it stops only who uses that server (Resolve, Unset).
 //
-// The configuration is that of a trusted workspace. Callers must go through
+// The configuration is that of a trusted workspace, with the restrictions that
+// were taken out of its files since (TakenOut). Callers must go through
 // Effective with what Home.TrustOf says before they act on it.
 func Load(o LoadOptions) (*Config, error) {
 	l := loader{o: o}
 	home := l.read(o.Home.Config(), FromHome)
 	work := l.read(o.Workspace.Config(), FromWorkspace)
 	lock := l.bytes(o.Workspace.Lock(), maxLock)
-	c := build(o, home, work)
+	c := build(o, home, work, l.held())
 	c.lock, c.trusted = lock, true
 	if len(l.faults) == 0 {
 		l.faults = append(l.faults, c.expandServerURL()...)
@@ -89,8 +90,7 @@ func readBounded(name string, limit int64) ([]byte, *core.Fault) {
 		data, err = readUpTo(name, limit+1)
 	}
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pe.Err
 		}
 		return nil, &core.Fault{File: name, Message: fmt.Sprintf("cannot be read: %v", err)}
@@ -120,16 +120,20 @@ const (
 	defaultResumeTTL   = 24 * time.Hour
 	defaultRetention   = 30 * day
 	defaultConcurrency = 16
-	defaultPerServer   = 8
+	defaultPerServer   = 32
 	defaultCalls       = 10_000
 	defaultTimeout     = 10 * time.Minute
 	defaultCallTimeout = 60 * time.Second
+	defaultCPU         = 30 * time.Second
+	defaultInstall     = 15 * time.Minute
 	defaultResultBytes = 16 << 20
+	defaultMemoryBytes = 2 << 30
+	defaultRuns        = 1000
 	defaultFlows       = ".pml/flows"
 )
 
 // build merges the layers. It cannot fail: each file was checked by itself.
-func build(o LoadOptions, home, work *file) *Config {
+func build(o LoadOptions, home, work *file, held restrictions) *Config {
 	m := merger{origins: map[string]place{}, home: home, work: work}
 	h, w := &home.layer, &work.layer
 	c := &Config{
@@ -144,6 +148,7 @@ func build(o LoadOptions, home, work *file) *Config {
 			TTL:       m.duration("/approvals/ttl", defaultTTL, h.Approvals.TTL, w.Approvals.TTL),
 			ResumeTTL: m.duration("/approvals/resume_ttl", defaultResumeTTL, h.Approvals.ResumeTTL, w.Approvals.ResumeTTL),
 			Decider:   Decider(pick(&m, "/approvals/decider", string(DeciderAny), h.Approvals.Decider, w.Approvals.Decider)),
+			AgentMay:  AgentMay(pick(&m, "/approvals/agent_may", string(AgentMayMedium), h.Approvals.AgentMay, w.Approvals.AgentMay)),
 			Pin:       pick(&m, "/approvals/pin", "", h.Approvals.Pin, w.Approvals.Pin),
 			TrustHost: pick(&m, "/approvals/trust_host", false, h.Approvals.TrustHost, w.Approvals.TrustHost),
 		},
@@ -171,6 +176,7 @@ func build(o LoadOptions, home, work *file) *Config {
 		c.Server.URL, m.origins["/server/url"] = o.Server, place{origin: FromFlag}
 	}
 	c.Flows = c.flowsDir(h.Flows, w.Flows)
+	c.hold(held)
 	return c
 }
 
@@ -246,7 +252,12 @@ func (m *merger) limits(h, w limitsPart) Limits {
 		Calls:       int(pick(m, "/limits/calls", defaultCalls, h.Calls, w.Calls)),
 		Timeout:     m.duration("/limits/timeout", defaultTimeout, h.Timeout, w.Timeout),
 		CallTimeout: m.duration("/limits/call_timeout", defaultCallTimeout, h.CallTimeout, w.CallTimeout),
+		CallTotal:   m.duration("/limits/call_total", 0, h.CallTotal, w.CallTotal),
+		CPU:         m.duration("/limits/cpu", defaultCPU, h.CPU, w.CPU),
+		Install:     m.duration("/limits/install", defaultInstall, h.Install, w.Install),
 		ResultBytes: pick(m, "/limits/result_bytes", defaultResultBytes, h.ResultBytes, w.ResultBytes),
+		MemoryBytes: pick(m, "/limits/memory_bytes", defaultMemoryBytes, h.MemoryBytes, w.MemoryBytes),
+		Runs:        int(pick(m, "/limits/runs", defaultRuns, h.Runs, w.Runs)),
 	}
 }
 
@@ -312,7 +323,8 @@ func (c *Config) Locate(err error) error {
 }
 
 // Effective returns the configuration that counts: with trusted false,
-// whatever the workspace's files grant is left out and what they forbid stays.
+// whatever the workspace's files grant is left out and what they forbid, or did
+// until somebody took it out without trust (TakenOut), stays.
 func (c *Config) Effective(trusted bool) *Config {
 	if trusted || !c.trusted {
 		// What was left out once does not come back: Load's result has it.
@@ -320,7 +332,7 @@ func (c *Config) Effective(trusted bool) *Config {
 	}
 	work := *c.work
 	work.layer = c.work.layer.restrictions()
-	out := build(LoadOptions{Workspace: c.Workspace, Home: c.Home, Environ: c.environ, Server: c.flag}, c.home, &work)
+	out := build(LoadOptions{Workspace: c.Workspace, Home: c.Home, Environ: c.environ, Server: c.flag}, c.home, &work, c.held)
 	// A URL of the home's that cannot be expanded stays as written and reaches
 	// nothing: it must not become "no server", which would run code here.
 	out.expandServerURL()

@@ -1,6 +1,9 @@
 package env
 
-import "github.com/casys-ai/pml/core"
+import (
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonc"
+)
 
 // AddRule returns the text of a configuration file with one more pattern in a
 // list of its permissions ("allow", "ask" or "deny"); every other byte stays.
@@ -11,9 +14,5 @@ func AddRule(name string, text []byte, list, pattern string) ([]byte, error) {
 	if list != "allow" && list != "ask" && list != "deny" {
 		return nil, core.Errorf(core.CodeInvalidConfig, "there is no list %q in permissions", core.Visible(list, 20, false))
 	}
-	s, err := openSplice(name, text)
-	if err != nil {
-		return nil, err
-	}
-	return s.push([]string{"permissions", list}, pattern)
+	return change(name, text, func(d *jsonc.Doc) (jsonc.Edit, error) { return d.Append([]string{"permissions", list}, pattern) })
 }

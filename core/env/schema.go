@@ -3,8 +3,11 @@ package env
 import (
 	"encoding/json"
 	"math"
+	"strings"
 
-	"github.com/tailscale/hujson"
+	"github.com/casys-ai/pml/core/jsonc"
+
+	"github.com/casys-ai/pml/core"
 )
 
 // sch is a fragment of a JSON Schema.
@@ -67,7 +70,7 @@ func (l *layer) fields(origin Origin) []field {
 	return []field{
 		{"$schema", schString("Where this schema is; for editors."), readString(&l.Schema)},
 		{"version", schInt(1, 1, "The version of this file's format."), readInt(&l.Version, 1, 1)},
-		{"server", schObject("The server that runs are sent to; none by default.", server), readObject(server)},
+		{"server", schObject("The server that runs are sent to; none by default.", server), readServer(&l.Server)},
 		{"permissions", schObject("Which tools may be called. Deny always wins; otherwise the most specific pattern does, a tie asks, no match asks.", permissions), readObject(permissions)},
 		{"approvals", schObject("How decisions are made.", approvals), readObject(approvals)},
 		{"routing", schObject("Which half of pml runs a tool.", routing), readObject(routing)},
@@ -77,12 +80,12 @@ func (l *layer) fields(origin Origin) []field {
 		{"limits", schObject("What bounds a run.", limits), readObject(limits)},
 		{"retention", schDuration(`How long finished runs are kept. Default 30d; "0" for ever.`), readDuration(&l.Retention)},
 		{"expose", schPatterns("Tools that pml offers through under their own names."), readStrings(&l.Expose)},
-		{"tui", schObject("How pml tui looks and behaves. Only in the home's config.json.", terminal), readTerminal(&l.Terminal, terminal, origin)},
+		{"tui", schObject("How pml tui looks and behaves. Only in the home's config.json.", terminal), readTerminal(terminal, origin)},
 	}
 }
 
 func (p *serverPart) fields() []field {
-	return []field{{"url", schString("Its URL. ${VAR} is expanded."), func(d *decoder, v hujson.Value, at string) {
+	return []field{{"url", schString("Its URL. ${VAR} is expanded."), func(d *decoder, v jsonc.Value, at string) {
 		if s, ok := d.str(v, at); ok {
 			d.checkRefs(v, at, s)
 			p.URL = &s
@@ -104,14 +107,15 @@ func (p *approvalsPart) fields(origin Origin) []field {
 		{"ttl", schDuration(`How long an approval stays open. Default 5m; "0" never expires.`), readDuration(&p.TTL)},
 		{"resume_ttl", schDuration(`How long a waiting run can be continued. Default 24h; "0" never expires.`), readDuration(&p.ResumeTTL)},
 		{"decider", schEnum(`Who may decide. "human": no agent.`, string(DeciderAny), string(DeciderHuman)), readEnum(&p.Decider, string(DeciderAny), string(DeciderHuman))},
+		{"agent_may", schEnum(`What an agent may approve unless decider is human. Default "medium": nothing of high risk, nothing that leaves the workspace. "high": everything; a workspace's needs trust.`, string(AgentMayMedium), string(AgentMayHigh)), readEnum(&p.AgentMay, string(AgentMayMedium), string(AgentMayHigh))},
 		{"pin", schString("The hash of the PIN that decisions need, as pml writes it. Only in the home's config.json."), readPin(&p.Pin, origin)},
 		{"trust_host", sch{"type": "boolean", "description": "An elicitation of the agent's host counts as a person's answer although decider is human."}, readBool(&p.TrustHost)},
 	}
 }
 
 // readPin refuses a PIN in clear text, and one that a workspace would bring.
-func readPin(to **string, origin Origin) func(*decoder, hujson.Value, string) {
-	return func(d *decoder, v hujson.Value, at string) {
+func readPin(to **string, origin Origin) func(*decoder, jsonc.Value, string) {
+	return func(d *decoder, v jsonc.Value, at string) {
 		s, ok := d.str(v, at)
 		switch {
 		case !ok:
@@ -136,36 +140,92 @@ func (p *routingPart) fields() []field {
 func (p *limitsPart) fields() []field {
 	return []field{
 		{"concurrency", schInt(1, maxCount, "Calls at once in a run. Default 16."), readInt(&p.Concurrency, 1, maxCount)},
-		{"per_server", schInt(1, maxCount, "Calls at once to one MCP server. Default 8."), readInt(&p.PerServer, 1, maxCount)},
+		{"per_server", schInt(1, maxCount, "Calls at once to one MCP server, of all runs. Default 32."), readInt(&p.PerServer, 1, maxCount)},
 		{"calls", schInt(1, maxCount, "Calls in a run. Default 10000."), readInt(&p.Calls, 1, maxCount)},
 		{"timeout", schDuration(`Of a run, time spent waiting for a person not counted. Default 10m; "0" none.`), readDuration(&p.Timeout)},
-		{"call_timeout", schDuration(`Of a call. Default 60s; "0" none.`), readDuration(&p.CallTimeout)},
-		{"result_bytes", schInt(1024, 1<<40, "The size of one result. Default 16777216."), readInt(&p.ResultBytes, 1024, 1<<40)},
+		{"call_timeout", schDuration(`Of a call without an answer or progress. Default 60s; "0" none.`), readDuration(&p.CallTimeout)},
+		{"call_total", schDuration(`Of a call in all, progress or not. Default "0": none.`), readDuration(&p.CallTotal)},
+		{"cpu", schDuration(`Processor time of a script between two waits. Default 30s, also for "0".`), readDuration(&p.CPU)},
+		{"install", schDuration(`Of what npm does for one installation. Default 15m; "0" none.`), readDuration(&p.Install)},
+		{"result_bytes", schInt(1024, 1<<40, "The size of one result of a tool; of a script at most 33554432 of them. Default 16777216."), readInt(&p.ResultBytes, 1024, 1<<40)},
+		{"memory_bytes", schInt(1<<20, 1<<40, "The memory of all scripts of a process at once, as it is configured where the process starts; scripts that wait give theirs back. Default 2147483648."), readInt(&p.MemoryBytes, 1<<20, 1<<40)},
+		{"runs", schInt(1, maxCount, "Runs of one owner on a server that have not ended, those that wait included; one more is refused. Default 1000."), readInt(&p.Runs, 1, maxCount)},
 	}
 }
 
+// revisions are those of MCP that an entry can name: core/upstream speaks them.
+var revisions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
+
 func (e *ServerEntry) fields() []field {
-	text := func(to *string) func(*decoder, hujson.Value, string) {
-		return func(d *decoder, v hujson.Value, at string) {
+	text := func(to *string) func(*decoder, jsonc.Value, string) {
+		return func(d *decoder, v jsonc.Value, at string) {
 			if s, ok := d.str(v, at); ok {
 				d.checkRefs(v, at, s)
 				*to = s
 			}
 		}
 	}
+	oauth := e.oauthFields()
 	return []field{
-		{"type", schEnum("How it is reached. Default stdio, http where url is given.", string(TypeStdio), string(TypeHTTP)), func(d *decoder, v hujson.Value, at string) {
+		{"type", schEnum("How it is reached. Default stdio, http where url is given.", string(TypeStdio), string(TypeHTTP)), func(d *decoder, v jsonc.Value, at string) {
 			var t *string
 			if readEnum(&t, string(TypeStdio), string(TypeHTTP))(d, v, at); t != nil {
 				e.Type = ServerType(*t)
 			}
 		}},
 		{"command", schString("The program. ${VAR} is expanded here and in all that follows."), text(&e.Command)},
-		{"args", schStrings("Its arguments."), func(d *decoder, v hujson.Value, at string) { e.Args = d.expandable(v, at) }},
-		{"env", schMap("Its environment. A variable that is unset, empty or a placeholder is asked for."), func(d *decoder, v hujson.Value, at string) { e.Env = d.strMap(v, at) }},
+		{"args", schStrings("Its arguments."), func(d *decoder, v jsonc.Value, at string) { e.Args = d.expandable(v, at) }},
+		{"env", schMap("Its environment. A variable that is unset, empty or a placeholder is asked for."), func(d *decoder, v jsonc.Value, at string) { e.Env = d.strMap(v, at) }},
 		{"url", schString("The URL of a server reached over HTTP."), text(&e.URL)},
-		{"headers", schMap("Headers sent to it."), func(d *decoder, v hujson.Value, at string) { e.Headers = d.strMap(v, at) }},
+		{"headers", schMap("Headers sent to it."), func(d *decoder, v jsonc.Value, at string) { e.Headers = d.strMap(v, at) }},
 		{"cwd", schString("The folder it runs in; a relative one counts from the workspace, the default."), text(&e.Cwd)},
+		{"protocol", schEnum("The revision of MCP that it is spoken to in. Default: what is agreed on.", revisions...), func(d *decoder, v jsonc.Value, at string) {
+			var p *string
+			if readEnum(&p, revisions...)(d, v, at); p != nil {
+				e.Protocol = *p
+			}
+		}},
+		{"oauth", oauthSchema(oauth), func(d *decoder, v jsonc.Value, at string) {
+			e.OAuth = &core.OAuthClient{}
+			d.object(v, at, oauth)
+		}},
+	}
+}
+
+func oauthSchema(fields []field) sch {
+	s := schObject("pml's registration at the authorization server of a url, made by hand. Without it pml registers itself.", fields)
+	s["required"] = []string{"client_id"}
+	return s
+}
+
+// oauthFields read into e.OAuth, which is there by then.
+func (e *ServerEntry) oauthFields() []field {
+	return []field{
+		{"client_id", schString("The client id, as it was given out. It is public: ${VAR} is not expanded here."), func(d *decoder, v jsonc.Value, at string) {
+			if s, ok := d.str(v, at); ok {
+				e.OAuth.ClientID = s
+			}
+		}},
+		{"client_secret", schString("The client secret, if there is one, as ${VAR} with its value in .env."), func(d *decoder, v jsonc.Value, at string) {
+			if s, ok := d.str(v, at); ok {
+				d.checkRefs(v, at, s)
+				e.OAuth.ClientSecret = s
+			}
+		}},
+		{"scopes", schStrings("The scopes to ask for, instead of those that the server lists."), func(d *decoder, v jsonc.Value, at string) {
+			e.OAuth.Scopes = d.strs(v, at)
+			for _, s := range e.OAuth.Scopes {
+				if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+					d.fault(v, at, "%q cannot be a scope: it is one word of printable ASCII characters, without quotes", core.Visible(s, 60, false))
+				}
+			}
+		}},
+		{"redirect_port", schInt(1, math.MaxUint16, "The port of the callback http://127.0.0.1:PORT/callback that was registered. Default: any free one."), func(d *decoder, v jsonc.Value, at string) {
+			var port *int64
+			if readInt(&port, 1, math.MaxUint16)(d, v, at); port != nil {
+				e.OAuth.RedirectPort = int(*port)
+			}
+		}},
 	}
 }
 
@@ -197,6 +257,13 @@ func Starter() []byte {
     "deny": [],
     // Tools that only read may run without asking.
     "readonly": "allow"
+  },
+  "approvals": {
+    // People decide, no agent: recommended, since hosts without a person before
+    // them let the agent approve itself. "any" lets an agent approve what is not
+    // of high risk.
+    "decider": "human"
+    // With "trust_host": true an answer in your agent's own dialog counts, too.
   },
   // Keys go into .env, never in here: "env": {"API_KEY": "${API_KEY}"}.
   "mcpServers": {

@@ -30,8 +30,8 @@ func TestFields_MatchStructs(t *testing.T) {
 				t.Errorf("%s.%s has no description", typ.Name(), f.name)
 			}
 		}
-		for i := range typ.NumField() {
-			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		for field := range typ.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name == "-" {
 				continue
 			}

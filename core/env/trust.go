@@ -13,38 +13,58 @@ import (
 	"reflect"
 	"strings"
 	"time"
-	"unicode"
+	"unicode/utf16"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/atomicfile"
 	"github.com/casys-ai/pml/core/diff"
 )
 
-const (
-	trustVersion = 1
-	maxFlow      = 1 << 20 // bytes of a flow's file
-	maxFlows     = 500     // files
-)
-
-// flowFile is one file of the folder of flows.
-type flowFile struct {
-	name string
-	data []byte
-}
+const trustVersion = 1
 
 // TrustState says what a workspace's files grant, and whether this machine
 // trusts it.
 type TrustState struct {
 	Workspace string
 	Trusted   bool   // Content was trusted, or there is nothing to trust
-	Empty     bool   // nothing is granted, so nothing is asked
-	Digest    string // of Content
+	Empty     bool   // nothing is granted
+	Digest    string // of Content and TakenOut: what a person agrees to
 	Content   string // what is granted, readable; hidden characters are escaped
 	Old       string // what was trusted last, empty if nothing was
 	Diff      string // from Old to Content, as lines with "+", "-" or " "
+	// TakenOut are the restrictions that were taken out of the files and hold
+	// until a person trusts the files without them; see Config.TakenOut. What is
+	// granted may be Trusted meanwhile.
+	TakenOut []string
+	// LockAside is set when pml.lock is not the one that was trusted, and all else
+	// is: another pml with a home of its own has written it, or a colleague. What
+	// the files grant counts then with Lock in its place, and nothing of what
+	// stands in the file, until a person trusts that.
+	LockAside bool
+	Lock      []byte // with LockAside: the pml.lock that was trusted
 
-	base string // Content without pml.lock
+	base     string       // Content without pml.lock
+	counts   string       // with LockAside: Content with Lock
+	file     []byte       // pml.lock as it is
+	sum      string       // the digest of Content
+	restrict restrictions // of the files as they are
+	held     restrictions // as they are kept
 }
+
+// Counts reports whether what the files grant counts, with Lock in the place of
+// pml.lock where that is set aside.
+func (s TrustState) Counts() bool { return s.Trusted || s.LockAside }
+
+// record is what is written down of a state that counts.
+func (s TrustState) record() (content string, lock []byte) {
+	if s.LockAside {
+		return s.counts, s.Lock
+	}
+	return s.Content, s.file
+}
+
+// Agreed reports whether there is nothing that a person has not agreed to.
+func (s TrustState) Agreed() bool { return s.Trusted && len(s.TakenOut) == 0 }
 
 // trustFile is what $PML_HOME/trust keeps of a workspace.
 type trustFile struct {
@@ -52,55 +72,12 @@ type trustFile struct {
 	Workspace string `json:"workspace"`
 	Digest    string `json:"digest"`
 	Content   string `json:"content"`
+	// Lock is the pml.lock of Content, byte by byte.
+	Lock string `json:"lock,omitempty"`
 	// Next is the digest of the content with the pml.lock that pml is about to
 	// write: a kill in the middle leaves one of the two.
 	Next string    `json:"next,omitempty"`
 	At   time.Time `json:"at"`
-}
-
-// readFlows reads the folder of flows, so that what is trusted and what runs
-// are the same bytes.
-func (c *Config) readFlows() []core.Fault {
-	p, _ := c.find("/flows")
-	if p.origin == FromWorkspace {
-		if rel, err := filepath.Rel(c.Workspace.Dir, c.Flows); err != nil || !filepath.IsLocal(rel) {
-			at := p.file.pos[p.pointer]
-			return []core.Fault{{File: p.file.name, At: &at, Path: p.pointer, Message: "must be a folder within the workspace"}}
-		}
-	}
-	entries, err := os.ReadDir(c.Flows)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return []core.Fault{{File: c.Flows, Message: "the folder of flows cannot be read"}}
-	}
-	var faults []core.Fault
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".json" {
-			continue
-		}
-		if len(c.flows) == maxFlows {
-			return append(faults, core.Fault{File: c.Flows, Message: fmt.Sprintf("has more than %d flows", maxFlows)})
-		}
-		data, fault := readBounded(filepath.Join(c.Flows, e.Name()), maxFlow)
-		if fault != nil {
-			faults = append(faults, *fault)
-			continue
-		}
-		c.flows = append(c.flows, flowFile{name: e.Name(), data: data})
-	}
-	return faults
-}
-
-// FlowFiles returns the flows by file name, as they were when the
-// configuration was loaded: the bytes that the trust covers.
-func (c *Config) FlowFiles() map[string][]byte {
-	out := make(map[string][]byte, len(c.flows))
-	for _, f := range c.flows {
-		out[f.name] = f.data
-	}
-	return out
 }
 
 // content is what the workspace's files grant, for a person to read. Its
@@ -158,8 +135,8 @@ func readable(data []byte) any {
 func visibleJSON(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)) {
-			for _, u := range utf16Of(r) {
+		if r != '\n' && core.Hidden(r) {
+			for _, u := range utf16.AppendRune(nil, r) {
 				fmt.Fprintf(&b, `\u%04x`, u)
 			}
 			continue
@@ -172,12 +149,16 @@ func visibleJSON(s string) string {
 // TrustOf compares what the workspace's files grant with what was trusted. c
 // is what Load returned, not Effective(false). A record that cannot be read
 // trusts nothing. Error: core.CodeStoreFailed when the folder of records is
-// there and cannot be read.
+// there and cannot be read. It writes down the restrictions that it finds.
 func (h Home) TrustOf(c *Config) (TrustState, error) {
-	s := TrustState{Workspace: c.Workspace.Dir}
+	s := TrustState{Workspace: c.Workspace.Dir, TakenOut: c.TakenOut(), restrict: restrictionsOf(c.work.layer, true)}
 	s.Content, s.Empty = c.content(true)
 	s.base, _ = c.content(false)
-	s.Digest = textDigest(s.Content)
+	s.file = c.lock
+	s.sum = textDigest(s.Content)
+	if s.Digest = s.sum; len(s.TakenOut) > 0 {
+		s.Digest = textDigest(s.Content + "\nwithout\n" + strings.Join(s.TakenOut, "\n"))
+	}
 	if !s.Empty && s.Content == "" {
 		return s, core.Errorf(core.CodeInternal, "cannot write down what %s grants", s.Workspace)
 	}
@@ -191,7 +172,8 @@ func (h Home) TrustOf(c *Config) (TrustState, error) {
 		// The record's own digest is checked: half a record trusts nothing.
 		if json.Unmarshal(data, &f) == nil && f.Version == trustVersion && f.Workspace == s.Workspace && textDigest(f.Content) == f.Digest {
 			s.Old = f.Content
-			s.Trusted = f.Digest == s.Digest || f.Next == s.Digest
+			s.Trusted = f.Digest == s.sum || f.Next == s.sum
+			s.aside(c, f)
 		}
 	}
 	if s.Empty {
@@ -200,10 +182,27 @@ func (h Home) TrustOf(c *Config) (TrustState, error) {
 	if s.Old != "" && s.Old != s.Content && !s.Trusted {
 		s.Diff = diff.Lines(s.Old, s.Content)
 	}
+	s.held = h.holdAll(c, s.Counts())
 	return s, nil
 }
 
-// SetTrust records that a person trusts the content that has the digest.
+// aside finds out whether the files are what was trusted but for pml.lock: they
+// are that with the lock of the record.
+func (s *TrustState) aside(c *Config, f trustFile) {
+	if s.Trusted || s.Empty {
+		return
+	}
+	with := *c
+	with.lock = []byte(f.Lock)
+	content, _ := with.content(true)
+	if sum := textDigest(content); content == "" || sum != f.Digest && sum != f.Next {
+		return
+	}
+	s.LockAside, s.Lock, s.counts, s.Old = true, with.lock, content, content
+}
+
+// SetTrust records that a person trusts the content that has the digest: what
+// the files grant, and that they forbid no more than they do now.
 // Another digest than the state's is core.CodeDigestMismatch: the files have
 // changed since they were shown. A file that cannot be written is
 // core.CodeStoreFailed.
@@ -213,12 +212,18 @@ func (h Home) SetTrust(state TrustState, digest string, now time.Time) error {
 			"the files of %s are not those that were shown: their digest is %s, not %s; look at them again",
 			state.Workspace, state.Digest, core.Visible(digest, 80, false)).WithNext("pml", "trust", "--show")
 	}
-	return h.recordTrust(state, "", now)
+	state.LockAside = false // the person has agreed to the one in the file
+	// A kill in between leaves restrictions that are asked about again.
+	if err := h.recordTrust(state, "", now); err != nil {
+		return err
+	}
+	return h.writeHeld(state.Workspace, state.held, state.restrict)
 }
 
 func (h Home) recordTrust(state TrustState, next string, now time.Time) error {
+	content, lock := state.record()
 	data, err := json.MarshalIndent(trustFile{
-		Version: trustVersion, Workspace: state.Workspace, Digest: state.Digest, Content: state.Content, Next: next, At: now.UTC(),
+		Version: trustVersion, Workspace: state.Workspace, Digest: textDigest(content), Content: content, Lock: string(lock), Next: next, At: now.UTC(),
 	}, "", "  ")
 	if err == nil {
 		err = atomicfile.Write(h.trustPath(state.Workspace), append(data, '\n'), 0o600)
@@ -239,24 +244,50 @@ func (h Home) recordTrust(state TrustState, next string, now time.Time) error {
 func (h Home) ExpectLock(before TrustState, current *Config, lock []byte, now time.Time) (bool, error) {
 	with := *current
 	with.lock = lock
-	_, _, ok, err := h.expect(before, current, &with, now)
-	return ok, err
+	state, err := h.TrustOf(current)
+	if err != nil || !state.Follows(before) || !state.Trusted {
+		return false, err
+	}
+	_, err = h.expect(state, &with, now)
+	return err == nil, err
 }
 
-// expect records that a workspace that is trusted, and grants what it did
-// before, stays trusted when its files become those of with. Until that is
-// confirmed both contents are trusted and nothing else is.
-func (h Home) expect(before TrustState, current, with *Config, now time.Time) (state TrustState, next string, ok bool, err error) {
-	state, err = h.TrustOf(current)
-	if err != nil || !before.Trusted || !state.Trusted || before.Workspace != state.Workspace || before.base != state.base {
-		return state, "", false, err
-	}
+// Follows reports whether a state counts as the one before did, and grants the
+// same but for pml.lock.
+func (s TrustState) Follows(before TrustState) bool {
+	return before.Counts() && s.Counts() && before.Workspace == s.Workspace && before.base == s.base
+}
+
+// expect records that a workspace whose state counts stays trusted when its files
+// become those of with. Until that is confirmed both contents are trusted and
+// nothing else is.
+func (h Home) expect(state TrustState, with *Config, now time.Time) (next string, err error) {
 	content, empty := with.content(true)
 	if content == "" && !empty {
-		return state, "", false, core.Errorf(core.CodeInternal, "cannot write down what %s grants", state.Workspace)
+		return "", core.Errorf(core.CodeInternal, "cannot write down what %s grants", state.Workspace)
 	}
 	next = textDigest(content)
-	return state, next, true, h.recordTrust(state, next, now)
+	return next, h.recordTrust(state, next, now)
+}
+
+// KeepLock writes down another pml.lock in the place of the one that counts where
+// the file is set aside (LockAside): the file stays as somebody else has written
+// it. before is the state on which pml acts, current the configuration as it is
+// now. When the lock is not set aside, or the files grant something else by now,
+// it does nothing and returns false.
+func (h Home) KeepLock(before TrustState, current *Config, lock []byte, now time.Time) (bool, error) {
+	state, err := h.TrustOf(current)
+	if err != nil || !state.Follows(before) || !state.LockAside {
+		return false, err
+	}
+	with := *current
+	with.lock = lock
+	content, empty := with.content(true)
+	if content == "" && !empty {
+		return false, core.Errorf(core.CodeInternal, "cannot write down what %s grants", state.Workspace)
+	}
+	state.counts, state.Lock = content, lock
+	return true, h.recordTrust(state, "", now)
 }
 
 // TrustEdit calls write, which replaces the workspace's .pml.json by after,
@@ -275,9 +306,18 @@ func (h Home) TrustEdit(before TrustState, current *Config, after []byte, write 
 	if err != nil {
 		return false, err
 	}
-	state, next, ok, err := h.expect(before, current, with, now)
+	state, err := h.TrustOf(current)
 	if err != nil {
 		return false, err
+	}
+	ok, next := state.Follows(before), ""
+	if ok {
+		if state.LockAside {
+			with.lock = state.Lock
+		}
+		if next, err = h.expect(state, with, now); err != nil {
+			return false, err
+		}
 	}
 	if err := write(); err != nil {
 		if ok {
@@ -292,10 +332,17 @@ func (h Home) TrustEdit(before TrustState, current *Config, after []byte, write 
 	if err != nil {
 		return false, err
 	}
-	if state, err = h.TrustOf(written); err != nil || state.Digest != next {
+	if state, err = h.TrustOf(written); err != nil || !state.Counts() {
 		return false, err
 	}
-	return true, h.recordTrust(state, "", now)
+	if content, _ := state.record(); textDigest(content) != next {
+		return false, nil
+	}
+	if err := h.recordTrust(state, "", now); err != nil {
+		return false, err
+	}
+	left := written.held.without(restrictionsOf(current.work.layer, true), state.restrict)
+	return true, h.writeHeld(state.Workspace, state.held, left)
 }
 
 // edited is the configuration with another text of the workspace's file, and
@@ -305,7 +352,7 @@ func (c *Config) edited(text []byte) (*Config, error) {
 	if len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	out := build(LoadOptions{Workspace: c.Workspace, Home: c.Home, Environ: c.environ, Server: c.flag}, c.home, f)
+	out := build(LoadOptions{Workspace: c.Workspace, Home: c.Home, Environ: c.environ, Server: c.flag}, c.home, f, c.held)
 	if faults := out.expandServerURL(); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
@@ -320,10 +367,11 @@ func (c *Config) edited(text []byte) (*Config, error) {
 // when the workspace was not trusted, it does nothing and returns false.
 func (h Home) TrustLock(before TrustState, after *Config, lock []byte, now time.Time) (bool, error) {
 	state, err := h.TrustOf(after)
-	if err != nil || !before.Trusted || before.Workspace != state.Workspace || before.base != state.base || !bytes.Equal(lock, after.lock) {
+	if err != nil || !before.Counts() || before.Workspace != state.Workspace || before.base != state.base || !bytes.Equal(lock, after.lock) {
 		return false, err
 	}
-	return true, h.SetTrust(state, state.Digest, now)
+	state.LockAside = false
+	return true, h.recordTrust(state, "", now)
 }
 
 func (h Home) trustPath(workspace string) string {

@@ -79,6 +79,7 @@ func TestTrustEdit_NotCarried(t *testing.T) {
 		then    func(b *box) // between the look and the edit
 		during  func(b *box) // beside the write
 		after   string       // "" is after
+		aside   bool         // it is, but for the lock
 	}{
 		{name: "Untrusted"},
 		{name: "ChangedSince", prepare: (*box).trustNow, then: func(b *box) {
@@ -88,8 +89,8 @@ func TestTrustEdit_NotCarried(t *testing.T) {
 			b.write(".pml.json", strings.Replace(hostile, "curl", "wget", 1))
 			b.trustNow()
 		}},
-		{name: "LockSince", prepare: (*box).trustNow, then: func(b *box) { b.write("pml.lock", `{"version": 1, "x": {}}`) }},
-		{name: "LockMeanwhile", prepare: (*box).trustNow, during: func(b *box) { b.write("pml.lock", `{"version": 1, "x": {}}`) }},
+		{name: "LockSince", aside: true, prepare: (*box).trustNow, then: func(b *box) { b.write("pml.lock", `{"version": 1, "x": {}}`) }},
+		{name: "LockMeanwhile", aside: true, prepare: (*box).trustNow, during: func(b *box) { b.write("pml.lock", `{"version": 1, "x": {}}`) }},
 		{name: "FlowMeanwhile", prepare: (*box).trustNow, during: func(b *box) { b.write(".pml/flows/f.json", `{}`) }},
 		{name: "OtherFlows", prepare: (*box).trustNow, after: strings.Replace(after, "{", `{"flows": "elsewhere", `, 1)},
 	} {
@@ -117,11 +118,11 @@ func TestTrustEdit_NotCarried(t *testing.T) {
 				}
 				return nil
 			}, noon)
-			if err != nil || trusted || !wrote {
+			if err != nil || trusted != c.aside || !wrote {
 				t.Errorf("trusted %v, wrote %v, %v", trusted, wrote, err)
 			}
-			if b.trust().Trusted {
-				t.Error("what nobody agreed to is trusted")
+			if s := b.trust(); s.Trusted || s.LockAside != c.aside || len(s.Lock) > 0 {
+				t.Errorf("what nobody agreed to is trusted: %v %v %s", s.Trusted, s.LockAside, s.Lock)
 			}
 		})
 	}

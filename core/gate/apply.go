@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // Apply carries out what was approved.
@@ -18,22 +19,21 @@ func (h *Host) Apply(ctx context.Context, a core.Approval, progress func(string)
 	if !isTool {
 		name = subject
 	}
-	h.lookAgain()
-	s, err := h.settings()
+	s, err := h.reader.fresh()
 	if err != nil {
 		return err
 	}
 	if a.Type == core.ApproveTool {
 		return h.remember(s, a)
 	}
-	if deny := h.refused(s, name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
+	if deny := s.refused(name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
 		return deny
 	}
 	srv := h.serverOf(s, name)
 	if h.o.Applied != nil {
 		defer h.o.Applied(name)
 	}
-	defer h.server(name).forget()
+	defer h.servers.forget(name)
 	switch a.Type {
 	case core.ApproveDependency:
 		return srv.install(ctx, a, progress)
@@ -46,34 +46,39 @@ func (h *Host) Apply(ctx context.Context, a core.Approval, progress func(string)
 	return nil
 }
 
-// install installs exactly the tree that was approved.
+// install installs exactly the tree that was approved. Why it could not is kept
+// for the next question about that tree.
 func (s *server) install(ctx context.Context, a core.Approval, progress func(string)) error {
 	err := s.installTree(ctx, a, progress)
 	if err == nil {
-		s.host.failed(s.name, nil)
 		return nil
 	}
 	failure := s.set.clean(err)
-	s.host.failed(s.name, failure)
+	switch failure.Code {
+	case core.CodeInstallFailed, core.CodeIntegrityFailed:
+		failure.Next = []string{"pml", "servers", "update", s.name}
+		if err := s.host.o.Installer.Failures.Record(a.Digest, err, failure.Message); err != nil {
+			s.host.o.Logger.Warn("cannot keep why a package was not installed", "server", s.name, "err", err)
+		}
+	default:
+	}
 	return failure
 }
 
-// failed notes why the last installation for a server did not work; it is shown
-// with the next question. nil: it did.
-func (h *Host) failed(name string, err *core.Error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil {
-		delete(h.failures, name)
-		return
-	}
-	h.failures[name] = err
+// cannotInstall is the error of a tree that npm could not install and would not
+// install the next time: nobody is asked about it again before it is another one.
+func (s *server) cannotInstall(want install.Resolved, f install.Failure) error {
+	return core.Errorf(f.Code, "%s@%s was approved for the server %s and cannot be installed: %s; pml does not ask about the same tree again: look for a newer one with pml servers update %s, or name another version in the server's entry",
+		want.Name, want.Version, s.name, s.set.redact.String(f.Message), s.name).WithNext("pml", "servers", "update", s.name)
 }
 
-func (h *Host) lastFailure(name string) *core.Error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.failures[name]
+// installing bounds what npm does for one installation or resolution.
+func (s *settings) installing(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := s.granted.Limits.Install
+	if limit == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, core.Errorf(core.CodeInstallFailed, "npm did not finish within %s (limits.install); check the network, or set a longer limit", limit))
 }
 
 func (s *server) installTree(ctx context.Context, a core.Approval, progress func(string)) error {
@@ -86,6 +91,8 @@ func (s *server) installTree(ctx context.Context, a core.Approval, progress func
 	if err != nil {
 		return err
 	}
+	ctx, cancel := s.set.installing(ctx)
+	defer cancel()
 	want, err := in.Resolve(ctx, spec, s.pinned(spec))
 	if err != nil {
 		return err
@@ -98,9 +105,9 @@ func (s *server) installTree(ctx context.Context, a core.Approval, progress func
 	if _, err := in.Install(ctx, spec, want, scripts, progress); err != nil {
 		return err
 	}
-	if _, known := in.PackageApproved(s.approvalKey(), want.Digest); !known {
+	if _, known := in.Approvals.PackageApproved(s.approvalKey(), want.Digest); !known {
 		// Its tools come with it.
-		if err := in.ForgetBelow(rememberedTool, s.toolKey("")); err != nil {
+		if err := in.Approvals.ForgetBelow(rememberedTool, s.toolKey("")); err != nil {
 			return err
 		}
 	}
@@ -116,17 +123,19 @@ func (s *server) installTree(ctx context.Context, a core.Approval, progress func
 // which of the recorded tools stay recorded. The lock comes first: a tree that
 // is pinned and not approved is asked for again, one that is approved and not
 // pinned would run without a pin.
-func (s *server) pin(spec install.Spec, want install.Resolved, scripts bool, tools func(install.LockEntry) map[string]string) error {
+func (s *server) pin(spec launch.Spec, want install.Resolved, scripts bool, tools func(install.LockEntry) map[string]string) error {
 	err := s.updateLock(func(e *install.LockEntry) {
-		kept := tools(*e)
+		kept, claims := tools(*e), e.ReadOnly
 		*e = want.Entry(spec)
-		e.Tools = kept
+		if e.Tools = kept; kept != nil {
+			e.ReadOnly = claims
+		}
 	})
 	if err != nil {
 		return err
 	}
 	// Its command is approved, or asked about, when it is about to run.
-	return s.host.o.Installer.ApprovePackage(s.approvalKey(), want.Digest, scripts && len(want.Scripts) > 0)
+	return s.host.o.Installer.Approvals.ApprovePackage(s.approvalKey(), want.Digest, scripts && len(want.Scripts) > 0)
 }
 
 // accept records what a person has accepted as the new state of things.
@@ -135,9 +144,14 @@ func (s *server) accept(a core.Approval, tool string) error {
 		Kind    string `json:"kind"`
 		NewHash string `json:"new_hash"`
 		File    string `json:"file_hash"` // of the files of a command
+		// ReadOnly are the tools of which it is accepted that they only read.
+		ReadOnly []string `json:"read_only"`
 	}
 	if err := json.Unmarshal(a.Context, &c); err != nil {
 		return core.Errorf(core.CodeInternal, "cannot read the approval %s: %w", a.ID.Short(), err)
+	}
+	if c.Kind == approvedClaims {
+		return s.updateLock(func(e *install.LockEntry) { acceptClaims(e, c.ReadOnly...) })
 	}
 	key := s.approvalKey()
 	if c.Kind == approvedTool {
@@ -147,7 +161,7 @@ func (s *server) accept(a core.Approval, tool string) error {
 	if c.Kind == approvedCommand && c.File != "" {
 		agreed = append(agreed, install.Approval{Kind: approvedFile, Key: key, Digest: c.File})
 	}
-	if err := s.host.o.Installer.ApproveAll(agreed); err != nil {
+	if err := s.host.o.Installer.Approvals.ApproveAll(agreed); err != nil {
 		return err
 	}
 	return s.updateLock(func(e *install.LockEntry) {
@@ -164,6 +178,7 @@ func (s *server) accept(a core.Approval, tool string) error {
 				e.Tools = map[string]string{}
 			}
 			e.Tools[tool] = c.NewHash
+			acceptClaims(e, c.ReadOnly...)
 		}
 	})
 }

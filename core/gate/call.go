@@ -18,14 +18,14 @@ import (
 // what comes back.
 func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)) (json.RawMessage, error) {
 	name, _, _ := core.SplitTool(call.Tool)
-	s, err := h.settings()
+	s, err := h.reader.recent()
 	if err != nil {
 		return nil, core.AsError(err).WithNotMade()
 	}
-	if h.goesRemote(s, call.Tool, name) {
-		return h.callRemote(ctx, s, call)
+	if h.remote.makes(s, call.Tool, name) {
+		return h.remote.call(ctx, s, call)
 	}
-	resp, s, err := h.make(ctx, call, progress)
+	resp, err := h.make(ctx, s, call, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -35,46 +35,47 @@ func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)
 	return s.redact.JSON(resp.Value), nil
 }
 
-// make makes a call of a server of this machine. Only an error is fit to be
+// make makes a call of a server of this machine, after it has checked the rules
+// and the server once more: both may have changed since the gates. Only an error is fit to be
 // shown already; a tool that has failed comes with its raw result. Whatever stands
 // before the call, its server's start too, is an error of a call that was not made.
-func (h *Host) make(ctx context.Context, call engine.Call, progress func(string)) (upstream.Response, *settings, error) {
+func (h *Host) make(ctx context.Context, s *settings, call engine.Call, progress func(string)) (upstream.Response, error) {
 	none := upstream.Response{}
 	name, tool, _ := core.SplitTool(call.Tool)
-	s, err := h.settings()
-	if err != nil {
-		return none, nil, core.AsError(err).WithNotMade()
-	}
-	if deny := h.refused(s, call.Tool, name); deny != nil {
-		return none, s, deny
+	if deny := s.refused(call.Tool, name); deny != nil {
+		return none, deny
 	}
 	srv := h.serverFor(name, call)
 	ready, err := srv.prepare(ctx, s)
 	if err != nil {
-		return none, s, s.clean(err).WithNotMade()
+		return none, s.clean(err).WithNotMade()
 	}
 	if ask := ready.stopped(tool); ask != nil {
-		return none, s, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
+		return none, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
 	}
 	if _, ok := ready.tools[tool]; !ok { // it went away meanwhile
-		return none, s, again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))
+		return none, again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))
 	}
 	resp, err := h.o.Upstream.Call(ctx, h.request(s, ready, tool, call, progress))
 	if err != nil {
-		return resp, s, h.notCalled(s, srv, ready, err)
+		return resp, h.notCalled(s, srv, ready, err)
 	}
-	return resp, s, nil
+	return resp, nil
 }
 
 // request is a call as it is sent to its server.
 func (h *Host) request(s *settings, ready readiness, tool string, call engine.Call, progress func(string)) upstream.Request {
 	req := upstream.Request{
-		Launch: ready.launch, Edition: ready.edition, Tool: tool, Args: call.Args, Owner: call.Owner, Timeout: s.granted.Limits.CallTimeout,
+		Launch: ready.launch, Edition: ready.edition, Tool: tool, Args: call.Args, Owner: call.Owner, Timeout: s.granted.Limits.CallTimeout, Total: s.granted.Limits.CallTotal,
+		Queued: call.Queued, Before: call.Before, Alive: func() { progress("") },
 		Progress: func(message string, done, total float64) {
 			progress(s.redact.String(progressText(message, done, total)))
 		},
 	}
-	g := h.guest(call.RunID)
+	if req.Timeout == 0 { // none, which is configured
+		req.Timeout = -1
+	}
+	g := h.clients.of(call.RunID)
 	if g == nil {
 		return req
 	}
@@ -96,11 +97,11 @@ func (h *Host) notCalled(s *settings, srv *keeper, ready readiness, err error) e
 	// Nothing was called: what stands in the way is asked for.
 	auth := authRequired(err)
 	if auth != nil && ready.launch.Auth != nil {
-		if err := h.unrefreshed(ready.launch, auth); err != nil {
+		if err := h.connections.refreshFailure(ready.launch, auth); err != nil {
 			return s.clean(err)
 		}
 		srv.refused.Store(auth)
-		srv.forget()
+		h.servers.forget(srv.name)
 		return again(cleaned)
 	}
 	if errors.Is(err, upstream.ErrOtherEdition) { // what runs next is compared first

@@ -12,6 +12,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // changed are the lines of a question about integrity.
@@ -172,7 +173,7 @@ func TestChanges_CommandLine(t *testing.T) {
 func scripted(t *testing.T) (p *place, script string) {
 	t.Helper()
 	if _, err := os.Stat("/bin/sh"); err != nil {
-		missing(t, "there is no /bin/sh")
+		skiptest.Missing(t, "there is no /bin/sh")
 	}
 	p = settle(t, allow)
 	script = fmt.Sprintf("exec '%s' %s '%s'\n", os.Args[0], fakeArg, p.file("../tools.json"))
@@ -205,8 +206,7 @@ func TestChanges_File(t *testing.T) {
 		t.Errorf("%+v", v.Ask[0].Context)
 	}
 	_, err = p.Call(t.Context(), p.call("fake:read", "{}"), func(string) {})
-	var not *engine.NotMadeError
-	if !errors.As(err, &not) {
+	if _, ok := errors.AsType[*engine.NotMadeError](err); !ok {
 		t.Errorf("called: %v", err)
 	}
 	if _, err := os.Stat(p.file("stolen.txt")); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ type connection struct {
 // this process lives, whether anybody waits for it or not.
 type attempt struct {
 	flow *oauth.Flow
+	// client and port are those that the entry had for it; empty: pml's own.
+	client string
+	port   int
 	// anew is set when the attempt was given up for one that asks for more.
 	anew atomic.Bool
 	done chan struct{} // closed when the flow has ended
@@ -46,30 +50,71 @@ func (a *attempt) ended() bool {
 	}
 }
 
-// covers reports whether the attempt asks for all that a scope names.
-func (a *attempt) covers(scope string) bool {
-	for name := range strings.FieldsSeq(scope) {
+// covers reports whether the attempt asks for all that the server wants, as the
+// client that its entry names now.
+func (a *attempt) covers(s oauth.Server) bool {
+	for _, name := range append(strings.Fields(s.Scope), s.Scopes...) {
 		if !slices.Contains(a.flow.Scopes, name) {
 			return false
 		}
 	}
-	return true
+	return a.client == s.ClientID && a.port == s.RedirectPort
+}
+
+// oauthServer is a server's entry as OAuth sees it.
+func oauthServer(r env.Resolved) oauth.Server {
+	s := oauth.Server{Name: r.Name, URL: r.URL}
+	if o := r.OAuth; o != nil {
+		s.ClientID, s.ClientSecret, s.Scopes, s.RedirectPort = o.ClientID, o.ClientSecret, o.Scopes, o.RedirectPort
+	}
+	return s
+}
+
+// connections are the attempts to connect servers, and what servers have said of
+// the authorization that they want.
+type connections struct {
+	client *oauth.Client // nil: none can be connected
+	log    *slog.Logger
+	// ended is told of each attempt that has ended, with its error.
+	ended func(server string, err error)
+
+	life    context.Context // ends with close
+	end     context.CancelFunc
+	waiting sync.WaitGroup // flows whose callback is awaited
+
+	mu         sync.Mutex
+	byURL      map[string]*connection
+	challenged map[string]oauth.Server // by name, with what their 401 said
+}
+
+func newConnections(client *oauth.Client, log *slog.Logger, ended func(string, error)) *connections {
+	cs := &connections{client: client, log: log, ended: ended, byURL: map[string]*connection{}, challenged: map[string]oauth.Server{}}
+	cs.life, cs.end = context.WithCancel(context.Background())
+	return cs
+}
+
+// close stops listening for those who connect servers.
+func (cs *connections) close() {
+	cs.mu.Lock()
+	cs.end()
+	cs.mu.Unlock()
+	cs.waiting.Wait()
 }
 
 // begin begins to connect a server, or takes up what was begun, unless the
 // server wants more by now than that asks for.
-func (h *Host) begin(ctx context.Context, s oauth.Server) (*attempt, error) {
-	h.connMu.Lock()
-	c := h.connections[s.URL]
+func (cs *connections) begin(ctx context.Context, s oauth.Server) (*attempt, error) {
+	cs.mu.Lock()
+	c := cs.byURL[s.URL]
 	if c == nil {
 		c = &connection{}
-		h.connections[s.URL] = c
+		cs.byURL[s.URL] = c
 	}
-	h.connMu.Unlock()
+	cs.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.now != nil && !c.now.ended() {
-		if c.now.covers(s.Scope) {
+		if c.now.covers(s) {
 			return c.now, nil
 		}
 		c.now.anew.Store(true)
@@ -77,17 +122,17 @@ func (h *Host) begin(ctx context.Context, s oauth.Server) (*attempt, error) {
 			return nil, err
 		}
 	}
-	flow, err := h.o.OAuth.Begin(ctx, s)
+	flow, err := cs.client.Begin(ctx, s)
 	if err != nil {
 		return nil, cannotBegin(s.Name, err)
 	}
-	a := &attempt{flow: flow, done: make(chan struct{})}
-	h.connMu.Lock()
-	defer h.connMu.Unlock()
-	if h.life.Err() != nil {
+	a := &attempt{flow: flow, client: s.ClientID, port: s.RedirectPort, done: make(chan struct{})}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.life.Err() != nil {
 		return nil, errors.Join(core.Errorf(core.CodeCancelled, "pml is stopping"), flow.Close())
 	}
-	h.waiting.Go(func() { h.hear(s.Name, a) })
+	cs.waiting.Go(func() { cs.await(s.Name, a) })
 	c.now = a
 	return a, nil
 }
@@ -112,41 +157,39 @@ func cannotBegin(name string, err error) error {
 	return out
 }
 
-// unrefreshed is the error of a server that has just rejected credentials which
+// refreshFailure is the error of a server that has just rejected credentials which
 // may be good, for all that it wants, and could not be refreshed: that is no
 // question to a person.
-func (h *Host) unrefreshed(l upstream.Launch, wants *upstream.AuthRequired) error {
+func (cs *connections) refreshFailure(l upstream.Launch, wants *upstream.AuthRequired) error {
 	srv := oauth.Server{Name: l.Name, URL: l.URL, Scope: wants.Scope}
-	if h.o.OAuth == nil || !h.o.OAuth.Connected(srv) {
+	if cs.client == nil || !cs.client.Connected(srv) {
 		return nil
 	}
-	err := h.o.OAuth.RefreshFailure(srv)
+	err := cs.client.RefreshFailure(srv)
 	if err == nil {
 		return nil
 	}
 	return core.Errorf(core.CodeOf(err), "the authorization of the server %s could not be renewed: %w", l.Name, err)
 }
 
-// hear waits for the end of a flow. The server is looked at again after it.
-func (h *Host) hear(name string, a *attempt) {
+// await waits for the end of a flow.
+func (cs *connections) await(name string, a *attempt) {
 	defer close(a.done)
-	defer core.Recover(h.o.Logger, "a server was connected", func(err *core.Error) { a.err = err }, "server", name)
-	a.err = errors.Join(a.flow.Wait(h.life), a.flow.Close())
+	defer core.Recover(cs.log, "a server was connected", func(err *core.Error) { a.err = err }, "server", name)
+	a.err = errors.Join(a.flow.Wait(cs.life), a.flow.Close())
 	if a.err != nil {
-		h.o.Logger.Debug("a server was not connected", "server", name, "err", a.err)
-	} else {
-		h.server(name).refused.Store(nil)
+		cs.log.Debug("a server was not connected", "server", name, "err", a.err)
 	}
-	h.ToolsChanged(name)
+	cs.ended(name, a.err)
 }
 
-// oauthAsk asks a person to connect a server. Its digest covers what is asked
+// ask asks a person to connect a server. Its digest covers what is asked
 // for, and not the address, which is another one each time.
-func (h *Host) oauthAsk(ctx context.Context, s oauth.Server) (engine.Ask, error) {
-	h.connMu.Lock()
-	h.challenged[s.Name] = s
-	h.connMu.Unlock()
-	a, err := h.begin(ctx, s)
+func (cs *connections) ask(ctx context.Context, s oauth.Server) (engine.Ask, error) {
+	cs.mu.Lock()
+	cs.challenged[s.Name] = s
+	cs.mu.Unlock()
+	a, err := cs.begin(ctx, s)
 	if err != nil {
 		return engine.Ask{}, err
 	}
@@ -178,16 +221,16 @@ func (s *server) awaitConnection(ctx context.Context, progress func(string)) err
 	if err := s.addressStands(resolved); err != nil {
 		return err
 	}
-	srv := oauth.Server{Name: s.name, URL: resolved.URL}
+	srv := oauthServer(resolved)
 	// A flow that runs may be for more than the credentials that there are. It is
 	// waited for, also if it ends just now: to begin another would ask again.
-	running := s.host.running(srv)
+	running := s.host.connections.running(srv)
 	if o := s.host.o.OAuth; o != nil && running == nil && o.Connected(srv) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	return s.host.connect(ctx, srv, running, func(url string) {
+	return s.host.connections.connect(ctx, srv, running, func(url string) {
 		progress("to connect the server " + s.name + ", open " + url)
 	})
 }
@@ -196,14 +239,14 @@ func (s *server) awaitConnection(ctx context.Context, progress func(string)) err
 // Connect waits for the callback, as long as the context lives. A server that
 // is connected already is connected anew; until then it stays connected.
 func (h *Host) Connect(ctx context.Context, name string, show func(url string)) error {
-	s, err := h.settings()
+	s, err := h.reader.recent()
 	if err != nil {
 		return err
 	}
 	if _, err := s.selected([]string{name}); err != nil {
 		return err
 	}
-	if deny := h.refused(s, name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
+	if deny := s.refused(name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
 		return deny
 	}
 	if name == Builtin || s.granted.Servers[name].Type != env.TypeHTTP {
@@ -219,14 +262,14 @@ func (h *Host) Connect(ctx context.Context, name string, show func(url string)) 
 	if err := h.serverOf(s, name).addressStands(resolved); err != nil {
 		return err
 	}
-	srv := oauth.Server{Name: name, URL: resolved.URL}
-	if _, err := h.server(name).prepare(ctx, s); err != nil {
+	srv := oauthServer(resolved)
+	if _, err := h.servers.of(name).prepare(ctx, s); err != nil {
 		// What its 401 says helps to find its authorization server; any other
 		// failure shows when that is asked for.
 		h.o.Logger.Debug("cannot reach a server before it is connected", "server", name, "err", err)
 	}
-	defer h.server(name).forget()
-	if err := h.connect(ctx, srv, nil, show); err != nil {
+	defer h.servers.forget(name)
+	if err := h.connections.connect(ctx, srv, nil, show); err != nil {
 		return s.clean(err)
 	}
 	return nil
@@ -234,18 +277,18 @@ func (h *Host) Connect(ctx context.Context, name string, show func(url string)) 
 
 // connect waits for the end of a flow: of the one that was seen to run, if that is
 // for enough, else of one that it begins or takes up.
-func (h *Host) connect(ctx context.Context, s oauth.Server, a *attempt, show func(url string)) error {
-	if h.o.OAuth == nil {
+func (cs *connections) connect(ctx context.Context, s oauth.Server, a *attempt, show func(url string)) error {
+	if cs.client == nil {
 		return core.Errorf(core.CodeAuth, "the server %s cannot be connected here", s.Name)
 	}
-	h.connMu.Lock()
-	if known, ok := h.challenged[s.Name]; ok && known.URL == s.URL {
-		s = known
+	cs.mu.Lock()
+	if known, ok := cs.challenged[s.Name]; ok && known.URL == s.URL {
+		s.Metadata, s.Scope = known.Metadata, known.Scope
 	}
-	h.connMu.Unlock()
-	if a == nil || !a.covers(s.Scope) {
+	cs.mu.Unlock()
+	if a == nil || !a.covers(s) {
 		var err error
-		if a, err = h.begin(ctx, s); err != nil {
+		if a, err = cs.begin(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -253,7 +296,7 @@ func (h *Host) connect(ctx context.Context, s oauth.Server, a *attempt, show fun
 	select {
 	case <-a.done:
 		if a.err != nil && a.anew.Load() {
-			return h.connect(ctx, s, nil, show)
+			return cs.connect(ctx, s, nil, show)
 		}
 		if a.err != nil {
 			return core.Errorf(core.CodeAuth, "the server %s was not connected: %w; connect it again", s.Name, a.err).WithNext("pml", "servers", "connect", s.Name)
@@ -266,10 +309,10 @@ func (h *Host) connect(ctx context.Context, s oauth.Server, a *attempt, show fun
 }
 
 // running is the flow for the server that runs in this process; nil for none.
-func (h *Host) running(s oauth.Server) *attempt {
-	h.connMu.Lock()
-	c := h.connections[s.URL]
-	h.connMu.Unlock()
+func (cs *connections) running(s oauth.Server) *attempt {
+	cs.mu.Lock()
+	c := cs.byURL[s.URL]
+	cs.mu.Unlock()
 	if c == nil {
 		return nil
 	}

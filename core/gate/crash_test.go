@@ -19,6 +19,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 //go:linkname replaced github.com/casys-ai/pml/core/atomicfile.replaced
@@ -154,6 +155,7 @@ func TestCrash_AfterEachFile(t *testing.T) {
 		return
 	}
 	t.Parallel()
+	skiptest.Short(t, "kills a process after each file that it writes")
 	for name, d := range deeds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,9 +8,9 @@ import (
 
 // Running is the flow of a server that runs, and how to wait for just that one.
 func (h *Host) Running(s oauth.Server) (ended <-chan struct{}, await func(ctx context.Context, show func(url string)) error) {
-	a := h.running(s)
+	a := h.connections.running(s)
 	if a == nil {
 		return nil, nil
 	}
-	return a.done, func(ctx context.Context, show func(string)) error { return h.connect(ctx, s, a, show) }
+	return a.done, func(ctx context.Context, show func(string)) error { return h.connections.connect(ctx, s, a, show) }
 }

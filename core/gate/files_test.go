@@ -10,6 +10,8 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/launch"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // serving makes "fake" a server that a command of the workspace runs; each of the
@@ -17,7 +19,7 @@ import (
 func serving(t *testing.T, files []string, command string, args ...string) *place {
 	t.Helper()
 	if _, err := os.Stat("/bin/sh"); err != nil {
-		missing(t, "there is no /bin/sh")
+		skiptest.Missing(t, "there is no /bin/sh")
 	}
 	p := settle(t, allow)
 	for _, name := range files {
@@ -281,7 +283,7 @@ func TestFiles_InstallScriptsOfAnotherWorkspace(t *testing.T) {
 		t.Helper()
 		e := lockOf(t, p).Servers["demo"]
 		for _, s := range []bool{true, false} {
-			i, ok, err := p.in.Installed(install.Spec{Kind: install.KindNPM, Package: "demo", Range: e.Range}, e.Digest, s)
+			i, ok, err := p.in.Installed(launch.Spec{Kind: launch.KindNPM, Package: "demo", Range: e.Range}, e.Digest, s)
 			if err != nil || !ok {
 				t.Fatal(s, ok, err)
 			}
@@ -308,4 +310,96 @@ func lockOf(t *testing.T, p *place) install.Lock {
 		t.Fatal(err)
 	}
 	return lock
+}
+
+// What a server runs is what was there when the workspace was trusted, not what
+// is there when it is first started.
+func TestFiles_RecordedWithTrust(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after func(*place)
+		want          string
+	}{
+		"Same":    {before: func(p *place) { p.program("run.sh", p.serve("")) }, want: "ok"},
+		"Changed": {before: func(p *place) { p.program("run.sh", p.serve("")) }, after: func(p *place) { p.program("run.sh", p.serve(evil)) }, want: "integrity"},
+		// Nobody has seen it.
+		"Appears": {after: func(p *place) { p.program("run.sh", p.serve(evil)) }, want: "integrity"},
+		// Another command is another question already; it brings its file.
+		"OtherCommand": {before: func(p *place) { p.program("run.sh", p.serve("")) }, after: func(p *place) {
+			p.program("other.sh", p.serve(evil))
+			p.runs("./other.sh")
+			p.trust()
+		}, want: "integrity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := settle(t, allow)
+			if c.before != nil {
+				c.before(p)
+			}
+			p.runs("./run.sh")
+			p.open()
+			if err := p.RememberCommands(); err != nil {
+				t.Fatal(err)
+			}
+			p.trust()
+			if c.after != nil {
+				c.after(p)
+			}
+			v := p.open().want("fake:read", `{"n":1}`, c.want)
+			p.nothingEvil()
+			if c.want == "ok" {
+				return
+			}
+			p.mustApprove(v)
+			p.open().want("fake:read", `{"n":1}`, "ok")
+		})
+	}
+}
+
+// A second look changes nothing: what was recorded stays what is compared with.
+func TestFiles_TrustedAgain(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow)
+	p.program("run.sh", p.serve(""))
+	p.runs("./run.sh")
+	remember := func() {
+		t.Helper()
+		if err := p.RememberCommands(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.open()
+	remember()
+	p.program("run.sh", p.serve(evil))
+	remember()
+	p.trust().open().want("fake:read", `{"n":1}`, "integrity")
+	p.nothingEvil()
+}
+
+// A command that gives its code on its line is asked about before it is first
+// started, as high risk, whatever was trusted; a lock of somebody else is no yes.
+func TestFiles_AnyCode(t *testing.T) {
+	t.Parallel()
+	line := fmt.Sprintf("%sexec '%s' %s tools.json", evil, os.Args[0], fakeArg)
+	p := settle(t, allow)
+	p.write("tools.json", tools)
+	p.runs("/bin/sh", "-c", line)
+	if err := p.open().RememberCommands(); err != nil {
+		t.Fatal(err)
+	}
+	p.trust().open()
+	v := p.want("fake:read", `{"n":1}`, "integrity")
+	p.nothingEvil()
+	ask := v.Ask[0]
+	if ask.Risk != core.RiskHigh || !strings.Contains(ask.Description, "runs any code") || !strings.Contains(changed(t, v), "runs any code: sh -c") {
+		t.Errorf("%s risk: %s\n%s", ask.Risk, ask.Description, changed(t, v))
+	}
+	if info := named(t, p.checked("fake"), "fake"); !strings.Contains(info.Warning, "runs any code") {
+		t.Errorf("not shown: %+v", info)
+	}
+	p.mustApprove(v)
+	p.open().want("fake:read", `{"n":1}`, "ok")
+	p.runs("/bin/sh", "-c", line+" # another")
+	p.trust().open().want("fake:read", `{"n":1}`, "integrity")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/install"
 )
 
@@ -19,7 +20,7 @@ func TestGates_Permission(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ rules, read, write string }{
 		"NoRule":         {`{}`, "tool_permission", "tool_permission"},
-		"ReadOnly":       {`{"readonly":"allow"}`, "ok", "tool_permission"},
+		"ReadOnly":       {`{"readonly":"allow"}`, "integrity", "tool_permission"},
 		"Allow":          {`{"allow":["fake:write"]}`, "tool_permission", "ok"},
 		"DenyWins":       {`{"allow":["fake:write","fake"],"deny":["fake:wr*"]}`, "ok", "permission_denied"},
 		"MoreSpecific":   {`{"allow":["fake"],"ask":["fake:write"]}`, "ok", "tool_permission"},
@@ -173,6 +174,9 @@ func TestGates_Install(t *testing.T) {
 	t.Parallel()
 	p := settle(t, allow).trust().open()
 	v := p.want("demo:read", "{}", "dependency")
+	if text := v.Ask[0].Description; !strings.Contains(text, "from https://registry.example/npm/ for") || strings.Contains(text, "hunter2") {
+		t.Errorf("the question names the registry, without credentials: %s", text)
+	}
 	p.npm.fail = "npm error network\n"
 	if err := p.approve(v); core.CodeOf(err) != core.CodeInstallFailed {
 		t.Fatal(err)
@@ -184,6 +188,10 @@ func TestGates_Install(t *testing.T) {
 	// The reason is still known after the files have been read again.
 	p.write(".env", "UNRELATED=1\n")
 	if v := p.want("demo:read", "{}", "dependency"); !strings.Contains(v.Ask[0].Description, "The last attempt failed") {
+		t.Error(v.Ask[0].Description)
+	}
+	// It is known in another process, too.
+	if v := p.open().want("demo:read", "{}", "dependency"); !strings.Contains(v.Ask[0].Description, "The last attempt failed") {
 		t.Error(v.Ask[0].Description)
 	}
 	p.npm.fail = ""
@@ -245,5 +253,58 @@ func TestGates_CommandNotRecorded(t *testing.T) {
 	}
 	if got, v := p.check("fake:read", "{}"); v.Deny == nil {
 		t.Errorf("let through: %s", got)
+	}
+}
+
+// A tree that the registry lacks a part of would fail again: nobody is asked
+// about it a second time, the error says what to do, and a look for a newer one
+// asks again.
+func TestGates_InstallFailsForGood(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow).trust().open()
+	v := p.want("demo:read", "{}", "dependency")
+	p.npm.fail = "npm error code E404\nnpm error 404 Not Found - GET https://registry/dep\n"
+	if err := p.approve(v); core.CodeOf(err) != core.CodeInstallFailed {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, v := p.open().check("demo:read", "{}")
+		if len(v.Ask) > 0 || v.Deny == nil || v.Deny.Code != core.CodeInstallFailed ||
+			!strings.Contains(v.Deny.Message, "Not Found") || !strings.Contains(v.Deny.Message, "servers update demo") {
+			t.Fatalf("%+v %v", v.Ask, v.Deny)
+		}
+	}
+	p.npm.fail = ""
+	if _, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	p.mustApprove(p.open().want("demo:read", "{}", "dependency"))
+	p.want("demo:read", "{}", "ok")
+}
+
+// limits.install bounds the whole of what npm does, and the error names it.
+func TestGates_InstallLimit(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow).trust()
+	text := strings.Replace(p.read(".pml.json"), "{", `{"limits":{"install":"30ms"},`, 1)
+	p.write(".pml.json", text)
+	p.trust().open()
+	p.npm.hang = true
+	_, v := p.check("demo:read", "{}")
+	if v.Deny == nil || v.Deny.Code != core.CodeInstallFailed || !strings.Contains(v.Deny.Message, "limits.install") {
+		t.Errorf("%+v %v", v.Ask, v.Deny)
+	}
+}
+
+// readonly: allow lets through what claims to only read, unless its name says
+// otherwise: that is asked about as what is destructive, so no agent approves it.
+func TestGates_ReadOnlyByName(t *testing.T) {
+	t.Parallel()
+	p := settle(t, `{"readonly":"allow"}`)
+	p.write("../tools.json", strings.Replace(tools, `"Writes.",`, `"Writes.","annotations":{"readOnlyHint":true},`, 1))
+	p.mustApprove(p.trust().open().want("fake:read", "{}", "integrity"))
+	p.want("fake:read", "{}", "ok")
+	if v := p.want("fake:write", "{}", "tool_permission"); v.Ask[0].Risk != core.RiskHigh || v.ReadOnly || v.Repeatable {
+		t.Errorf("%s %+v", v.Ask[0].Risk, v)
 	}
 }

@@ -9,10 +9,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -21,7 +20,9 @@ import (
 	"github.com/casys-ai/pml/core/install"
 	"github.com/casys-ai/pml/core/oauth"
 	"github.com/casys-ai/pml/core/policy"
+	"github.com/casys-ai/pml/core/redact"
 	"github.com/casys-ai/pml/core/upstream"
+	"github.com/casys-ai/pml/core/upstream/workspace"
 )
 
 // Builtin is the name of the server inside the binary. Its read-only tools
@@ -54,141 +55,132 @@ type Options struct {
 // Host is one workspace as the engine sees it: its gates and its tools. It is
 // safe for concurrent use.
 type Host struct {
-	o Options
-
-	mu      sync.Mutex
-	config  *settings // replaced as a whole when the files change
-	servers map[string]*keeper
-	looked  time.Time // when the files were last looked at; zero: look again
-	looks   atomic.Uint64
-	// session are the tools that a person has allowed, and until when; zero: until
-	// this process ends.
-	session  map[permit]time.Time
-	failures map[string]*core.Error // of the last installation, by server
-	remote   remoteTools
-
-	guestMu sync.RWMutex
-	guests  map[core.ID]*Guest // by run: for whom its calls are made
-
-	newsMu sync.Mutex     // held for a moment only
-	newsOf map[string]int // see ToolsChanged
-
-	life        context.Context // ends with Close
-	end         context.CancelFunc
-	waiting     sync.WaitGroup // flows whose callback is awaited
-	connMu      sync.Mutex
-	connections map[string]*connection  // by URL
-	challenged  map[string]oauth.Server // with what their 401 said
-
-	lockWrite sync.Mutex // held while pml.lock or .pml.json is rewritten
-}
-
-// settings are the configuration with all that is derived from it.
-type settings struct {
-	stamp stamps // of the files it was read from
-	// files is the same for settings that differ only in what this host itself
-	// has written since, so that what it knows of servers stays.
-	files   *int
-	all     *env.Config
-	granted *env.Config // what this machine trusts of it
-	trust   env.TrustState
-	policy  *policy.Policy
-	routing routing
-	expose  exposing
-	redact  *redaction
-	// lock pins the workspace's own servers, homeLock those of the home.
-	lock, homeLock install.Lock
+	o           Options
+	reader      *settingsReader
+	config      configFile
+	locks       *lockFiles
+	sessions    *sessions
+	servers     *servers
+	clients     *clients
+	connections *connections
+	commands    commandLines
+	remote      *remote
 }
 
 // Open reads the workspace's configuration. Faults in it are
 // core.CodeInvalidConfig with all of them.
 func Open(o Options) (*Host, error) {
-	h := &Host{
-		o: o, servers: map[string]*keeper{}, session: map[permit]time.Time{}, failures: map[string]*core.Error{},
-		newsOf: map[string]int{}, guests: map[core.ID]*Guest{}, connections: map[string]*connection{}, challenged: map[string]oauth.Server{},
-	}
-	h.life, h.end = context.WithCancel(context.Background())
-	s, err := h.read()
-	if err != nil {
-		h.end()
+	reader := &settingsReader{workspace: o.Workspace, home: o.Home, environ: o.Environ, server: o.Server, oauth: o.OAuth, clock: o.Clock}
+	var err error
+	if reader.last, err = reader.read(); err != nil {
 		return nil, err
 	}
-	h.config = s
+	h := &Host{
+		o:        o,
+		reader:   reader,
+		config:   configFile{o.Workspace.Config(), o.Workspace.Dir},
+		locks:    &lockFiles{reader: reader, approvals: o.Installer.Approvals},
+		sessions: &sessions{clock: o.Clock, until: map[permit]time.Time{}},
+		clients:  &clients{byRun: map[core.ID]*Guest{}},
+		commands: commandLines{filepath.Join(o.Home.Dir, "commands"), o.Logger},
+	}
+	h.servers = &servers{clock: o.Clock, at: h.serverOf, lives: o.Upstream.Lives, keepers: map[string]*keeper{}, newsOf: map[string]int{}}
+	h.connections = newConnections(o.OAuth, o.Logger, h.connected)
+	h.remote = &remote{server: o.Remote, sessions: h.sessions, clock: o.Clock, log: o.Logger}
 	return h, nil
 }
 
 // Close stops listening for those who connect servers. The host's other work
 // belongs to the parts that it was given.
 func (h *Host) Close() error {
-	h.connMu.Lock()
-	h.end()
-	h.connMu.Unlock()
-	h.waiting.Wait()
+	h.connections.close()
 	return nil
 }
 
+// connected looks at a server again after an attempt to connect it has ended.
+func (h *Host) connected(server string, err error) {
+	if err == nil {
+		h.servers.of(server).refused.Store(nil)
+	}
+	h.servers.changed(server)
+}
+
+// ToolsChanged is told that a server has announced other tools, or is another
+// process than before: its next call compares them again. It returns at once.
+func (h *Host) ToolsChanged(name string) { h.servers.changed(name) }
+
 // Config returns the configuration as far as this machine trusts it.
 func (h *Host) Config() (*env.Config, error) {
-	s, err := h.settingsNow()
+	s, err := h.reader.fresh()
 	if err != nil {
 		return nil, err
 	}
 	return s.granted, nil
 }
 
+// entry is a call that nothing stands against before its server is looked at.
+type entry struct {
+	set          *settings
+	server, tool string
+	remote       bool // it is made by the named server
+}
+
+// enter reads the settings for a call and applies what holds whatever is known of
+// its server.
+func (h *Host) enter(call engine.Call) (e entry, err error) {
+	ok := false
+	if e.server, e.tool, ok = core.SplitTool(call.Tool); !ok {
+		return e, noSuchTool(call.Tool, nil)
+	}
+	if e.set, err = h.reader.recent(); err != nil {
+		return e, err
+	}
+	if e.remote = h.remote.makes(e.set, call.Tool, e.server); e.remote {
+		return e, nil
+	}
+	if deny := e.set.refused(call.Tool, e.server); deny != nil {
+		return e, deny
+	}
+	return e, nil
+}
+
 // Try answers when everything about the call's server is known and unchanged.
 func (h *Host) Try(call engine.Call) (engine.Verdict, bool) {
-	name, tool, ok := core.SplitTool(call.Tool)
-	if !ok {
-		return engine.Verdict{Deny: noSuchTool(call.Tool, nil)}, true
-	}
-	s, err := h.settings()
-	if err != nil {
+	e, err := h.enter(call)
+	switch {
+	case err != nil:
 		return engine.Verdict{Deny: core.AsError(err)}, true
+	case e.remote:
+		return h.remote.try(e.set, call, e.server)
 	}
-	if h.goesRemote(s, call.Tool, name) {
-		return h.tryRemote(s, call, name)
-	}
-	if deny := h.refused(s, call.Tool, name); deny != nil {
-		return engine.Verdict{Deny: deny}, true
-	}
-	srv := h.serverFor(name, call)
-	ready, ok := srv.peek(s)
+	ready, ok := h.serverFor(e.server, call).peek(e.set)
 	if !ok {
 		return engine.Verdict{}, false
 	}
-	return h.judge(s, srv, ready, call, tool), true
+	return h.judge(e, ready, call), true
 }
 
 // Check passes a call through all gates. It may start the call's server.
 func (h *Host) Check(ctx context.Context, call engine.Call) engine.Verdict {
-	name, tool, ok := core.SplitTool(call.Tool)
-	if !ok {
-		return engine.Verdict{Deny: noSuchTool(call.Tool, nil)}
-	}
-	s, err := h.settings()
-	if err != nil {
+	e, err := h.enter(call)
+	switch {
+	case err != nil:
 		return engine.Verdict{Deny: core.AsError(err)}
+	case e.remote:
+		return h.remote.check(ctx, e.set, call, e.server)
 	}
-	if h.goesRemote(s, call.Tool, name) {
-		return h.checkRemote(ctx, s, call, name)
-	}
-	if deny := h.refused(s, call.Tool, name); deny != nil {
-		return engine.Verdict{Deny: deny}
-	}
-	srv := h.serverFor(name, call)
-	ready, err := srv.prepare(ctx, s)
+	ready, err := h.serverFor(e.server, call).prepare(ctx, e.set)
 	if err != nil {
-		return engine.Verdict{Deny: s.clean(err)}
+		return engine.Verdict{Deny: e.set.clean(err)}
 	}
-	return h.judge(s, srv, ready, call, tool)
+	return h.judge(e, ready, call)
 }
 
 // refused applies what holds whatever else is known: deny rules, and servers
 // that nobody configured or trusted.
-func (h *Host) refused(s *settings, id, name string) *core.Error {
-	if rule, denied := s.policy.Denied(id); denied {
-		return deniedBy(id, rule)
+func (s *settings) refused(id, name string) *core.Error {
+	if deny := s.forbidden(id); deny != nil {
+		return deny
 	}
 	if name == Builtin {
 		return nil
@@ -207,7 +199,7 @@ func (h *Host) refused(s *settings, id, name string) *core.Error {
 // Trusts refuses a tool whose server is configured by files that this machine
 // does not trust: core.CodeNotTrusted.
 func (h *Host) Trusts(tool string) error {
-	s, err := h.settings()
+	s, err := h.reader.recent()
 	if err != nil {
 		return err
 	}
@@ -215,7 +207,7 @@ func (h *Host) Trusts(tool string) error {
 	if !ok {
 		return nil
 	}
-	if deny := h.refused(s, tool, name); deny != nil && deny.Code == core.CodeNotTrusted {
+	if deny := s.refused(tool, name); deny != nil && deny.Code == core.CodeNotTrusted {
 		return deny
 	}
 	return nil
@@ -230,13 +222,14 @@ func (s *settings) notTrusted(name string) *core.Error {
 
 // judge decides a call of a server about which everything is known: what it
 // still asks for, or its tool, arguments and permission.
-func (h *Host) judge(s *settings, srv *keeper, r readiness, call engine.Call, name string) engine.Verdict {
+func (h *Host) judge(e entry, r readiness, call engine.Call) engine.Verdict {
+	s, name := e.set, e.tool
 	if len(r.asks) > 0 {
 		v := engine.Verdict{Ask: slices.Clone(r.asks)}
 		// What is asked for the server is asked together with the permission,
 		// unless it may turn out to be read-only and so need none.
-		if p := s.policy.Decide(call.Tool, true); p.Effect != policy.Allow && call.ArgsKnown && !h.grantedForSession(call) {
-			v.Ask = append(v.Ask, h.permission(s, call, core.Annotations{}, true))
+		if p := s.policy.Decide(call.Tool, true); p.Effect != policy.Allow && call.ArgsKnown && !h.sessions.allow(call) {
+			v.Ask = append(v.Ask, s.permission(call, core.Annotations{}, true))
 		}
 		return v
 	}
@@ -244,7 +237,8 @@ func (h *Host) judge(s *settings, srv *keeper, r readiness, call engine.Call, na
 	if !ok {
 		return engine.Verdict{Deny: noSuchTool(call.Tool, slices.Sorted(maps.Keys(r.tools)))}
 	}
-	v := engine.Verdict{Known: true, ReadOnly: tool.Annotations.IsReadOnly(), Repeatable: tool.Annotations.Repeatable()}
+	hints := believed(tool)
+	v := engine.Verdict{Known: true, ReadOnly: hints.IsReadOnly(), Repeatable: hints.Repeatable()}
 	if ask, changed := r.changed[name]; changed {
 		v.Ask = append(v.Ask, ask)
 		return v
@@ -254,14 +248,27 @@ func (h *Host) judge(s *settings, srv *keeper, r readiness, call engine.Call, na
 			return engine.Verdict{Deny: s.clean(err)}
 		}
 	}
+	if mark := s.lossy(e.server, name, call.Args); mark != "" {
+		return engine.Verdict{Deny: wouldLose(call.Tool, mark)}
+	}
 	p := s.policy.Decide(call.Tool, v.ReadOnly)
-	builtinRead := srv.name == Builtin && v.ReadOnly && p.Rule == ""
+	builtinRead := e.server == Builtin && v.ReadOnly && p.Rule == ""
 	switch {
 	case p.Effect == policy.Deny:
 		return engine.Verdict{Deny: deniedBy(call.Tool, p.Rule)}
-	case p.Effect == policy.Allow || builtinRead || h.grantedForSession(call):
+	case e.server == Builtin && workspace.Executed(name, call.Args) != "":
+		v.Ask = append(v.Ask, s.executing(call, hints, workspace.Executed(name, call.Args)))
+	case builtinRead || h.sessions.allow(call):
+	case p.Effect == policy.Allow:
+		if of := h.serverOf(s, e.server); of.onlyByClaim(p, name) {
+			ask, err := of.claimsAsk(r)
+			if err != nil {
+				return engine.Verdict{Deny: s.clean(err)}
+			}
+			v.Ask = append(v.Ask, ask)
+		}
 	default:
-		v.Ask = append(v.Ask, h.permission(s, call, tool.Annotations, false))
+		v.Ask = append(v.Ask, s.permission(call, hints, false))
 	}
 	return v
 }
@@ -270,25 +277,15 @@ func (h *Host) judge(s *settings, srv *keeper, r readiness, call engine.Call, na
 // names the others. Servers are asked at the same time. When the context ends
 // before all have answered, the error says so and the lists hold what was found.
 func (h *Host) Tools(ctx context.Context) (tools []core.Tool, problems []core.Fault, err error) {
-	s, err := h.settings()
+	s, err := h.reader.recent()
 	if err != nil {
 		return nil, nil, err
 	}
-	names := append(slices.Sorted(maps.Keys(s.all.Servers)), Builtin)
-	found := make([]offer, len(names))
-	places := make(chan struct{}, atOnce)
-	var wg sync.WaitGroup
-	for n, name := range names {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			defer core.Recover(h.o.Logger, "a server was asked for its tools", func(err *core.Error) {
-				found[n] = offer{problems: []core.Fault{{Path: name, Message: err.Message}}}
-			}, "server", name)
-			found[n] = h.offered(ctx, s, name)
+	found := ofEach(h.o.Logger, s.names(), "a server was asked for its tools",
+		func(name string) offer { return h.offered(ctx, s, name) },
+		func(name string, err *core.Error) offer {
+			return offer{problems: []core.Fault{{Path: name, Message: err.Message}}}
 		})
-	}
-	wg.Wait()
 	for _, o := range found {
 		tools, problems = append(tools, o.tools...), append(problems, o.problems...)
 	}
@@ -304,11 +301,11 @@ type offer struct {
 // offered asks a server for its tools. That the context has ended is no problem
 // of the server.
 func (h *Host) offered(ctx context.Context, s *settings, name string) (o offer) {
-	if deny := h.refused(s, name+":*", name); deny != nil && deny.Code == core.CodeNotTrusted {
+	if deny := s.refused(name+":*", name); deny != nil && deny.Code == core.CodeNotTrusted {
 		o.problems = append(o.problems, core.Fault{Path: name, Message: deny.Message})
 		return o
 	}
-	r, err := h.server(name).prepare(ctx, s)
+	r, err := h.servers.of(name).prepare(ctx, s)
 	switch {
 	case err != nil && ctx.Err() != nil:
 	case err != nil:
@@ -336,28 +333,15 @@ func stopped(ctx context.Context) error {
 // Redact takes the values of keys, as they were last read, out of what is about
 // to be shown.
 func (h *Host) Redact(text string) string {
-	return h.redaction().String(text)
+	return h.reader.redaction().String(text)
 }
 
 // RedactJSON is Redact for a JSON value.
-func (h *Host) RedactJSON(raw json.RawMessage) json.RawMessage { return h.redaction().JSON(raw) }
-
-func (h *Host) redaction() *redaction {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.config.redact
-}
+func (h *Host) RedactJSON(raw json.RawMessage) json.RawMessage { return h.reader.redaction().JSON(raw) }
 
 // clean makes an error fit to be shown and journaled.
 func (s *settings) clean(err error) *core.Error {
-	e := *core.AsError(err)
-	e.Message = s.redact.String(e.Message)
-	faults := slices.Clone(e.Faults)
-	for i := range faults {
-		faults[i].Message = s.redact.String(faults[i].Message)
-	}
-	e.Faults = faults
-	return &e
+	return redact.NewView(s.redact.String, s.redact.JSON).Error(core.AsError(err))
 }
 
 func noSuchTool(id string, names []string) *core.Error {

@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/launch"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
@@ -25,8 +27,7 @@ const (
 // Nothing is started and the network is not asked: a server counts as ready
 // when nothing that is known here speaks against it.
 func (h *Host) Servers() ([]api.ServerInfo, error) {
-	h.lookAgain()
-	s, err := h.settings()
+	s, err := h.reader.fresh()
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +93,19 @@ func (s *server) describeCommand(i *api.ServerInfo) {
 	for _, word := range append([]string{s.entry.Command}, s.entry.Args...) {
 		i.Command = append(i.Command, s.set.redact.String(word))
 	}
-	spec, err := install.Recognize(install.Command{Name: s.name, Command: s.entry.Command, Args: s.entry.Args})
+	spec, err := launch.Recognize(launch.Command{Name: s.name, Command: s.entry.Command, Args: s.entry.Args})
 	if err != nil {
-		i.Kind = string(install.KindOther)
+		i.Kind = string(launch.KindOther)
 		fault(i, s.set.clean(err))
 		return
 	}
 	i.Kind, i.Package, i.Range, i.Warning = string(spec.Kind), spec.Package, spec.Range, spec.Unpinned
-	if pinned := s.pinned(spec); spec.Kind == install.KindNPM && pinned != nil {
+	if spec.AnyCode != "" {
+		warn(i, "runs any code, by its command line ("+core.Visible(spec.AnyCode, 60, false)+")")
+	}
+	if pinned := s.pinned(spec); spec.Kind == launch.KindNPM && pinned != nil {
 		i.Version, i.Digest = pinned.Version, pinned.Digest
-		scripts, _ := s.host.o.Installer.PackageApproved(s.approvalKey(), pinned.Digest)
+		scripts, _ := s.host.o.Installer.Approvals.PackageApproved(s.approvalKey(), pinned.Digest)
 		_, i.Installed, err = s.host.o.Installer.Installed(spec, pinned.Digest, scripts)
 		if err != nil {
 			fault(i, s.set.clean(err))
@@ -133,7 +137,7 @@ func (s *server) expect(i *api.ServerInfo) {
 		fault(i, s.set.clean(err))
 		return
 	}
-	if _, approved := s.host.o.Installer.PackageApproved(s.approvalKey(), i.Digest); spec.Kind == install.KindNPM && (!i.Installed || !approved) {
+	if _, approved := s.host.o.Installer.Approvals.PackageApproved(s.approvalKey(), i.Digest); spec.Kind == launch.KindNPM && (!i.Installed || !approved) {
 		need(i, engine.Ask{
 			Type: core.ApproveDependency, Digest: i.Digest,
 			Description: spec.Package + "@" + cmp.Or(i.Version, spec.Range) + " is not installed, or was not approved on this machine.",
@@ -206,30 +210,39 @@ const atOnce = 4
 // names that are not configured and for files that cannot be read. When the
 // context ends first the error says so beside what was found.
 func (h *Host) CheckServers(ctx context.Context, names ...string) ([]api.ServerInfo, error) {
-	h.lookAgain()
-	s, err := h.settings()
+	s, err := h.reader.fresh()
 	if err != nil {
 		return nil, err
 	}
 	if names, err = s.selected(names); err != nil {
 		return nil, err
 	}
-	out := make([]api.ServerInfo, len(names))
+	out := ofEach(h.o.Logger, names, "a server was checked",
+		func(name string) api.ServerInfo { return h.checkServer(ctx, s, name) },
+		func(name string, err *core.Error) api.ServerInfo {
+			i := api.ServerInfo{Name: name}
+			fault(&i, err)
+			return i
+		})
+	return out, stopped(ctx)
+}
+
+// ofEach asks some servers at the same time and returns the answers in the order of
+// the names; failed is the answer of one at which the asking panicked.
+func ofEach[T any](log *slog.Logger, names []string, doing string, ask func(name string) T, failed func(name string, err *core.Error) T) []T {
+	out := make([]T, len(names))
 	places := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
 	for n, name := range names {
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			defer core.Recover(h.o.Logger, "a server was checked", func(err *core.Error) {
-				out[n] = api.ServerInfo{Name: name}
-				fault(&out[n], err)
-			}, "server", name)
-			out[n] = h.checkServer(ctx, s, name)
+			defer core.Recover(log, doing, func(err *core.Error) { out[n] = failed(name, err) }, "server", name)
+			out[n] = ask(name)
 		})
 	}
 	wg.Wait()
-	return out, stopped(ctx)
+	return out
 }
 
 func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.ServerInfo {
@@ -237,8 +250,8 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	if i.State == api.ServerNotTrusted {
 		return i
 	}
-	k := h.server(name)
-	k.forget()
+	k := h.servers.of(name)
+	h.servers.forget(name)
 	r, err := k.prepare(ctx, s)
 	i.Health = h.health(s, name)
 	if err != nil {
@@ -250,6 +263,13 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	for _, ask := range r.asks {
 		need(&i, ask)
 	}
+	if of := h.serverOf(s, name); len(r.asks) == 0 && of.claimsOpen(r) {
+		if ask, err := of.claimsAsk(r); err != nil {
+			fault(&i, s.clean(err))
+		} else {
+			need(&i, ask)
+		}
+	}
 	i.Tools, i.Changed = len(r.tools), r.diff
 	if now := h.serverOf(s, name).entryNow(); i.Package != "" && now.Package == i.Package && now.Range == i.Range {
 		i.Version, i.Digest = now.Version, now.Digest
@@ -257,12 +277,12 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	return i
 }
 
-// entryNow is the server's entry of pml.lock as it stands on disk; what cannot
-// be read is left out.
+// entryNow is the server's entry of the pml.lock that counts now; what cannot be
+// read is left out.
 func (s *server) entryNow() install.LockEntry {
-	lock, err := install.ReadLock(s.lockPath())
+	now, err := s.host.reader.fresh()
 	if err != nil {
 		return install.LockEntry{}
 	}
-	return lock.Servers[s.name]
+	return s.host.serverOf(now, s.name).locked()
 }

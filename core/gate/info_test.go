@@ -13,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // states are the states of servers, in one line.
@@ -82,7 +83,7 @@ func TestServers_Stand(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	fake := named(t, list, "fake")
-	if fake.Tools != 3 || fake.Health == nil || fake.Health.State != "running" || fake.Health.PID == 0 || fake.Kind != string(install.KindFile) {
+	if fake.Tools != 3 || fake.Health == nil || fake.Health.State != "running" || fake.Health.PID == 0 || fake.Kind != string(launch.KindFile) {
 		t.Errorf("%+v %+v", fake, fake.Health)
 	}
 	demo := named(t, list, "demo")
@@ -268,6 +269,28 @@ func TestServers_UpdateOfPinned(t *testing.T) {
 	p.want("demo:read", "{}", "ok")
 	if u, err = p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil || !u.Current {
 		t.Errorf("%+v %v", u, err)
+	}
+}
+
+// Where the range is written in another way, or pml.lock is gone, and it stands for
+// the tree that is approved and installed here, there is nothing to decide.
+func TestServers_UpdateOfTheSame(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*place){
+		"Range": func(p *place) { p.write(".pml.json", strings.ReplaceAll(p.read(".pml.json"), `"demo",`, `"demo@^1",`)) },
+		"Lock":  func(p *place) { p.write("pml.lock", `{"version": 1, "servers": {}}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := settle(t, allow).trust().open()
+			p.mustApprove(p.want("demo:read", "{}", "dependency"))
+			p.want("demo:read", "{}", "ok")
+			change(p)
+			p.trust().open()
+			if u, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil || !u.Current {
+				t.Errorf("%+v %v", u, err)
+			}
+		})
 	}
 }
 

@@ -19,7 +19,7 @@ func TestCall_NotMade(t *testing.T) {
 			return p.Call(ctx, p.call(tool, "{}"), func(string) {})
 		},
 		"Through": func(ctx context.Context, p *place, tool string) (json.RawMessage, error) {
-			raw, err := p.Through(ctx, p.call(tool, "{}"))
+			raw, err := p.Through(ctx, p.call(tool, "{}"), func(string) {})
 			return raw.Result, err
 		},
 	} {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,34 @@ func TestRedaction_Definitions(t *testing.T) {
 	p.leaksInNoFile(key, ".env", "tools.json")
 }
 
+// What stands in .env is taken out although no entry declares it; of the names of
+// tools only those are left out that hold what has the name of a key.
+func TestRedaction_Undeclared(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow)
+	p.write(".env", "API_KEY=s3cr3t-value-1234\nSTRIPE_KEY=und3clared-value\nLOG_FORMAT=structured\n")
+	p.write("../tools.json", `[{"name":"read-structured","description":"und3clared-value structured","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+		{"name":"und3clared-value","inputSchema":{"type":"object"}}]`)
+	p.trust().open()
+	p.want("keyed:read-structured", "{}", "ok")
+	listed, _, err := p.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range listed {
+		if tool.Server == "keyed" {
+			names = append(names, tool.Name+": "+tool.Description)
+		}
+	}
+	if want := []string{"read-structured: «STRIPE_KEY» «LOG_FORMAT»"}; !slices.Equal(names, want) {
+		t.Errorf("offered: %q, want %q", names, want)
+	}
+	if got := p.Redact("und3clared%2Dvalue"); got != "«STRIPE_KEY»" {
+		t.Error(got)
+	}
+}
+
 // leaksInNoFile fails for each file of the place that holds a text, but those of
 // some names.
 func (p *place) leaksInNoFile(text string, but ...string) {
@@ -94,5 +123,28 @@ func (p *place) leaksInNoFile(text string, but ...string) {
 	})
 	if err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// A text in which a value of .env was redacted is not written back: the file would
+// lose the value.
+func TestRedaction_WrittenBack(t *testing.T) {
+	t.Parallel()
+	p := settle(t, `{"allow":["workspace:*"]}`)
+	p.write(".env", "API_URL=https://api.example.com/v1\n")
+	p.trust().open()
+	for _, args := range []string{
+		`{"path":"c.txt","content":"url: «API_URL»/users"}`, `{"path":"c.txt","content":"\u00abAPI_URL\u00bb"}`,
+	} {
+		if _, v := p.check("workspace:write_file", args); v.Deny == nil || v.Deny.Code != core.CodeInvalidArguments || !strings.Contains(v.Deny.Message, "«API_URL»") {
+			t.Errorf("%s: %+v", args, v.Deny)
+		}
+	}
+	for tool, args := range map[string]string{
+		"edit_file": `{"path":"c.txt","old":"a","new":"«API_URL»"}`, "read_file": `{"path":"«API_URL»"}`, "write_file": `{"path":"c.txt","content":"«OTHER»"}`,
+	} {
+		if _, v := p.check("workspace:"+tool, args); (v.Deny != nil) != (tool == "edit_file") {
+			t.Errorf("%s: %+v", tool, v.Deny)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -23,7 +24,7 @@ func (h *Host) remember(s *settings, a core.Approval) error {
 	}
 	switch a.Answer.Remember {
 	case core.RememberSession:
-		h.grantForSession(permit{a.Owner, a.Tool})
+		h.sessions.grant(permit{a.Owner, a.Tool})
 	case core.RememberRule:
 		if a.Owner != "" {
 			return core.Errorf(core.CodePermissionDenied, "a rule would allow %s to everybody who uses this workspace, so the decision about a run of %s writes none",
@@ -43,28 +44,35 @@ type permit struct{ owner, tool string }
 // to be one.
 const ownerSession = 8 * time.Hour
 
-// grantForSession remembers a permission until the session ends: that of an owner
-// by time, any other one with this process.
-func (h *Host) grantForSession(p permit) {
+// sessions are the tools that a person has allowed for the time of a session.
+type sessions struct {
+	clock core.Clock
+	mu    sync.Mutex
+	until map[permit]time.Time // zero: until this process ends
+}
+
+// grant remembers a permission until the session ends: that of an owner by time,
+// any other one with this process.
+func (g *sessions) grant(p permit) {
 	var until time.Time
-	now := h.o.Clock.Now()
+	now := g.clock.Now()
 	if p.owner != "" {
 		until = now.Add(ownerSession)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	maps.DeleteFunc(h.session, func(_ permit, until time.Time) bool { return !until.IsZero() && !now.Before(until) })
-	h.session[p] = until
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.until, func(_ permit, until time.Time) bool { return !until.IsZero() && !now.Before(until) })
+	g.until[p] = until
 }
 
-// grantedForSession reports whether a person has allowed a call's tool for the
+// allow reports whether a person has allowed a call's tool for the
 // session of its owner, whatever its arguments. It beats a rule that asks, which
 // is what the person has answered; it never beats one that denies.
-func (h *Host) grantedForSession(call engine.Call) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	until, ok := h.session[permit{call.Owner, call.Tool}]
-	return ok && (until.IsZero() || h.o.Clock.Now().Before(until))
+func (g *sessions) allow(call engine.Call) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	until, ok := g.until[permit{call.Owner, call.Tool}]
+	return ok && (until.IsZero() || g.clock.Now().Before(until))
 }
 
 // Rule returns the rule that would remember the permission of a tool, and the
@@ -74,9 +82,9 @@ func (h *Host) grantedForSession(call engine.Call) bool {
 // it would decide nothing. A file that cannot be written is an error too, so that
 // nothing is decided on the strength of a rule that will not be there.
 func (h *Host) Rule(tool string) (list, pattern, file string, before, after []byte, err error) {
-	list, pattern, file = "allow", policy.Literal(tool), h.o.Workspace.Config()
+	list, pattern, file = "allow", policy.Literal(tool), h.config.path
 	fail := func(err error) (string, string, string, []byte, []byte, error) { return "", "", "", nil, nil, err }
-	s, err := h.settings()
+	s, err := h.reader.recent()
 	if err != nil {
 		return fail(err)
 	}
@@ -92,7 +100,7 @@ func (h *Host) Rule(tool string) (list, pattern, file string, before, after []by
 	}
 	after, err = env.AddRule(file, before, list, pattern)
 	if err == nil {
-		err = h.writable(file)
+		err = h.config.writable()
 	}
 	if err != nil {
 		return fail(err)
@@ -122,9 +130,7 @@ func (s *settings) ruleDecides(tool, pattern string) error {
 // workspace's .pml.json, which stays trusted if it was. A rule that stands
 // there already is left.
 func (h *Host) writeRule(s *settings, tool string) error {
-	h.lockWrite.Lock()
-	defer h.lockWrite.Unlock()
-	unlock, err := h.o.Installer.Exclusive()
+	unlock, err := h.locks.exclusive()
 	if err != nil {
 		return notWritten(tool, err)
 	}
@@ -136,12 +142,12 @@ func (h *Host) writeRule(s *settings, tool string) error {
 	if bytes.Equal(before, after) {
 		return nil
 	}
-	now, err := env.Load(env.LoadOptions{Workspace: h.o.Workspace, Home: h.o.Home, Environ: h.o.Environ, Server: h.o.Server})
+	now, err := h.reader.load()
 	if err != nil {
 		return notWritten(tool, err)
 	}
-	trusted, err := h.o.Home.TrustEdit(s.trust, now, after, func() error { return h.replaceConfig(file, before, after) }, h.o.Clock.Now())
-	h.lookAgain()
+	trusted, err := h.o.Home.TrustEdit(s.trust, now, after, func() error { return h.config.replace(before, after) }, h.o.Clock.Now())
+	h.reader.lookAgain()
 	switch {
 	case err != nil:
 		return notWritten(tool, err)
@@ -159,37 +165,39 @@ func notWritten(tool string, err error) error {
 	return out
 }
 
-// configTarget is the file to replace for one that a person keeps. A link stays
-// a link, and one out of the workspace is refused.
-func (h *Host) configTarget(file string) (string, error) {
-	target, err := atomicfile.Target(file, h.o.Workspace.Dir)
+// configFile is the workspace's .pml.json, which a person keeps.
+type configFile struct{ path, workspace string }
+
+// target is the file to replace. A link stays a link, and one out of the workspace
+// is refused.
+func (c configFile) target() (string, error) {
+	target, err := atomicfile.Target(c.path, c.workspace)
 	switch {
 	case errors.Is(err, atomicfile.ErrOutside):
-		return "", core.Errorf(core.CodeInvalidArguments, "%s is a symbolic link out of the workspace, which pml does not follow; change that file by hand, or put a file in the place of the link", file)
+		return "", core.Errorf(core.CodeInvalidArguments, "%s is a symbolic link out of the workspace, which pml does not follow; change that file by hand, or put a file in the place of the link", c.path)
 	case err != nil:
-		return "", core.Errorf(core.CodeStoreFailed, "cannot find what %s is: %w", file, err)
+		return "", core.Errorf(core.CodeStoreFailed, "cannot find what %s is: %w", c.path, err)
 	}
 	return target, nil
 }
 
-// writable reports, as an error, that a file could not be replaced.
-func (h *Host) writable(file string) error {
-	target, err := h.configTarget(file)
+// writable reports, as an error, that the file could not be replaced.
+func (c configFile) writable() error {
+	target, err := c.target()
 	if err != nil {
 		return err
 	}
 	draft, err := atomicfile.Create(target)
 	if err != nil {
-		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", file, err)
+		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", c.path, err)
 	}
 	draft.Discard()
 	return nil
 }
 
-// replaceConfig replaces a file that a person keeps, unless it is no longer the
-// one that was read.
-func (h *Host) replaceConfig(file string, before, after []byte) error {
-	target, err := h.configTarget(file)
+// replace replaces the file, unless it is no longer the one that was read.
+func (c configFile) replace(before, after []byte) error {
+	target, err := c.target()
 	if err != nil {
 		return err
 	}
@@ -198,10 +206,10 @@ func (h *Host) replaceConfig(file string, before, after []byte) error {
 		mode = fi.Mode().Perm()
 	}
 	if now, err := os.ReadFile(target); err != nil && !errors.Is(err, fs.ErrNotExist) || !bytes.Equal(now, before) {
-		return core.Errorf(core.CodeDigestMismatch, "%s has just been changed by something else; try again", file)
+		return core.Errorf(core.CodeDigestMismatch, "%s has just been changed by something else; try again", c.path)
 	}
 	if err := atomicfile.Write(target, after, mode); err != nil {
-		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", file, err)
+		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", c.path, err)
 	}
 	return nil
 }

@@ -226,3 +226,24 @@ func TestRemember_RuleThroughLink(t *testing.T) {
 		}
 	}
 }
+
+// What hosts and tools execute is asked about each time: no rule, session or
+// read-only claim lets a change of it through, and its yes is not remembered.
+func TestRemember_NotWhatIsExecuted(t *testing.T) {
+	t.Parallel()
+	p := settle(t, `{"allow":["workspace"]}`).trust().open()
+	if err := p.remember("workspace:write_file", core.RememberSession); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{".mcp.json", ".claude/settings.json", ".vscode/tasks.json", "sub/.HUSKY/pre-commit", ".github/workflows/ci.yml", "Makefile", "x/../package.json"} {
+		v := p.want("workspace:write_file", `{"path":"`+path+`","content":"x"}`, "tool_permission")
+		if ask := v.Ask[0]; !ask.Once || ask.Risk != core.RiskHigh || !strings.Contains(ask.Description, "execute") {
+			t.Errorf("%s: %+v", path, ask)
+		}
+	}
+	p.want("workspace:move_file", `{"from":"a","to":".cursor/mcp.json"}`, "tool_permission")
+	p.want("workspace:write_file", `{"path":"README.md","content":"x"}`, "ok")
+	p.want("workspace:read_file", `{"path":"Makefile"}`, "ok")
+	p.configure(`{"deny":["workspace:write_file"]}`)
+	p.trust().want("workspace:write_file", `{"path":"Makefile","content":"x"}`, "permission_denied")
+}

@@ -26,8 +26,7 @@ const dying = `,{"name":"die","description":"Dies.","inputSchema":{"type":"objec
 func (p *place) wantNotMade(tool string) {
 	p.t.Helper()
 	out, err := p.Call(p.t.Context(), p.call(tool, "{}"), func(string) {})
-	var not *engine.NotMadeError
-	if !errors.As(err, &not) {
+	if _, ok := errors.AsType[*engine.NotMadeError](err); !ok {
 		p.t.Fatalf("%s was called: %s %v", tool, out, err)
 	}
 }

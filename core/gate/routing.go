@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,8 +34,7 @@ type routing struct {
 
 func newRouting(cfg *env.Config) (routing, error) {
 	p, err := policy.Compile(policy.Rules{Allow: cfg.Routing.Server, Ask: cfg.Routing.Client})
-	var e *core.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*core.Error](err); ok {
 		out := *e
 		out.Message = "the routing is not valid; correct it in .pml.json or config.json"
 		out.Faults = nil
@@ -63,26 +63,12 @@ func (r routing) side(tool string) (side core.Side, explicit bool) {
 // Side says which half of pml the workspace's configuration gives a tool to.
 // explicit is false where it says nothing of it.
 func (h *Host) Side(tool string) (side core.Side, explicit bool, err error) {
-	s, err := h.settings()
+	s, err := h.reader.recent()
 	if err != nil {
 		return "", false, err
 	}
 	side, explicit = s.routing.side(tool)
 	return side, explicit, nil
-}
-
-// goesRemote reports whether a tool is the server's: routing says so, or it is
-// of no server that this workspace knows.
-func (h *Host) goesRemote(s *settings, tool, server string) bool {
-	if h.o.Remote == nil {
-		return false
-	}
-	side, explicit := s.routing.side(tool)
-	if explicit || server == Builtin {
-		return side == core.SideServer && explicit
-	}
-	_, known := s.all.Servers[server]
-	return side == core.SideServer || !known
 }
 
 // remoteFor is how long the list of a server's tools is believed.
@@ -116,62 +102,86 @@ func (r *remoteTools) learn(now time.Time, tools []core.Tool, problems []core.Fa
 	}
 }
 
-// tryRemote judges a call of a tool of the server's when its tools are known.
-func (h *Host) tryRemote(s *settings, call engine.Call, server string) (engine.Verdict, bool) {
-	if rule, denied := s.policy.Denied(call.Tool); denied {
-		return engine.Verdict{Deny: deniedBy(call.Tool, rule)}, true
+// remote makes the calls that routing gives to a named server.
+type remote struct {
+	server   Remote // nil where none is named
+	sessions *sessions
+	clock    core.Clock
+	log      *slog.Logger
+	tools    remoteTools
+}
+
+// makes reports whether a tool is the server's: routing says so, or it is of no
+// MCP server that this workspace knows.
+func (r *remote) makes(s *settings, tool, server string) bool {
+	if r.server == nil {
+		return false
 	}
-	tools, names, ok := h.remote.known(h.o.Clock.Now())
+	side, explicit := s.routing.side(tool)
+	if explicit || server == Builtin {
+		return side == core.SideServer && explicit
+	}
+	_, known := s.all.Servers[server]
+	return side == core.SideServer || !known
+}
+
+// try judges a call of a tool of the server's when its tools are known.
+func (r *remote) try(s *settings, call engine.Call, server string) (engine.Verdict, bool) {
+	if deny := s.forbidden(call.Tool); deny != nil {
+		return engine.Verdict{Deny: deny}, true
+	}
+	tools, names, ok := r.tools.known(r.clock.Now())
 	if !ok {
 		return engine.Verdict{}, false
 	}
-	return h.judgeRemote(s, call, server, tools, names), true
+	return r.judge(s, call, server, tools, names), true
 }
 
-// checkRemote judges a call of a tool of the server's. That its tools cannot be
+// check judges a call of a tool of the server's. That its tools cannot be
 // listed is not the call's fault: it counts as one that changes something.
-func (h *Host) checkRemote(ctx context.Context, s *settings, call engine.Call, server string) engine.Verdict {
-	if v, ok := h.tryRemote(s, call, server); ok {
+func (r *remote) check(ctx context.Context, s *settings, call engine.Call, server string) engine.Verdict {
+	if v, ok := r.try(s, call, server); ok {
 		return v
 	}
-	tools, problems, err := h.o.Remote.Tools(ctx)
+	tools, problems, err := r.server.Tools(ctx)
 	if err != nil {
-		h.o.Logger.Warn("cannot list the tools of the server", "error", s.clean(err))
-		return h.judgeRemote(s, call, server, nil, nil)
+		r.log.Warn("cannot list the tools of the server", "error", s.clean(err))
+		return r.judge(s, call, server, nil, nil)
 	}
-	h.remote.learn(h.o.Clock.Now(), tools, problems)
-	known, names, _ := h.remote.known(h.o.Clock.Now())
-	return h.judgeRemote(s, call, server, known, names)
+	r.tools.learn(r.clock.Now(), tools, problems)
+	known, names, _ := r.tools.known(r.clock.Now())
+	return r.judge(s, call, server, known, names)
 }
 
-// judgeRemote applies what this machine has to say of a call that the server
+// judge applies what this machine has to say of a call that the server
 // makes: its deny and ask rules. All other gates are the server's. names is nil
 // when the server's tools are not known.
-func (h *Host) judgeRemote(s *settings, call engine.Call, server string, tools map[string]core.Tool, names map[string]bool) engine.Verdict {
+func (r *remote) judge(s *settings, call engine.Call, server string, tools map[string]core.Tool, names map[string]bool) engine.Verdict {
 	if _, explicit := s.routing.side(call.Tool); names != nil && !names[server] && !explicit {
-		deny := h.refused(s, call.Tool, server)
+		deny := s.refused(call.Tool, server)
 		if deny == nil {
 			deny = noSuchTool(call.Tool, nil)
 		}
 		return engine.Verdict{Deny: deny}
 	}
 	tool, known := tools[call.Tool]
-	v := engine.Verdict{Known: known, ReadOnly: tool.Annotations.IsReadOnly(), Repeatable: known && tool.Annotations.Repeatable()}
+	hints := believed(tool)
+	v := engine.Verdict{Known: known, ReadOnly: hints.IsReadOnly(), Repeatable: known && hints.Repeatable()}
 	p := s.policy.Decide(call.Tool, v.ReadOnly)
-	if p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown && !h.grantedForSession(call) {
-		v.Ask = append(v.Ask, h.permission(s, call, tool.Annotations, false))
+	if p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown && !r.sessions.allow(call) {
+		v.Ask = append(v.Ask, s.permission(call, hints, false))
 	}
 	return v
 }
 
-// callRemote makes a call at the server. The key makes it one call there,
+// call makes a call at the server. The key makes it one call there,
 // however often a lost connection makes it necessary to send it.
-func (h *Host) callRemote(ctx context.Context, s *settings, call engine.Call) (json.RawMessage, error) {
-	if rule, denied := s.policy.Denied(call.Tool); denied {
-		return nil, deniedBy(call.Tool, rule)
+func (r *remote) call(ctx context.Context, s *settings, call engine.Call) (json.RawMessage, error) {
+	if deny := s.forbidden(call.Tool); deny != nil {
+		return nil, deny
 	}
 	key := string(call.RunID) + "/" + call.ID + "/" + strconv.Itoa(call.Attempt)
-	value, err := h.o.Remote.CallTool(ctx, call, key)
+	value, err := r.server.CallTool(ctx, call, key)
 	if err != nil {
 		return nil, s.clean(err)
 	}

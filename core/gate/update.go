@@ -7,6 +7,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // UpdateServer looks for a newer tree of a server's package within its range
@@ -21,6 +22,8 @@ func (h *Host) UpdateServer(ctx context.Context, req api.UpdateRequest, progress
 		return api.Update{}, err
 	}
 	in, old := h.o.Installer, srv.locked()
+	ctx, cancel := srv.set.installing(ctx)
+	defer cancel()
 	want, err := in.Latest(ctx, spec)
 	if err != nil {
 		return api.Update{}, srv.set.clean(err)
@@ -31,11 +34,11 @@ func (h *Host) UpdateServer(ctx context.Context, req api.UpdateRequest, progress
 	}
 	if old.Package == want.Name {
 		u.From, u.OldDigest = old.Version, old.Digest
-		if u.Current, err = srv.current(spec, want); err != nil {
-			return u, err
-		}
 	} else {
 		old.Packages = nil
+	}
+	if u.Current, err = srv.current(spec, want); err != nil {
+		return u, err
 	}
 	for _, d := range install.ComparePackages(old.Packages, want.Packages) {
 		u.Packages = append(u.Packages, api.PackageChange(d))
@@ -53,7 +56,6 @@ func (h *Host) UpdateServer(ctx context.Context, req api.UpdateRequest, progress
 	if err := srv.pin(spec, want, req.Scripts, func(e install.LockEntry) map[string]string { return e.Tools }); err != nil {
 		return u, err
 	}
-	h.failed(req.Name, nil)
 	u.Installed = true
 	h.o.Upstream.Stop(req.Name, h.o.Workspace.Dir)
 	progress("starting " + req.Name)
@@ -64,11 +66,13 @@ func (h *Host) UpdateServer(ctx context.Context, req api.UpdateRequest, progress
 	return u, err
 }
 
-// current reports whether a tree is the pinned one, and installed and approved
-// on this machine: pml.lock alone may have come from somewhere else.
-func (s *server) current(spec install.Spec, want install.Resolved) (bool, error) {
+// current reports whether a tree is the pinned one, or nothing is pinned, and it is
+// installed and approved on this machine: pml.lock alone may have come from
+// somewhere else. Another range that stands for the same tree, or a lock without
+// the server, is written down with the next start and asks nobody.
+func (s *server) current(spec launch.Spec, want install.Resolved) (bool, error) {
 	old := s.locked()
-	if old.Digest != want.Digest || old.Range != spec.Range {
+	if old.Digest != want.Digest && old.Digest != "" {
 		return false, nil
 	}
 	_, installed, err := s.approvedTree(spec, want.Digest)
@@ -76,18 +80,22 @@ func (s *server) current(spec install.Spec, want install.Resolved) (bool, error)
 }
 
 // updatable returns a server that is installed from npm.
-func (h *Host) updatable(name string) (*server, install.Spec, error) {
-	fail := func(err error) (*server, install.Spec, error) { return nil, install.Spec{}, err }
-	h.lookAgain()
-	s, err := h.settings()
+func (h *Host) updatable(name string) (*server, launch.Spec, error) {
+	fail := func(err error) (*server, launch.Spec, error) { return nil, launch.Spec{}, err }
+	s, err := h.reader.fresh()
 	if err != nil {
 		return fail(err)
 	}
 	if _, err := s.selected([]string{name}); err != nil {
 		return fail(err)
 	}
-	if deny := h.refused(s, name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
+	if deny := s.refused(name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
 		return fail(deny)
+	}
+	if s.granted.Servers[name].Origin == env.FromWorkspace {
+		if err := s.lockAside(); err != nil {
+			return fail(err)
+		}
 	}
 	if name == Builtin || s.granted.Servers[name].Type != env.TypeStdio {
 		return fail(notFromNPM(name))
@@ -101,7 +109,7 @@ func (h *Host) updatable(name string) (*server, install.Spec, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if spec.Kind != install.KindNPM {
+	if spec.Kind != launch.KindNPM {
 		return fail(notFromNPM(name))
 	}
 	return srv, spec, nil
@@ -114,13 +122,12 @@ func notFromNPM(name string) error {
 // adoptTools starts a server whose tree was just approved and records its tools
 // as they are now. It returns how they differ from those before.
 func (h *Host) adoptTools(ctx context.Context, name string) ([]api.ToolChange, error) {
-	h.lookAgain()
-	s, err := h.settings()
+	s, err := h.reader.fresh()
 	if err != nil {
 		return nil, err
 	}
-	k, srv := h.server(name), h.serverOf(s, name)
-	k.forget()
+	k, srv := h.servers.of(name), h.serverOf(s, name)
+	h.servers.forget(name)
 	r, err := k.prepare(ctx, s)
 	if err != nil {
 		return nil, s.clean(err)
@@ -137,10 +144,10 @@ func (h *Host) adoptTools(ctx context.Context, name string) ([]api.ToolChange, e
 		approved = append(approved, install.Approval{Kind: approvedTool, Key: srv.toolKey(tool), Digest: now[tool]})
 		srv.keepTool(t)
 	}
-	if err = h.o.Installer.ApproveAll(approved); err == nil {
+	if err = h.o.Installer.Approvals.ApproveAll(approved); err == nil {
 		err = srv.updateLock(func(e *install.LockEntry) { e.Tools = now })
 	}
-	k.forget()
+	h.servers.forget(name)
 	return r.diff, err
 }
 
@@ -150,8 +157,7 @@ func (h *Host) adoptTools(ctx context.Context, name string) ([]api.ToolChange, e
 // the same name that comes later is another server.
 func (h *Host) Purge(name string) (api.Removed, error) {
 	removed := api.Removed{Name: name}
-	h.lookAgain()
-	s, err := h.settings()
+	s, err := h.reader.fresh()
 	if err != nil {
 		return removed, err
 	}
@@ -160,11 +166,11 @@ func (h *Host) Purge(name string) (api.Removed, error) {
 		return removed, nil
 	}
 	h.o.Upstream.Stop(name, h.o.Workspace.Dir)
-	defer h.server(name).forget()
+	defer h.servers.forget(name)
 	in := h.o.Installer
 	if entry.Package != "" {
-		scripts, _ := in.PackageApproved(srv.approvalKey(), entry.Digest)
-		pkg, installed, err := in.Installed(install.Spec{Kind: install.KindNPM, Package: entry.Package, Range: entry.Range}, entry.Digest, scripts)
+		scripts, _ := in.Approvals.PackageApproved(srv.approvalKey(), entry.Digest)
+		pkg, installed, err := in.Installed(launch.Spec{Kind: launch.KindNPM, Package: entry.Package, Range: entry.Range}, entry.Digest, scripts)
 		if err != nil {
 			return removed, err
 		}
@@ -177,7 +183,7 @@ func (h *Host) Purge(name string) (api.Removed, error) {
 			}
 		}
 	}
-	if err := in.Forget(srv.approvalKey()); err != nil {
+	if err := in.Approvals.Forget(srv.approvalKey()); err != nil {
 		return removed, err
 	}
 	// The entry is last: after a kill the rest can be done again.

@@ -8,11 +8,13 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonc"
 )
 
 const (
@@ -36,7 +38,7 @@ func (p Place) codexDir() string {
 
 // readCodex reads the tables [mcp_servers.NAME] of Codex.
 func (p Place) readCodex(file string, data []byte, names *names) (Found, bool, error) {
-	r := &reader{place: p, host: codex, src: source(data), names: names, found: Found{Host: codex, File: file}}
+	r := &reader{place: p, host: codex, src: jsonc.NewSource(data), names: names, found: Found{Host: codex, File: file}}
 	doc, fault := parseTOML(data)
 	if fault != nil {
 		return Found{}, false, invalid(file, *fault)
@@ -136,7 +138,7 @@ func valueOf(v any, at int) value {
 	case map[string]any:
 		out.kind = '{'
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out.members = append(out.members, member{name, at, valueOf(v[name], at)})
+			out.members = append(out.members, member{name, valueOf(v[name], at)})
 		}
 	case []any:
 		out.kind = '['
@@ -146,7 +148,7 @@ func valueOf(v any, at int) value {
 	case string:
 		out.kind, out.text = '"', v
 	case bool:
-		out.kind, out.text = 't', fmt.Sprint(v)
+		out.kind, out.text = 't', strconv.FormatBool(v)
 	case time.Time, toml.LocalDate, toml.LocalTime, toml.LocalDateTime:
 		out.kind, out.text = '"', fmt.Sprint(v)
 	default:

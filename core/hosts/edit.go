@@ -10,26 +10,11 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonc"
 )
 
 // Edit replaces one part of a text.
-type Edit struct {
-	At  int    `json:"at"`
-	Old string `json:"old,omitempty"`
-	New string `json:"new,omitempty"`
-}
-
-// Apply returns the text with the replacement made; ok is false, and the text
-// as it was, where it does not have the old part at the place.
-func (e Edit) Apply(text []byte) (out []byte, ok bool) {
-	if e.At < 0 || e.At > len(text) || !bytes.HasPrefix(text[e.At:], []byte(e.Old)) {
-		return text, false
-	}
-	return slices.Concat(text[:e.At], []byte(e.New), text[e.At+len(e.Old):]), true
-}
-
-// Reverse is the edit that takes this one back.
-func (e Edit) Reverse() Edit { return Edit{At: e.At, Old: e.New, New: e.Old} }
+type Edit = jsonc.Edit
 
 // Standing is how a file has pml.
 type Standing struct {
@@ -83,12 +68,12 @@ func (t Target) Look(text []byte, want Entry) (Standing, error) {
 		return Standing{}, err
 	}
 	if v, ok := doc.entry(ownName); ok {
-		have, runs := entryOf(ownName, v)
+		have, runs := t.entryOf(ownName, v)
 		return Standing{There: true, Same: runs && t.starts(have, want), Name: ownName, Digest: digestOf(v), Shown: describe(v)}, nil
 	}
 	for _, name := range doc.names() {
 		v, _ := doc.entry(name)
-		if have, runs := entryOf(name, v); runs && isPML(have) && t.starts(have, want) {
+		if have, runs := t.entryOf(name, v); runs && isPML(have) && t.starts(have, want) {
 			return Standing{There: true, Same: true, Name: name, Digest: digestOf(v), Shown: describe(v)}, nil
 		}
 	}
@@ -110,7 +95,7 @@ func (t Target) Set(text []byte, e Entry) (Edit, error) {
 	after, ok := edit.Apply(text)
 	if !ok || !t.proves(doc, after, func(now document) bool {
 		v, there := now.entry(ownName)
-		have, _ := entryOf(ownName, v)
+		have, _ := t.entryOf(ownName, v)
 		return there && have.Command == e.Command && slices.Equal(have.Args, e.Args) && maps.Equal(have.Env, e.Env)
 	}) {
 		return Edit{}, t.refused(core.Fault{Message: "pml finds no place in it that is certain to be right"})
@@ -235,7 +220,13 @@ func describe(v value) []string {
 		return []string{"pml: " + v.what()}
 	}
 	f := &fields{v: v}
-	e := Conceal(Entry{Name: ownName, Command: f.text("command"), Args: f.texts("args"), URL: f.address()})
+	e := Entry{Name: ownName, URL: f.address()}
+	if v.get("command").kind == '[' {
+		e.Command, e.Args = split(f.texts("command"))
+	} else {
+		e.Command, e.Args = f.text("command"), f.texts("args")
+	}
+	e = Conceal(e)
 	var out []string
 	say := func(name, text string) {
 		if text != "" {

@@ -141,12 +141,67 @@ func TestTargets_Entries(t *testing.T) {
 		"claude-code /w/.mcp.json":         `{"mcpServers":{"pml":{"command":"pml","args":["stdio"]}}}`,
 		"vscode /w/.vscode/mcp.json":       `{"servers":{"pml":{"type":"stdio","command":"pml","args":["stdio"],"env":{"PML_WORKSPACE":"${workspaceFolder}"}}}}`,
 		"cursor /w/.cursor/mcp.json":       `{"mcpServers":{"pml":{"command":"pml","args":["stdio"],"env":{"PML_WORKSPACE":"${workspaceFolder}"}}}}`,
+		"gemini /w/.gemini/settings.json":  `{"mcpServers":{"pml":{"command":"pml","args":["stdio"]}}}`,
+		"qwen /w/.qwen/settings.json":      `{"mcpServers":{"pml":{"command":"pml","args":["stdio"]}}}`,
+		"opencode /w/opencode.json":        `{"mcp":{"pml":{"type":"local","command":["pml","stdio"],"enabled":true}}}`,
 		"codex /u/.codex/config.toml":      `[mcp_servers.pml]command="pml"args=["stdio"]env={PML_WORKSPACE="/w"}`,
 		"claude-code-user /u/.claude.json": `{"mcpServers":{"pml":{"type":"stdio","command":"pml","args":["stdio"]}}}`,
 		"claude-desktop /u/Library/Application Support/Claude/claude_desktop_config.json": `{"mcpServers":{"pml":{"command":"pml","args":["stdio"],"env":{"PML_WORKSPACE":"/w"}}}}`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestTargets_OpenCode: its entry is its own, with the program and the arguments
+// in one list, and it goes into the file that is there.
+func TestTargets_OpenCode(t *testing.T) {
+	t.Parallel()
+	tg := target(t, "opencode")
+	before := "{\n  \"$schema\": \"https://opencode.ai/config.json\",\n  \"mcp\": {\n    // mine\n    \"a\": {\"type\": \"local\", \"command\": [\"x\"]},\n  },\n}\n"
+	own := "    \"pml\": {\n      \"type\": \"local\",\n      \"command\": [\"pml\", \"stdio\"],\n      \"enabled\": true\n    },\n"
+	after, _ := set(t, tg, before)
+	if d := cmp.Diff(strings.Replace(before, "    // mine", own+"    // mine", 1), after); d != "" {
+		t.Error(d)
+	}
+	for text, same := range map[string]bool{
+		`{"mcp": {"pml": {"type": "local", "command": ["/opt/pml", "stdio"]}}}`:                   false,
+		`{"mcp": {"pml": {"type": "local", "command": ["pml", "stdio"]}}}`:                        true,
+		`{"mcp": {"pml": {"type": "local", "command": ["pml", "stdio"], "enabled": false}}}`:      false,
+		`{"mcp": {"pml": {"type": "local", "command": ["node", "SECRET.js", "--token=SECRET"]}}}`: false,
+		`{"mcp": {"pml": {"type": "local", "command": "pml", "args": ["stdio"]}}}`:                false,
+		`{"mcp": {"pml": {"type": "local", "command": []}}}`:                                      false,
+		`{"mcp": {"pml": {"command": ["pml", "stdio"], "environment": {"PML_WORKSPACE": "/x"}}}}`: false,
+		`{"mcp": {"pml": {"type": "remote", "url": "https://example.com"}}}`:                      false,
+	} {
+		got, err := tg.Look([]byte(text), tg.Own("pml"))
+		if err != nil || !got.There || got.Same != same || strings.Contains(strings.Join(got.Shown, " "), "=SECRET") {
+			t.Errorf("%s: %v %+v", text, err, got)
+		}
+	}
+	got, err := tg.Look([]byte(`{"mcp": {"pml": {"command": ["node", "x.js"], "environment": {"A": "b"}}}}`), tg.Own("pml"))
+	if d := cmp.Diff([]string{"command: node", "args: x.js", "environment: …"}, got.Shown); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+}
+
+// TestTargets_OpenCodeFile: opencode reads opencode.jsonc, too. The one that is
+// there is changed.
+func TestTargets_OpenCodeFile(t *testing.T) {
+	t.Parallel()
+	for want, files := range map[string][]string{
+		"opencode.json":  {"opencode.json", "opencode.jsonc"},
+		"opencode.jsonc": {"opencode.jsonc"},
+	} {
+		dir := t.TempDir()
+		for _, name := range files {
+			put(t, dir, name, "{}")
+		}
+		for _, tg := range (hosts.Place{Home: "/u", Workspace: dir, GOOS: "linux"}).Targets() {
+			if tg.Host == "opencode" && (filepath.Base(tg.File) != want || !tg.Found) {
+				t.Errorf("with %v it is %s", files, tg.File)
+			}
+		}
 	}
 }
 
@@ -375,6 +430,10 @@ func fuzzEdit(f *testing.F, host string, seeds ...string) {
 
 func FuzzEditJSON(f *testing.F) {
 	fuzzEdit(f, "claude-code", `{}`, `{"mcpServers":{"a":{},},}`, "\ufeff{ // x\r\n\t\"mcpServers\": { /* y */ }\r\n}", `{"mcpServers":{"pml":{"command":"x"} /* z */ ,"b":[1,]}}`, "{\n \"mcpServers\": {\n  // c\n  \"a\": 1 }\n}")
+}
+
+func FuzzEditOpenCode(f *testing.F) {
+	fuzzEdit(f, "opencode", `{}`, `{"mcp":{"a":{"type":"local","command":["x"]},},}`, `{"mcp":{"pml":{"command":["x"]} /* z */ ,"b":[1,]}}`)
 }
 
 func FuzzEditTOML(f *testing.F) {

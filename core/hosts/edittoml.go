@@ -10,6 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonc"
 )
 
 // tomlText is a configuration of Codex. Only whole lines are changed: pml's own
@@ -53,7 +54,7 @@ func (d *tomlText) names() []string {
 func (d *tomlText) rest() string { return restOf(d.root, codexKey) }
 
 func (d *tomlText) set(e Entry) (Edit, error) {
-	nl := newlineOf(d.text)
+	nl := jsonc.Newline(d.text)
 	table := d.render(e)
 	if _, ok := d.entry(ownName); ok {
 		from, to, ok := d.own()
@@ -133,7 +134,7 @@ func (d *tomlText) beforeComments(at int) int {
 
 // render writes pml's table.
 func (d *tomlText) render(e Entry) string {
-	nl := newlineOf(d.text)
+	nl := jsonc.Newline(d.text)
 	args := make([]string, len(e.Args))
 	for i, a := range e.Args {
 		args[i] = tomlString(a)

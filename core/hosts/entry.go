@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonc"
 )
 
 // maxServers bounds a list: no person has as many.
@@ -22,7 +23,7 @@ const maxServers = 500
 type reader struct {
 	place  Place
 	host   string
-	src    source
+	src    *jsonc.Source
 	names  *names
 	inputs map[string]string
 	found  Found
@@ -94,7 +95,7 @@ func samePath(a, b string) bool {
 
 // skip notes an entry that is not taken over.
 func (r *reader) skip(name string, v value, why problem) {
-	r.found.Skipped = append(r.found.Skipped, fmt.Sprintf("%s (line %d): %s", core.Visible(name, 60, false), r.src.at(v.at).Line, why))
+	r.found.Skipped = append(r.found.Skipped, fmt.Sprintf("%s (line %d): %s", core.Visible(name, 60, false), r.src.At(v.at).Line, why))
 }
 
 func (r *reader) note(name, text string) {

@@ -1,6 +1,7 @@
 // Package hosts reads the configuration files of the programs that run agents
 // (Claude Code, Claude Desktop, VS Code, Cursor, Codex), to take their MCP
-// servers over, and changes their text so that they know pml itself. All text
+// servers over, and changes their text, and that of opencode, Gemini CLI and
+// Qwen Code, so that they know pml itself. All text
 // of an entry is that of a foreign file: whoever shows it makes it visible
 // first. Nothing here writes a file.
 package hosts
@@ -37,6 +38,7 @@ type Entry struct {
 	URL     string
 	Headers map[string]string
 	Cwd     string
+	OAuth   *core.OAuthClient
 	// Secrets are values that stood in the file in clear, by the name under
 	// which the entry now refers to them: they belong into .env. Among all that
 	// one Find or Read returns, a name stands for one value.
@@ -176,9 +178,9 @@ func (p Place) read(host, file string, names *names) (found Found, listed bool, 
 	if host == codex || host == "" && strings.EqualFold(filepath.Ext(file), ".toml") {
 		return p.readCodex(file, data, names)
 	}
-	root, src, fault := parse(data)
+	root, doc, fault := parse(data)
 	if fault == nil && root.kind != '{' {
-		f := src.fault(root.at, "must be an object, not %s", root.what())
+		f := doc.Fault(root.at, "must be an object, not %s", root.what())
 		fault = &f
 	}
 	if fault != nil {
@@ -187,7 +189,7 @@ func (p Place) read(host, file string, names *names) (found Found, listed bool, 
 	if host == "" {
 		host = hostOf(file, root)
 	}
-	r := &reader{place: p, host: host, src: src, names: names, found: Found{Host: host, File: file}}
+	r := &reader{place: p, host: host, src: doc.Source, names: names, found: Found{Host: host, File: file}}
 	listed = r.servers(root)
 	r.finish()
 	return r.found, listed, nil
@@ -231,8 +233,7 @@ func load(file string) ([]byte, error) {
 
 // unreadable says why a file cannot be read, its path left out.
 func unreadable(file string, err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	return invalid(file, core.Fault{Message: "cannot be read: " + err.Error()})

@@ -33,6 +33,7 @@ type Target struct {
 
 	key       string // of the table of servers
 	kind      string // the type that each entry has to name, if any
+	joined    bool   // "command" is one list with the program and its arguments
 	workspace string // what PML_WORKSPACE is; empty: it is not set
 }
 
@@ -69,7 +70,7 @@ func (p Place) projectTargets() []Target {
 	in := func(names ...string) string { return filepath.Join(append([]string{p.Workspace}, names...)...) }
 	const folder = "${workspaceFolder}"
 	code := p.applications()
-	return []Target{
+	targets := []Target{
 		{
 			Host: claudeCode, Title: "Claude Code (this workspace)", File: in(".mcp.json"), Shared: true, key: "mcpServers",
 			Found: isThere(in(".mcp.json"), in(".claude"), p.claudeFile()), Hint: "Claude Code asks once whether it may use the file",
@@ -83,6 +84,33 @@ func (p Place) projectTargets() []Target {
 			Host: cursor, Title: "Cursor", File: in(".cursor", "mcp.json"), Shared: true, key: "mcpServers", workspace: folder,
 			Found: isThere(in(".cursor")) || p.Home != "" && isThere(filepath.Join(p.Home, ".cursor")), Hint: "turn it on in the settings, under MCP",
 		},
+		{
+			Host: "gemini", Title: "Gemini CLI", File: in(".gemini", "settings.json"), Shared: true, key: "mcpServers",
+			Found: isThere(in(".gemini")) || p.Home != "" && isThere(filepath.Join(p.Home, ".gemini")),
+			Hint:  "Gemini CLI starts it in a folder that you have told it to trust",
+		},
+		{
+			Host: "qwen", Title: "Qwen Code", File: in(".qwen", "settings.json"), Shared: true, key: "mcpServers",
+			Found: isThere(in(".qwen")) || p.Home != "" && isThere(filepath.Join(p.Home, ".qwen")), Hint: "/mcp in a new session shows it",
+		},
+	}
+	return append(targets, p.openCode(in))
+}
+
+// openCode is the file of opencode: of the two names that it reads the one that
+// is there, else the plain one.
+func (p Place) openCode(in func(...string) string) Target {
+	file := in("opencode.json")
+	if long := in("opencode.jsonc"); isThere(long) && !isThere(file) {
+		file = long
+	}
+	settings := p.env("XDG_CONFIG_HOME")
+	if settings == "" && p.Home != "" {
+		settings = filepath.Join(p.Home, ".config")
+	}
+	return Target{
+		Host: "opencode", Title: "opencode", File: file, Shared: true, key: "mcp", kind: "local", joined: true,
+		Found: isThere(file, in(".opencode")) || settings != "" && isThere(filepath.Join(settings, "opencode")), Hint: "start opencode again",
 	}
 }
 
@@ -129,10 +157,24 @@ func missingFile(command string) bool { return filepath.IsAbs(command) && !isThe
 
 // entryOf reads an entry as the host wrote it. ok is false for one that starts
 // nothing: malformed, disabled or remote.
-func entryOf(name string, v value) (e Entry, ok bool) {
+func (t Target) entryOf(name string, v value) (e Entry, ok bool) {
 	f := &fields{v: v}
-	e = Entry{Name: name, Command: f.text("command"), Args: f.texts("args"), Env: maps.Clone(f.table("env"))}
+	e = Entry{Name: name}
+	if t.joined {
+		e.Command, e.Args = split(f.texts("command"))
+		e.Env = maps.Clone(f.table("environment"))
+	} else {
+		e.Command, e.Args, e.Env = f.text("command"), f.texts("args"), maps.Clone(f.table("env"))
+	}
 	return e, v.kind == '{' && f.why == "" && unusable(v) == "" && e.Command != "" && f.address() == ""
+}
+
+// split takes a command line apart.
+func split(line []string) (command string, args []string) {
+	if len(line) == 0 {
+		return "", nil
+	}
+	return line[0], line[1:]
 }
 
 // Knows reports whether a text of Claude Code's own settings has pml among what
@@ -147,7 +189,7 @@ func (p Place) Knows(text []byte) bool {
 			continue
 		}
 		for _, m := range project.get("mcpServers").members {
-			if e, runs := entryOf(m.name, m.value); runs && isPML(e) {
+			if e, runs := (Target{}).entryOf(m.name, m.value); runs && isPML(e) {
 				return true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core/install"
 	"github.com/casys-ai/pml/core/install/registrytest"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // BenchmarkResolve compares a resolution with a bare npm doing the same, turn
@@ -33,7 +34,7 @@ func BenchmarkResolve(b *testing.B) {
 	reg.Publish(server)
 	env := reg.Env(os.Environ())
 	in := install.New(install.Options{Home: b.TempDir(), LookPath: exec.LookPath, Clock: clock, Env: env})
-	spec := install.Spec{Kind: install.KindNPM, Package: "many", Range: "latest"}
+	spec := launch.Spec{Kind: launch.KindNPM, Package: "many", Range: "latest"}
 	bare := func() {
 		dir := b.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true,"dependencies":{"many":"latest"}}`), 0o600); err != nil {

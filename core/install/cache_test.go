@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // npm's cache knows an older state of the package than the one that is to be
 // installed: after an update, and for a colleague who was given pml.lock.
 func TestInstall_OlderCacheOfNPM(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, again)
 	reg := demoRegistry(t)
 	env := reg.Env(os.Environ())
 	spec := specOf(t, "npx -y @demo/server@^1 --root x")

@@ -5,43 +5,52 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/atomicfile"
 )
 
 // maxDefinition bounds the bytes of a definition that is kept. A larger one is
 // compared by its digest and has no readable difference.
 const maxDefinition = 1 << 20
 
-func (in *Installer) toolPath(digest string) string {
-	return filepath.Join(in.o.Home, toolsDir, shortDigest(digest, 64)+".json")
+// Definitions keeps the definitions of tools on this machine.
+type Definitions struct {
+	dir   string
+	clock core.Clock
+	log   *slog.Logger
 }
 
-// KeepTool keeps a tool's definition on this machine under its ToolDigest, so
+func (d *Definitions) path(digest string) string {
+	return filepath.Join(d.dir, shortDigest(digest, 64)+".json")
+}
+
+// Keep keeps a tool's definition on this machine under its ToolDigest, so
 // that a later change can be shown as a difference. One that is larger than a
 // megabyte is not kept, which is no error.
-func (in *Installer) KeepTool(t core.Tool) error { return in.KeepToolAs(ToolDigest(t), t) }
+func (d *Definitions) Keep(t core.Tool) error { return d.KeepAs(ToolDigest(t), t) }
 
-// KeepToolAs is KeepTool for a definition that may hold secrets: shown is what is
+// KeepAs is Keep for a definition that may hold secrets: shown is what is
 // left of it without them, and digest that of the whole. What was kept of it
 // with secrets is replaced.
-func (in *Installer) KeepToolAs(digest string, shown core.Tool) error {
+func (d *Definitions) KeepAs(digest string, shown core.Tool) error {
 	shown.Server = ""
 	kept := keptTool{Tool: shown, Rest: shown.Rest}
 	own := ToolDigest(shown)
 	if own != digest {
 		kept.Seal = tie(digest, own)
 	}
-	if old, ok := in.KnownTool(digest); ok && (own == digest || ToolDigest(old) == own) {
+	if old, ok := d.Known(digest); ok && (own == digest || ToolDigest(old) == own) {
 		return nil
 	}
 	raw, err := json.Marshal(kept)
 	if err != nil || len(raw) > maxDefinition {
 		return nil // a schema that is no JSON, or too much of it
 	}
-	return writeFile(in.toolPath(digest), raw)
+	return writeFile(d.path(digest), raw)
 }
 
 // keptTool is a definition as it is kept. Its own digest is that of its file's
@@ -65,11 +74,11 @@ func tie(digest, own string) string {
 	return s
 }
 
-// KnownTool returns the definition that was kept under a digest, if this machine
+// Known returns the definition that was kept under a digest, if this machine
 // has seen it. It has no server: several may offer the same tool. A file that
 // is not what was kept under the digest counts as not there.
-func (in *Installer) KnownTool(digest string) (core.Tool, bool) {
-	file := in.toolPath(digest)
+func (d *Definitions) Known(digest string) (core.Tool, bool) {
+	file := d.path(digest)
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > maxDefinition {
 		return core.Tool{}, false
@@ -85,11 +94,13 @@ func (in *Installer) KnownTool(digest string) (core.Tool, bool) {
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			in.o.Logger.Warn("cannot use the kept definition of a tool", "file", file, "error", err)
+			d.log.Warn("cannot use the kept definition of a tool", "file", file, "error", err)
 		}
 		return core.Tool{}, false
 	}
-	in.touch(file)
+	if err := atomicfile.Touch(file, d.clock.Now()); err != nil {
+		d.log.Debug("cannot note the use of a definition", "file", file, "error", err)
+	}
 	return t.Tool, true
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -20,13 +21,13 @@ func TestKeepTool(t *testing.T) {
 	in := newFake(home, nil)
 	tool := core.Tool{Server: "a", Name: "t", Description: "d\x00", InputSchema: json.RawMessage(`{"b":1, "a":2}`), Annotations: core.Annotations{ReadOnly: &yes}}
 	digest := install.ToolDigest(tool)
-	if _, ok := in.KnownTool(digest); ok {
+	if _, ok := in.Definitions.Known(digest); ok {
 		t.Error("known before")
 	}
-	if err := in.KeepTool(tool); err != nil {
+	if err := in.Definitions.Keep(tool); err != nil {
 		t.Fatal(err)
 	}
-	got, ok := newFake(home, nil).KnownTool(digest)
+	got, ok := newFake(home, nil).Definitions.Known(digest)
 	if !ok || install.ToolDigest(got) != digest || got.Description != tool.Description || got.Server != "" {
 		t.Error(got, ok)
 	}
@@ -44,24 +45,24 @@ func TestKeepTool(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(strings.Replace(string(raw), `"t"`, `"u"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := in.KnownTool(digest); ok {
+	if got, ok := in.Definitions.Known(digest); ok {
 		t.Error("another tool under this digest", got)
 	}
-	if err := in.KeepTool(tool); err != nil {
+	if err := in.Definitions.Keep(tool); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := in.KnownTool(digest); !ok {
+	if _, ok := in.Definitions.Known(digest); !ok {
 		t.Error("not written again")
 	}
 	big := core.Tool{Name: "big", Description: strings.Repeat("x", 1<<20)}
-	if err := in.KeepTool(big); err != nil {
+	if err := in.Definitions.Keep(big); err != nil {
 		t.Error(err)
 	}
-	if _, ok := in.KnownTool(install.ToolDigest(big)); ok {
+	if _, ok := in.Definitions.Known(install.ToolDigest(big)); ok {
 		t.Error("kept a megabyte")
 	}
 	for _, digest := range []string{"", "sha256:../../x", "x"} {
-		if _, ok := in.KnownTool(digest); ok {
+		if _, ok := in.Definitions.Known(digest); ok {
 			t.Error(digest)
 		}
 	}
@@ -128,6 +129,36 @@ func TestDescribeChange(t *testing.T) {
   output schema:
 +   true`},
 		"NoSchemaOfAnObject": {base, change(func(t *core.Tool) { t.InputSchema = schema(`{"properties":[]}`) }), ""},
+		"EmptySchemaGone": {core.Tool{Name: "t", InputSchema: schema(`{}`)}, core.Tool{Name: "t"}, `
+  input schema:
+-   {}`},
+		"EmptySchemaNew": {core.Tool{Name: "t"}, core.Tool{Name: "t", InputSchema: schema(`{"properties":{}}`)}, `
+  input schema:
++   {
++     "properties": {}
++   }`},
+		"OrderOfRequired": {core.Tool{Name: "t", InputSchema: schema(`{"required":["a","b"]}`)}, core.Tool{Name: "t", InputSchema: schema(`{"required":["b","a"]}`)}, `
+  input schema:
+    {
+      "required": [
+-       "a"
+        "b"
++       "a"
+      ]
+    }`},
+		"EmptyDescriptionOfAParameter": {
+			core.Tool{Name: "t", InputSchema: schema(`{"properties":{"p":{"description":""}}}`)},
+			core.Tool{Name: "t", InputSchema: schema(`{"properties":{"p":{}}}`)}, `
+  parameter p:
+-   {
+-     "description": ""
+-   }
++   {}`,
+		},
+		"NoJSON": {core.Tool{Name: "t", OutputSchema: schema(`{} x`)}, core.Tool{Name: "t", OutputSchema: schema(`{} y`)}, `
+  output schema:
+-   {} x
++   {} y`},
 		"New": {core.Tool{}, core.Tool{Name: "x", Description: "Does\tit.", InputSchema: schema(`{"type":"object"}`)}, `
 + name: x
 + description: Does\tit.
@@ -154,13 +185,16 @@ func TestDescribeChange(t *testing.T) {
 func FuzzDescribeChange(f *testing.F) {
 	f.Add("a b", "a c", `{"properties":{"x":{"type":"string"}}}`, `{"properties":{"x":1},"required":["x","y"]}`)
 	f.Add("", strings.Repeat("w ", 9000), `[`, `null`)
+	f.Add("", "", `{}`, ``)
+	f.Add("", "", `{"required":["a","b"]}`, `{"required":["b","a"]}`)
 	f.Add("a\x1b[2J", "a\n\n\nb", `{"properties":{"x":{}}}`, `{"properties":{}}`)
 	f.Fuzz(func(t *testing.T, d1, d2, s1, s2 string) {
 		old := core.Tool{Name: "t", Description: d1, InputSchema: json.RawMessage(s1)}
 		now := core.Tool{Name: "t", Description: d2, InputSchema: json.RawMessage(s2)}
 		lines := install.DescribeChange(old, now)
-		if len(lines) == 0 && install.ToolDigest(old) != install.ToolDigest(now) {
-			t.Errorf("no lines for a change")
+		tells := func(line string) bool { return line[:1] != " " }
+		if len(lines) < 60 && !slices.ContainsFunc(lines, tells) && install.ToolDigest(old) != install.ToolDigest(now) {
+			t.Errorf("no line tells what changed: %q", lines)
 		}
 		if len(lines) > 60 {
 			t.Errorf("%d lines", len(lines))
@@ -183,24 +217,24 @@ func TestKeepToolAs(t *testing.T) {
 	shown := whole
 	shown.Description = "signed in with «KEY»"
 	digest := install.ToolDigest(whole)
-	if err := in.KeepTool(whole); err != nil { // before anybody knew of the key
+	if err := in.Definitions.Keep(whole); err != nil { // before anybody knew of the key
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := in.KeepToolAs(digest, shown); err != nil {
+		if err := in.Definitions.KeepAs(digest, shown); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := newFake(home, nil).KnownTool(digest); !ok || got.Description != shown.Description || got.Server != "" {
+		if got, ok := newFake(home, nil).Definitions.Known(digest); !ok || got.Description != shown.Description || got.Server != "" {
 			t.Fatal(got, ok)
 		}
 	}
-	if err := in.KeepTool(whole); err != nil { // the key is not declared any more
+	if err := in.Definitions.Keep(whole); err != nil { // the key is not declared any more
 		t.Fatal(err)
 	}
-	if got, _ := in.KnownTool(digest); got.Description != shown.Description {
+	if got, _ := in.Definitions.Known(digest); got.Description != shown.Description {
 		t.Error("written back:", got)
 	}
-	if _, ok := in.KnownTool(install.ToolDigest(shown)); ok {
+	if _, ok := in.Definitions.Known(install.ToolDigest(shown)); ok {
 		t.Error("it counts for another definition")
 	}
 	files, err := filepath.Glob(filepath.Join(home, ".tools/*.json"))
@@ -217,13 +251,13 @@ func TestKeepToolAs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, ".tools", name), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := in.KnownTool(install.ToolDigest(other)); ok {
+	if got, ok := in.Definitions.Known(install.ToolDigest(other)); ok {
 		t.Error("copied to another digest:", got)
 	}
 	if err := os.WriteFile(files[0], []byte(strings.Replace(string(raw), "signed in", "logged in", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := in.KnownTool(digest); ok {
+	if got, ok := in.Definitions.Known(digest); ok {
 		t.Error("changed:", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/install/registrytest"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // The disk gets full while a package is installed: the error says so, nothing
@@ -26,7 +27,7 @@ func TestRegistry_FullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk).CombinedOutput(); err != nil {
-		missing(t, fmt.Sprintf("cannot mount a small file system: %v %s", err, out))
+		skiptest.Missing(t, fmt.Sprintf("cannot mount a small file system: %v %s", err, out))
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", "-l", disk).CombinedOutput(); err != nil {

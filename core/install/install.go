@@ -1,18 +1,18 @@
 // Package install turns "npx some-package" into a fixed, checked tree of files
-// that node can run: it recognises the command, resolves the whole tree before
-// anything is installed, installs exactly that tree, and notices when the
+// that node can run: it resolves the whole tree before anything is installed, installs exactly that tree, and notices when the
 // files change. It also reads and writes pml.lock and keeps what was approved
 // on this machine. Nothing here asks anybody: its callers do.
 package install
 
 import (
 	"context"
-	"io"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // Options are what an Installer is made of. Home, LookPath and Clock are
@@ -31,28 +31,39 @@ type Options struct {
 	// Progress is told what is being done, in words; nil discards it. It may be
 	// called from other goroutines, but not after the call that it is about.
 	Progress func(string)
-	// ResolveTimeout and InstallTimeout bound one run of npm each; zero means a
-	// minute and five minutes.
-	ResolveTimeout time.Duration
-	InstallTimeout time.Duration
+	// ResolveSilence and InstallSilence are how long npm may work without having
+	// fetched or said anything; zero means a minute and five minutes. A large tree
+	// takes longer than a small one, so nothing here bounds the whole: the
+	// context does.
+	ResolveSilence time.Duration
+	InstallSilence time.Duration
 }
 
 // Installer installs packages below one folder. It is safe for concurrent use,
 // and any number of processes may use the same folder.
 type Installer struct {
-	o Options
+	// Files finds and hashes what commands run; it keeps the hashes beside the
+	// packages.
+	Files       *launch.Files
+	Approvals   *Approvals
+	Definitions *Definitions
+	Failures    *Failures
+
+	o        Options
+	npm      *npm
+	users    *users
+	staging  staging
+	resolved resolutions
 
 	mu   sync.Mutex
 	busy map[string]*sync.Mutex // one for each tree that is being installed
-
-	trustMu sync.Mutex
-	usageMu sync.Mutex
 }
 
-// The usual bounds of npm's runs. A person waits for the first one.
+// How long npm may usually be silent. A person waits for the first one; in the
+// second, install scripts may compile for minutes.
 const (
-	resolveTimeout = 60 * time.Second
-	installTimeout = 5 * time.Minute
+	resolveSilence = 60 * time.Second
+	installSilence = 5 * time.Minute
 )
 
 // New returns an installer. It does not touch the disk yet.
@@ -61,18 +72,30 @@ func New(o Options) *Installer {
 		o.Run = execRunner{}
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if o.ResolveTimeout == 0 {
-		o.ResolveTimeout = resolveTimeout
+	if o.ResolveSilence == 0 {
+		o.ResolveSilence = resolveSilence
 	}
-	if o.InstallTimeout == 0 {
-		o.InstallTimeout = installTimeout
+	if o.InstallSilence == 0 {
+		o.InstallSilence = installSilence
 	}
-	return &Installer{o: o, busy: map[string]*sync.Mutex{}}
+	resolved := filepath.Join(o.Home, ".resolved")
+	return &Installer{
+		Files:       launch.NewFiles(launch.Options{Home: o.Home, LookPath: o.LookPath, Clock: o.Clock, Logger: o.Logger}),
+		Approvals:   &Approvals{sharedFile{path: filepath.Join(o.Home, ".approved.json"), log: o.Logger}},
+		Definitions: &Definitions{filepath.Join(o.Home, toolsDir), o.Clock, o.Logger},
+		Failures:    &Failures{resolved, o.Clock},
+		o:           o,
+		npm:         &npm{lookPath: o.LookPath, exec: o.Run, env: o.Env, home: o.Home, log: o.Logger, settings: map[string]string{}},
+		users:       &users{sharedFile{path: filepath.Join(o.Home, ".used.json"), log: o.Logger}},
+		staging:     staging{filepath.Join(o.Home, ".staging"), max(minStale, 2*(o.ResolveSilence+o.InstallSilence)), o.Clock, o.Logger},
+		resolved:    resolutions{resolved, o.Clock},
+		busy:        map[string]*sync.Mutex{},
+	}
 }
 
 // Package is one package of a resolved tree.
@@ -117,6 +140,11 @@ type Installed struct {
 	Digest  string
 	// TreeHash covers every file as it was installed.
 	TreeHash string
+}
+
+// Launched is the package as what is started.
+func (i Installed) Launched() launch.Package {
+	return launch.Package{Dir: i.Dir, Name: i.Name, Version: i.Version}
 }
 
 // Change says how an installed tree differs from what was installed.

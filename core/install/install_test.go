@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/install"
+	"github.com/casys-ai/pml/core/launch"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 type fixedClock struct{ at time.Time }
@@ -27,14 +30,8 @@ func (c fixedClock) Now() time.Time { return c.at }
 
 var clock = fixedClock{time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 
-// missing skips a test for a reason, or fails it under PML_TEST_REQUIRE=all.
-func missing(t *testing.T, reason string) {
-	t.Helper()
-	if os.Getenv("PML_TEST_REQUIRE") == "all" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-}
+// again is why a test with the real npm and a registry of its own is a long one.
+const again = "has npm install packages again and again"
 
 // fakeNPM answers as npm does for a package "demo" with one dependency.
 type fakeNPM struct {
@@ -80,16 +77,16 @@ func newFake(home string, npm *fakeNPM) *install.Installer {
 	return install.New(install.Options{Home: home, LookPath: anyPath, Clock: clock, Run: npm})
 }
 
-func demoSpec(t *testing.T) install.Spec {
+func demoSpec(t *testing.T) launch.Spec {
 	t.Helper()
-	spec, err := install.Recognize(install.Command{Name: "demo", Command: "npx", Args: []string{"-y", "demo", "--port", "1"}})
+	spec, err := launch.Recognize(launch.Command{Name: "demo", Command: "npx", Args: []string{"-y", "demo", "--port", "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return spec
 }
 
-func mustInstall(t *testing.T, in *install.Installer, spec install.Spec) (install.Resolved, install.Installed) {
+func mustInstall(t *testing.T, in *install.Installer, spec launch.Spec) (install.Resolved, install.Installed) {
 	t.Helper()
 	r, err := in.Resolve(t.Context(), spec, nil)
 	if err != nil {
@@ -123,7 +120,7 @@ func TestInstaller_InstallsOnceAndLaunches(t *testing.T) {
 	if n := npm.calls.Load(); n != 2 {
 		t.Errorf("npm ran %d times, want 2: nothing is asked twice", n)
 	}
-	command, args, err := in.Launch(i, spec)
+	command, args, err := in.Files.Program(i.Launched(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +198,7 @@ func TestInstaller_ProgramsMissing(t *testing.T) {
 	if _, err := none.Resolve(t.Context(), demoSpec(t), nil); err == nil || !strings.Contains(err.Error(), "npm is not on PATH") {
 		t.Error(err)
 	}
-	if _, _, err := none.Launch(i, demoSpec(t)); err == nil || !strings.Contains(err.Error(), "node is not on PATH") {
+	if _, _, err := none.Files.Program(i.Launched(), demoSpec(t)); err == nil || !strings.Contains(err.Error(), "node is not on PATH") {
 		t.Error(err)
 	}
 }
@@ -287,7 +284,7 @@ func TestInstaller_Approve(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 16 {
 		all.Go(func() {
-			if err := newFake(home, nil).Approve("package", fmt.Sprint(n), "sha256:x"); err != nil {
+			if err := newFake(home, nil).Approvals.Approve("package", strconv.Itoa(n), "sha256:x"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -295,7 +292,7 @@ func TestInstaller_Approve(t *testing.T) {
 	all.Wait()
 	in := newFake(home, nil)
 	for n := range 16 {
-		if !in.Approved("package", fmt.Sprint(n), "sha256:x") || in.Approved("tree", fmt.Sprint(n), "sha256:x") || in.Approved("package", fmt.Sprint(n), "sha256:y") {
+		if !in.Approvals.Approved("package", strconv.Itoa(n), "sha256:x") || in.Approvals.Approved("tree", strconv.Itoa(n), "sha256:x") || in.Approvals.Approved("package", strconv.Itoa(n), "sha256:y") {
 			t.Error(n)
 		}
 	}
@@ -304,19 +301,20 @@ func TestInstaller_Approve(t *testing.T) {
 // TestInstaller_Real installs the reference file system server from npm.
 func TestInstaller_Real(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "installs from the npm registry")
 	for _, name := range []string{"npm", "node"} {
 		if _, err := exec.LookPath(name); err != nil {
-			missing(t, "needs "+name+": "+err.Error())
+			skiptest.Missing(t, "needs "+name+": "+err.Error())
 		}
 	}
 	in := install.New(install.Options{Home: t.TempDir(), LookPath: exec.LookPath, Clock: clock, Env: os.Environ()})
-	spec, err := install.Recognize(install.Command{Name: "filesystem", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "."}})
+	spec, err := launch.Recognize(launch.Command{Name: "filesystem", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "."}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := in.Resolve(t.Context(), spec, nil)
 	if err != nil {
-		missing(t, "needs npm's registry: "+err.Error())
+		skiptest.Missing(t, "needs npm's registry: "+err.Error())
 	}
 	t.Logf("%d packages, %d bytes", len(r.Packages), r.SizeBytes)
 	if r.Version != "2026.8.31" || len(r.Packages) < 50 || len(r.Scripts) != 0 {
@@ -329,7 +327,7 @@ func TestInstaller_Real(t *testing.T) {
 	if c, err := in.Verify(i); c != nil || err != nil {
 		t.Fatal(c, err)
 	}
-	_, args, err := in.Launch(i, spec)
+	_, args, err := in.Files.Program(i.Launched(), spec)
 	if err != nil || len(args) != 2 || !strings.HasSuffix(filepath.ToSlash(args[0]), "server-filesystem/dist/index.js") {
 		t.Fatal(args, err)
 	}
@@ -370,7 +368,7 @@ func BenchmarkVerify_Unchanged4000(b *testing.B) {
 		}
 	}}
 	in := newFake(b.TempDir(), npm)
-	spec := install.Spec{Kind: install.KindNPM, Package: "demo", Range: "latest"}
+	spec := launch.Spec{Kind: launch.KindNPM, Package: "demo", Range: "latest"}
 	r, err := in.Resolve(b.Context(), spec, nil)
 	if err != nil {
 		b.Fatal(err)

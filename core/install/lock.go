@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -32,11 +30,14 @@ type LockEntry struct {
 	// NPM is npm's own lock of the tree, so that others get the same one.
 	NPM           json.RawMessage `json:"npm,omitempty"`
 	CommandDigest string          `json:"command_digest,omitempty"`
-	// FileDigest is the hash of the program or script; see Locate.
+	// FileDigest is the hash of the program or script; see launch.Files.
 	FileDigest string `json:"file_digest,omitempty"`
 	// Tools holds the ToolDigest of each tool that was approved; nil means that
 	// no list was recorded yet, empty that the server had none.
 	Tools map[string]string `json:"tools,omitzero"`
+	// ReadOnly are the names of the tools of which a person has accepted that they
+	// only read, as their server says.
+	ReadOnly []string `json:"readonly,omitempty"`
 }
 
 // ToolDigest is the digest of all that a tool says about itself. A server that
@@ -58,27 +59,4 @@ func ToolDigest(t core.Tool) string {
 	}
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// DiffTools compares recorded digests with the tools that a server offers
-// now. All lists are sorted.
-func DiffTools(old map[string]string, now []core.Tool) (changed, added, removed []string) {
-	seen := map[string]bool{}
-	for _, t := range now {
-		seen[t.Name] = true
-		switch digest, ok := old[t.Name]; {
-		case !ok:
-			added = append(added, t.Name)
-		case digest != ToolDigest(t):
-			changed = append(changed, t.Name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if !seen[name] {
-			removed = append(removed, name)
-		}
-	}
-	slices.Sort(changed)
-	slices.Sort(added)
-	return changed, added, removed
 }

@@ -95,19 +95,6 @@ func TestLock_WriteLeavesABrokenFileAlone(t *testing.T) {
 	}
 }
 
-func TestDiffTools(t *testing.T) {
-	t.Parallel()
-	yes := true
-	a, b := core.Tool{Name: "a", Description: "x"}, core.Tool{Name: "b"}
-	old := map[string]string{"a": install.ToolDigest(a), "b": install.ToolDigest(b), "gone": "x"}
-	b.Annotations.ReadOnly = &yes
-	a.Server = "another name"
-	changed, added, removed := install.DiffTools(old, []core.Tool{a, b, {Name: "new"}})
-	if diff := cmp.Diff([][]string{{"b"}, {"new"}, {"gone"}}, [][]string{changed, added, removed}); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func FuzzParseLock(f *testing.F) {
 	for _, s := range []string{`{"version":1,"servers":{}}`, `{"version":1,"servers":{"a":{"tools":{"t":""},"packages":[{"name":"x"}]}}}`, `{"version":1,"version":{}}`, `[]`, `{"a`} {
 		f.Add([]byte(s))

@@ -9,9 +9,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonc"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // maxLock bounds the bytes of a pml.lock: a tree of 1,000 packages needs less
@@ -24,7 +27,7 @@ const maxLock = 32 << 20
 func ReadLock(file string) (Lock, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Lock{Version: LockVersion, Servers: map[string]LockEntry{}}, nil
+		return NewLock(), nil
 	}
 	if err != nil {
 		return Lock{}, core.Errorf(core.CodeInvalidConfig, "cannot read %s: %w", file, err)
@@ -32,28 +35,28 @@ func ReadLock(file string) (Lock, error) {
 	return ParseLock(file, raw)
 }
 
+// NewLock is a lock that pins nothing.
+func NewLock() Lock { return Lock{Version: LockVersion, Servers: map[string]LockEntry{}} }
+
 // ParseLock reads the bytes of a pml.lock; file is its name for messages. Its
 // errors are those of ReadLock.
 func ParseLock(file string, raw []byte) (Lock, error) {
-	r := lockReader{file: file, raw: raw, dec: json.NewDecoder(bytes.NewReader(raw))}
+	r := lockReader{file: file}
 	l := Lock{Servers: map[string]LockEntry{}}
 	switch {
 	case len(raw) > maxLock:
-		r.fault("", "is larger than 32 MB")
-	case !json.Valid(raw):
-		var v any
-		err := json.Unmarshal(raw, &v)
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			r.at = syntax.Offset - 1
-		}
-		r.fault("", fmt.Sprintf("is not valid JSON: %v", err))
+		r.doc = &jsonc.Doc{Source: jsonc.NewSource(nil)}
+		r.fault(0, "", "is larger than 32 MB")
 	default:
-		var version int
-		if json.Unmarshal(raw, &struct {
-			Version *int `json:"version"`
-		}{&version}) == nil && version > LockVersion {
-			return Lock{}, core.Errorf(core.CodeStoreNewer, "%s has version %d, this pml knows %d; update pml", file, version, LockVersion)
+		doc, wrong := jsonc.ParseStrict(raw, maxDepth)
+		r.doc = doc
+		if wrong != nil {
+			r.fault(wrong.Offset, "", "is "+wrong.Reason)
+			break
+		}
+		version, _ := jsonc.Find(doc.Root, "version")
+		if v, ok := version.Value.Value.(jsonc.Literal); ok && v.Kind() == '0' && v.Int() > LockVersion {
+			return Lock{}, core.Errorf(core.CodeStoreNewer, "%s has version %d, this pml knows %d; update pml", file, v.Int(), LockVersion)
 		}
 		r.top(&l)
 	}
@@ -65,215 +68,158 @@ func ParseLock(file string, raw []byte) (Lock, error) {
 	return l, nil
 }
 
-// lockReader walks over JSON that is known to be valid, so that each fault can
-// have its position.
+// maxDepth bounds how deep objects and lists of a pml.lock are nested.
+const maxDepth = 1000
+
+// lockReader reads a pml.lock and collects what is wrong with it.
 type lockReader struct {
 	file   string
-	raw    []byte
-	dec    *json.Decoder
-	at     int64 // of the value that is being looked at
+	doc    *jsonc.Doc
 	faults []core.Fault
 }
 
 // fault notes what is wrong at a path; no more than 50 are kept.
-func (r *lockReader) fault(path, message string) {
-	if len(r.faults) == 50 {
-		return
+func (r *lockReader) fault(offset int, path, message string) {
+	if len(r.faults) < 50 {
+		f := r.doc.Fault(offset, "%s", message)
+		f.File, f.Path = r.file, core.Visible(path, 200, false)
+		r.faults = append(r.faults, f)
 	}
-	at := min(max(r.at, 0), int64(len(r.raw)))
-	for at < int64(len(r.raw)) && bytes.IndexByte([]byte(" \t\r\n:,"), r.raw[at]) >= 0 {
-		at++
-	}
-	before := r.raw[:at]
-	pos := &core.Position{Line: 1 + bytes.Count(before, []byte("\n")), Column: len([]rune(string(before[bytes.LastIndexByte(before, '\n')+1:]))) + 1}
-	r.faults = append(r.faults, core.Fault{File: r.file, Path: core.Visible(path, 200, false), At: pos, Message: message})
 }
 
-// object calls member for each member of the object that comes next; member
-// must read the value.
-func (r *lockReader) object(path string, member func(name, path string)) {
-	if !r.open(path, '{', "an object") {
+// object calls member for each member of an object.
+func (r *lockReader) object(v jsonc.Value, path string, member func(name string, m jsonc.Member, path string)) {
+	obj, ok := v.Value.(*jsonc.Object)
+	if !ok {
+		r.fault(v.StartOffset, path, "must be an object")
 		return
 	}
 	seen := map[string]bool{}
-	for r.dec.More() {
-		r.at = r.dec.InputOffset()
-		token, err := r.dec.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			r.fault(path, "cannot be read")
-			return
-		}
+	for _, m := range obj.Members {
+		name := jsonc.Name(m)
 		sub := path + "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 		if seen[name] {
-			r.fault(sub, "is there twice")
+			r.fault(m.Name.StartOffset, sub, "is there twice")
 		}
 		seen[name] = true
-		member(name, sub)
+		member(name, m, sub)
 	}
-	r.close(path)
 }
 
-func (r *lockReader) array(path string, element func(path string)) {
-	if !r.open(path, '[', "a list") {
+func (r *lockReader) array(v jsonc.Value, path string, element func(v jsonc.Value, path string)) {
+	list, ok := v.Value.(*jsonc.Array)
+	if !ok {
+		r.fault(v.StartOffset, path, "must be a list")
 		return
 	}
-	for i := 0; r.dec.More(); i++ {
-		element(fmt.Sprintf("%s/%d", path, i))
+	for i, e := range list.Elements {
+		element(e, fmt.Sprintf("%s/%d", path, i))
 	}
-	r.close(path)
-}
-
-// open takes the opening delimiter of what must come next; anything else is a
-// fault and skipped.
-func (r *lockReader) open(path string, delim byte, want string) bool {
-	if next := r.peek(); next != delim {
-		r.skip()
-		r.fault(path, "must be "+want)
-		return false
-	}
-	if _, err := r.dec.Token(); err != nil {
-		r.fault(path, "cannot be read")
-		return false
-	}
-	return true
-}
-
-func (r *lockReader) close(path string) {
-	if _, err := r.dec.Token(); err != nil {
-		r.fault(path, "cannot be read")
-	}
-}
-
-// peek returns the first byte of the next value and notes where it is.
-func (r *lockReader) peek() byte {
-	r.at = r.dec.InputOffset()
-	for r.at < int64(len(r.raw)) && bytes.IndexByte([]byte(" \t\r\n:,"), r.raw[r.at]) >= 0 {
-		r.at++
-	}
-	if r.at >= int64(len(r.raw)) {
-		return 0
-	}
-	return r.raw[r.at]
-}
-
-// skip reads the next value and returns it.
-func (r *lockReader) skip() json.RawMessage {
-	at := r.at
-	var v json.RawMessage
-	if err := r.dec.Decode(&v); err != nil {
-		v = nil
-	}
-	r.at = at
-	return v
 }
 
 // text reads a string.
-func (r *lockReader) text(path string, into *string) {
-	r.peek()
-	if v := r.skip(); v == nil || v[0] != '"' || json.Unmarshal(v, into) != nil {
-		r.fault(path, "must be a string")
+func (r *lockReader) text(v jsonc.Value, path string) string {
+	text, ok := v.Value.(jsonc.Literal)
+	if !ok || text.Kind() != '"' {
+		r.fault(v.StartOffset, path, "must be a string")
+		return ""
 	}
+	return text.String()
 }
 
 // digest reads a digest of pml's.
-func (r *lockReader) digest(path string, into *string) {
-	r.text(path, into)
-	if *into != "" && shortDigest(*into, 64) == "invalid" {
-		r.fault(path, `must be "sha256:" and 64 hexadecimal digits`)
+func (r *lockReader) digest(v jsonc.Value, path string) string {
+	digest := r.text(v, path)
+	if digest != "" && shortDigest(digest, 64) == "invalid" {
+		r.fault(v.StartOffset, path, `must be "sha256:" and 64 hexadecimal digits`)
 	}
+	return digest
 }
 
 // unknown refuses a member whose name is not known.
-func (r *lockReader) unknown(name, path string, known ...string) {
-	r.fault(path, fmt.Sprintf("unknown key %q%s", core.Visible(name, 60, false), core.Suggest(name, known)))
-	r.peek()
-	r.skip()
+func (r *lockReader) unknown(m jsonc.Member, path string, known ...string) {
+	name := jsonc.Name(m)
+	r.fault(m.Name.StartOffset, path, fmt.Sprintf("unknown key %q%s", core.Visible(name, 60, false), core.Suggest(name, known)))
 }
 
 func (r *lockReader) top(l *Lock) {
-	r.object("", func(name, path string) {
+	r.object(r.doc.Root, "", func(name string, m jsonc.Member, path string) {
 		switch name {
 		case "version":
-			r.peek()
-			if v := r.skip(); v == nil || json.Unmarshal(v, &l.Version) != nil || l.Version != LockVersion {
-				r.fault(path, fmt.Sprintf("must be %d", LockVersion))
+			if v, ok := m.Value.Value.(jsonc.Literal); !ok || string(v) != strconv.Itoa(LockVersion) {
+				r.fault(m.Value.StartOffset, path, fmt.Sprintf("must be %d", LockVersion))
 			}
+			l.Version = LockVersion
 		case "servers":
-			r.object(path, func(server, path string) { l.Servers[server] = r.entry(path) })
+			r.object(m.Value, path, func(server string, m jsonc.Member, path string) { l.Servers[server] = r.entry(m.Value, path) })
 		default:
-			r.unknown(name, path, "version", "servers")
+			r.unknown(m, path, "version", "servers")
 		}
 	})
 	if l.Version == 0 && len(r.faults) == 0 {
-		r.at = 0
-		r.fault("/version", "is missing")
+		r.fault(r.doc.Root.StartOffset, "/version", "is missing")
 	}
 }
 
-func (r *lockReader) entry(path string) LockEntry {
+func (r *lockReader) entry(v jsonc.Value, path string) LockEntry {
 	var e LockEntry
-	start := r.dec.InputOffset()
-	r.object(path, func(name, path string) {
+	r.object(v, path, func(name string, m jsonc.Member, path string) {
+		v := m.Value
 		switch name {
 		case "package":
-			r.text(path, &e.Package)
-			if e.Package != "" && !validName(e.Package) {
-				r.fault(path, "is not the name of an npm package")
+			if e.Package = r.text(v, path); e.Package != "" && !launch.ValidName(e.Package) {
+				r.fault(v.StartOffset, path, "is not the name of an npm package")
 			}
 		case "range":
-			r.text(path, &e.Range)
+			e.Range = r.text(v, path)
 		case "version":
-			r.text(path, &e.Version)
+			e.Version = r.text(v, path)
 		case "digest":
-			r.digest(path, &e.Digest)
+			e.Digest = r.digest(v, path)
 		case "packages":
-			r.array(path, func(path string) { e.Packages = append(e.Packages, r.pkg(path)) })
+			r.array(v, path, func(v jsonc.Value, path string) { e.Packages = append(e.Packages, r.pkg(v, path)) })
 		case "npm":
-			if r.peek() != '{' {
-				r.fault(path, "must be an object")
+			if v.Value.Kind() != '{' {
+				r.fault(v.StartOffset, path, "must be an object")
 			}
-			e.NPM = r.skip()
+			e.NPM = slices.Clone(r.doc.Text()[v.StartOffset:v.EndOffset])
 		case "command_digest":
-			r.digest(path, &e.CommandDigest)
+			e.CommandDigest = r.digest(v, path)
 		case "file_digest":
-			r.digest(path, &e.FileDigest)
+			e.FileDigest = r.digest(v, path)
 		case "tools":
 			e.Tools = map[string]string{}
-			r.object(path, func(tool, path string) {
-				var digest string
-				r.digest(path, &digest)
-				e.Tools[tool] = digest
-			})
+			r.object(v, path, func(tool string, m jsonc.Member, path string) { e.Tools[tool] = r.digest(m.Value, path) })
+		case "readonly":
+			r.array(v, path, func(v jsonc.Value, path string) { e.ReadOnly = append(e.ReadOnly, r.text(v, path)) })
 		default:
-			r.unknown(name, path, "package", "range", "version", "digest", "packages", "npm", "command_digest", "file_digest", "tools")
+			r.unknown(m, path, "package", "range", "version", "digest", "packages", "npm", "command_digest", "file_digest", "tools", "readonly")
 		}
 	})
 	if e.Package == "" {
 		return e
 	}
-	r.at = start
 	switch {
 	case e.Digest == "" || e.Version == "":
-		r.fault(path, "a package needs its version and digest")
+		r.fault(v.StartOffset, path, "a package needs its version and digest")
 	case !slices.IsSortedFunc(e.Packages, func(a, b Package) int { return strings.Compare(a.line(), b.line()) }) || packagesDigest(e.Packages) != e.Digest:
-		r.fault(path, "digest is not that of the packages listed; restore the file from version control, or remove the entry")
+		r.fault(v.StartOffset, path, "digest is not that of the packages listed; restore the file from version control, or remove the entry")
 	}
 	return e
 }
 
-func (r *lockReader) pkg(path string) Package {
+func (r *lockReader) pkg(v jsonc.Value, path string) Package {
 	var p Package
-	r.object(path, func(name, path string) {
+	r.object(v, path, func(name string, m jsonc.Member, path string) {
 		switch name {
 		case "name":
-			r.text(path, &p.Name)
+			p.Name = r.text(m.Value, path)
 		case "version":
-			r.text(path, &p.Version)
+			p.Version = r.text(m.Value, path)
 		case "integrity":
-			r.text(path, &p.Integrity)
+			p.Integrity = r.text(m.Value, path)
 		default:
-			r.unknown(name, path, "name", "version", "integrity")
+			r.unknown(m, path, "name", "version", "integrity")
 		}
 	})
 	return p
@@ -294,29 +240,39 @@ func (l Lock) WriteAfter(file string, f func([]byte) error) error {
 	if err != nil {
 		return err
 	}
-	servers := maps.Clone(old.Servers)
-	for name, e := range l.Servers {
+	data, err := old.With(l.Servers)
+	if err != nil {
+		return err
+	}
+	if err := f(data); err != nil {
+		return err
+	}
+	// It is committed and read by others: not 0600.
+	return replaceFile(file, data, 0o644)
+}
+
+// With is the text of the lock with other entries of some servers; an empty entry
+// removes its server.
+func (l Lock) With(servers map[string]LockEntry) ([]byte, error) {
+	all := maps.Clone(l.Servers)
+	for name, e := range servers {
 		if e.empty() {
-			delete(servers, name)
+			delete(all, name)
 			continue
 		}
-		servers[name] = e
+		all[name] = e
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	// Ranges such as >=1 stay readable.
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(Lock{Version: LockVersion, Servers: servers}); err != nil {
-		return core.Errorf(core.CodeInternal, "cannot encode pml.lock: %w", err)
+	if err := enc.Encode(Lock{Version: LockVersion, Servers: all}); err != nil {
+		return nil, core.Errorf(core.CodeInternal, "cannot encode pml.lock: %w", err)
 	}
-	if err := f(b.Bytes()); err != nil {
-		return err
-	}
-	// It is committed and read by others: not 0600.
-	return replaceFile(file, b.Bytes(), 0o644)
+	return b.Bytes(), nil
 }
 
 func (e LockEntry) empty() bool {
-	return e.Package == "" && e.Digest == "" && e.CommandDigest == "" && e.FileDigest == "" && e.Tools == nil && len(e.NPM) == 0
+	return e.Package == "" && e.Digest == "" && e.CommandDigest == "" && e.FileDigest == "" && e.Tools == nil && len(e.ReadOnly) == 0 && len(e.NPM) == 0
 }

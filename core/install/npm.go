@@ -14,12 +14,25 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/launch"
 )
+
+// npm is the npm of this machine.
+type npm struct {
+	lookPath func(string) (string, error)
+	exec     CommandRunner
+	env      []string
+	home     string // of the packages
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	settings map[string]string // what npm has said of its own, by name
+}
 
 // npmRun is one run of npm in a folder.
 type npmRun struct {
 	dir      string
-	timeout  time.Duration
+	silence  time.Duration // that ends it
 	args     []string
 	what     string // begins the message when it fails
 	doing    string // what a person is told meanwhile
@@ -29,20 +42,23 @@ type npmRun struct {
 // aliveEvery is how often a person is told that npm still works.
 const aliveEvery = 2 * time.Second
 
-// npm runs npm and returns the addresses that it fetched.
-func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err error) {
-	path, err := in.o.LookPath("npm")
+// run runs npm and returns the addresses that it fetched.
+func (m *npm) run(ctx context.Context, n npmRun) (fetched []string, err error) {
+	path, err := m.lookPath("npm")
 	if err != nil {
 		return nil, core.Errorf(core.CodeInstallFailed, "%s: npm is not on PATH; MCP servers from npm need it: install Node.js 18 or newer", n.what)
 	}
-	limited, cancel := context.WithTimeout(ctx, n.timeout)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	silent := time.AfterFunc(n.silence, cancel)
+	defer silent.Stop()
 	var count atomic.Int64
-	stop := n.alive(in.o.Logger, &count)
+	stop := n.alive(m.log, &count)
 	var unwritten string
 	var fault *core.Error
 	heard := func(line string) { // while npm runs, in another goroutine
-		defer core.Recover(in.o.Logger, "what npm says was read", func(err *core.Error) { fault = err })
+		defer core.Recover(m.log, "what npm says was read", func(err *core.Error) { fault = err })
+		silent.Reset(n.silence)
 		if url, ok := fetchedURL(line); ok {
 			count.Add(1)
 			fetched = append(fetched, url)
@@ -52,7 +68,7 @@ func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err e
 		}
 	}
 	// This level names what is fetched; errors come with it.
-	out, err := in.o.Run.Run(limited, CommandLine{Path: path, Args: slices.Concat(n.args, in.patience(), []string{"--loglevel=http"}), Dir: n.dir, Env: in.o.Env, Heard: heard})
+	out, err := m.exec.Run(limited, CommandLine{Path: path, Args: slices.Concat(n.args, m.patience(), []string{"--loglevel=http"}), Dir: n.dir, Env: m.env, Heard: heard})
 	stop()
 	switch {
 	case fault != nil:
@@ -66,10 +82,12 @@ func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err e
 		return nil, e
 	case err == nil:
 		return fetched, nil
+	case core.CodeOf(context.Cause(ctx)) == core.CodeInstallFailed: // the caller's limit
+		return nil, core.Errorf(core.CodeInstallFailed, "%s: %w", n.what, context.Cause(ctx))
 	case ctx.Err() != nil:
 		return nil, core.Errorf(core.CodeCancelled, "%s: stopped: %w", n.what, context.Cause(ctx))
 	case limited.Err() != nil:
-		return nil, core.Errorf(core.CodeInstallFailed, "%s: npm did not finish within %s; check the network and npm's registry (npm ping), then try again", n.what, n.timeout)
+		return nil, core.Errorf(core.CodeInstallFailed, "%s: npm has fetched and said nothing for %s; check the network and npm's registry (npm ping), then try again", n.what, n.silence)
 	}
 	return nil, npmFailed(n.what, out, err)
 }
@@ -77,8 +95,8 @@ func (in *Installer) npm(ctx context.Context, n npmRun) (fetched []string, err e
 // patience are npm's flags for a registry that does not answer: a person waits,
 // and npm would wait ten seconds before it tries once more, and then a minute.
 // Who has set it in the environment is right.
-func (in *Installer) patience() []string {
-	if _, set := variable(in.o.Env, "npm_config_fetch_retries"); set {
+func (m *npm) patience() []string {
+	if _, set := launch.Variable(m.env, "npm_config_fetch_retries"); set {
 		return nil
 	}
 	return []string{"--fetch-retries=2", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000"}
@@ -88,19 +106,22 @@ func (in *Installer) patience() []string {
 // package or a version of it.
 var errNotFound = errors.New("npm did not find it")
 
+// errRefused is wrapped by the error of npm ci that does not take a lock.
+var errRefused = errors.New("npm refused the lock")
+
 // preferOnline makes npm ask the registry also about what its cache still takes
 // for new.
 const preferOnline = "--prefer-online"
 
-// npmIn runs npm in a folder that prepare has filled. A cache of npm's that is
+// runIn runs npm in a folder that prepare has filled. A cache of npm's that is
 // older than a version does not know it, and npm then fails without having
 // asked anybody: so what it did not find is asked for once more, at the
 // registry, in a folder that is as it was before.
-func (in *Installer) npmIn(ctx context.Context, n npmRun, prepare func(dir string) error) (fetched []string, err error) {
+func (m *npm) runIn(ctx context.Context, n npmRun, prepare func(dir string) error) (fetched []string, err error) {
 	if err := prepare(n.dir); err != nil {
 		return nil, err
 	}
-	fetched, err = in.npm(ctx, n)
+	fetched, err = m.run(ctx, n)
 	if !errors.Is(err, errNotFound) || slices.Contains(n.args, preferOnline) {
 		return fetched, err
 	}
@@ -111,7 +132,7 @@ func (in *Installer) npmIn(ctx context.Context, n npmRun, prepare func(dir strin
 		return nil, err
 	}
 	n.args = append(slices.Clone(n.args), preferOnline)
-	return in.npm(ctx, n)
+	return m.run(ctx, n)
 }
 
 // emptyFolder removes what is in a folder; the folder itself stays the same one.
@@ -167,7 +188,9 @@ func npmFailed(what string, out CommandOutput, err error) *core.Error {
 		kind, hint = core.CodeIntegrityFailed, "what the registry serves is not what was pinned; do not install it before you know why"
 	case "E404", "ETARGET":
 		hint = "check the package's name and version"
-		err = errors.Join(err, errNotFound)
+		err = errors.Join(err, errNotFound, errFinal)
+	case "EUSAGE":
+		err = errors.Join(err, errRefused, errFinal)
 	case "ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH":
 		hint = "check the network and the proxy settings"
 	case "ENOSPC":
@@ -176,7 +199,7 @@ func npmFailed(what string, out CommandOutput, err error) *core.Error {
 	if len(lines) == 0 {
 		lines = []string{fmt.Sprintf("npm failed: %v", err)}
 		// It did not get as far as its own way of telling.
-		for _, line := range strings.Split(strings.TrimSpace(string(out.Stderr)), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(string(out.Stderr)), "\n") {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "npm ") && len(lines) < 4 {
 				lines = append(lines, line)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // npmEntry is what pml reads of one package in npm's lock.
@@ -108,7 +109,7 @@ func readEntry(at string, fields map[string]json.RawMessage) (Package, error) {
 		return Package{}, core.Errorf(core.CodeInstallFailed, "npm's lock has an entry %s that cannot be read: %w", shown, err)
 	}
 	cut := strings.LastIndex(at, "node_modules/")
-	if cut < 0 || path.Clean(at) != at || strings.HasPrefix(at, "..") || !validName(at[cut+len("node_modules/"):]) || !strings.HasPrefix(at, "node_modules/") {
+	if cut < 0 || path.Clean(at) != at || strings.HasPrefix(at, "..") || !launch.ValidName(at[cut+len("node_modules/"):]) || !strings.HasPrefix(at, "node_modules/") {
 		return Package{}, core.Errorf(core.CodeInstallFailed, "npm's lock has an entry %s that is no package folder", shown)
 	}
 	name := at[cut+len("node_modules/"):]
@@ -164,7 +165,7 @@ func differences(old, now []Package) string {
 }
 
 // Entry returns what pml.lock records of the tree.
-func (r Resolved) Entry(spec Spec) LockEntry {
+func (r Resolved) Entry(spec launch.Spec) LockEntry {
 	packages := make([]Package, len(r.Packages))
 	for i, p := range r.Packages {
 		packages[i] = Package{Name: p.Name, Version: p.Version, Integrity: p.Integrity}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/casys-ai/pml/core/install"
 	"github.com/casys-ai/pml/core/install/registrytest"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // child runs one installation in this process for the tests that need several
@@ -110,6 +111,9 @@ func TestRegistry_Killed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "Installing" {
+				skiptest.Long(t, again)
+			}
 			reg := demoRegistry(t)
 			home, env := t.TempDir(), reg.Env(os.Environ())
 			killAt(t, process(t, home, env), reg, after)

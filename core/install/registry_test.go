@@ -14,16 +14,16 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/install"
 	"github.com/casys-ai/pml/core/install/registrytest"
+	"github.com/casys-ai/pml/core/launch"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
-// needNPM skips a test where npm and node are missing.
+// needNPM skips a test where npm and node are missing, and with -short.
 func needNPM(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"npm", "node"} {
-		if _, err := exec.LookPath(name); err != nil {
-			missing(t, "needs "+name+": "+err.Error())
-		}
-	}
+	skiptest.Short(t, again)
+	skiptest.Tool(t, "npm")
+	skiptest.Tool(t, "node")
 }
 
 // onRegistry is an installer that uses the real npm with a registry on loopback.
@@ -35,10 +35,10 @@ func onRegistry(home string, env []string, change ...func(*install.Options)) *in
 	return install.New(o)
 }
 
-func specOf(t *testing.T, line string) install.Spec {
+func specOf(t *testing.T, line string) launch.Spec {
 	t.Helper()
 	words := strings.Fields(line)
-	spec, err := install.Recognize(install.Command{Name: "s", Command: words[0], Args: words[1:]})
+	spec, err := launch.Recognize(launch.Command{Name: "s", Command: words[0], Args: words[1:]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func demoRegistry(t *testing.T) *registrytest.Registry {
 }
 
 // nothingInstalled wants no tree and no staging.
-func nothingInstalled(t *testing.T, in *install.Installer, home string, spec install.Spec, digest string) {
+func nothingInstalled(t *testing.T, in *install.Installer, home string, spec launch.Spec, digest string) {
 	t.Helper()
 	if i, ok, err := in.Installed(spec, digest, false); ok || err != nil {
 		t.Errorf("installed: %v %v", i, err)
@@ -137,9 +137,9 @@ func TestRegistry_InstallsAndTellsSize(t *testing.T) {
 
 // converse starts an installed server, sends one line and returns what it
 // answers until its stdin ends.
-func converse(t *testing.T, in *install.Installer, i install.Installed, spec install.Spec, line string) string {
+func converse(t *testing.T, in *install.Installer, i install.Installed, spec launch.Spec, line string) string {
 	t.Helper()
-	command, args, err := in.Launch(i, spec)
+	command, args, err := in.Files.Program(i.Launched(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,10 +158,10 @@ func TestRegistry_ProgramByAnotherName(t *testing.T) {
 	in := onRegistry(t.TempDir(), reg.Env(os.Environ()))
 	spec := specOf(t, "npx -y -p @demo/server other")
 	_, i := mustInstall(t, in, spec)
-	if _, args, err := in.Launch(i, spec); err != nil || !strings.HasSuffix(args[0], "other.js") {
+	if _, args, err := in.Files.Program(i.Launched(), spec); err != nil || !strings.HasSuffix(args[0], "other.js") {
 		t.Error(args, err)
 	}
-	if _, _, err := in.Launch(i, specOf(t, "npx -y -p @demo/server none")); err == nil || !strings.Contains(err.Error(), "it has: other, server") {
+	if _, _, err := in.Files.Program(i.Launched(), specOf(t, "npx -y -p @demo/server none")); err == nil || !strings.Contains(err.Error(), "it has: other, server") {
 		t.Error(err)
 	}
 }
@@ -245,8 +245,8 @@ func TestRegistry_Broken(t *testing.T) {
 		at   string // part of the path
 		want string
 	}{
-		{"HangsResolving", registrytest.Hangs, "server", "cannot resolve @demo/server@latest: npm did not finish within 1.5s; check the network and npm's registry"},
-		{"HangsInstalling", registrytest.Hangs, ".tgz", "cannot install @demo/server@1.0.0: npm did not finish within 2.5s"},
+		{"HangsResolving", registrytest.Hangs, "server", "cannot resolve @demo/server@latest: npm has fetched and said nothing for 1.5s; check the network and npm's registry"},
+		{"HangsInstalling", registrytest.Hangs, ".tgz", "cannot install @demo/server@1.0.0: npm has fetched and said nothing for 2.5s"},
 		{"FailsResolving", registrytest.Fails, "server", "cannot resolve @demo/server@latest: "},
 		{"FailsInstalling", registrytest.Fails, "dep-1.0.0.tgz", "cannot install @demo/server@1.0.0: "},
 		{"CutsDocument", registrytest.Cuts, "server", "cannot resolve @demo/server@latest: "},
@@ -254,13 +254,16 @@ func TestRegistry_Broken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if c.mode == registrytest.Fails || c.name == "CutsDocument" {
+				skiptest.Long(t, again)
+			}
 			reg := demoRegistry(t)
 			home := t.TempDir()
 			in := onRegistry(home, reg.Env(os.Environ()))
 			spec := specOf(t, "npx -y @demo/server")
 			hurry := onRegistry(home, reg.Env(os.Environ()), func(o *install.Options) {
 				if c.mode == registrytest.Hangs {
-					o.ResolveTimeout, o.InstallTimeout = 1500*time.Millisecond, 2500*time.Millisecond
+					o.ResolveSilence, o.InstallSilence = 1500*time.Millisecond, 2500*time.Millisecond
 				}
 			})
 			reg.Break(c.at, c.mode)
@@ -369,5 +372,95 @@ func TestRegistry_VerifySaysWhichFile(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"changed: node_modules/dep/index.js"}, c.Files); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// npm makes a lock without an optional package that the registry lacks, and npm
+// ci refuses that lock. What npm install makes of it counts if it is the tree
+// that was approved.
+func TestRegistry_OptionalIsMissing(t *testing.T) {
+	t.Parallel()
+	reg := demoRegistry(t)
+	server := demo("1.1.0")[0]
+	server.Fields = map[string]any{"optionalDependencies": map[string]string{"@demo/darwin": "1.1.0"}}
+	reg.Publish(server)
+	in := onRegistry(t.TempDir(), reg.Env(os.Environ()))
+	spec := specOf(t, "npx -y @demo/server")
+	r, i := mustInstall(t, in, spec)
+	if r.Version != "1.1.0" || len(r.Packages) != 2 {
+		t.Fatalf("%s %v", r.Version, r.Packages)
+	}
+	if change, err := in.Verify(i); change != nil || err != nil {
+		t.Error(change, err)
+	}
+	if answer := converse(t, in, i, spec, `{"jsonrpc":"2.0","id":1,"method":"ping"}`); !strings.Contains(answer, `"result":{}`) {
+		t.Error(answer)
+	}
+
+	// By the time that it is installed, the registry has it: that is another tree.
+	home := t.TempDir()
+	later := onRegistry(home, append(reg.Env(os.Environ()), "npm_config_cache="+t.TempDir()))
+	approved, err := later.Latest(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg.Publish(registrytest.Package{Name: "@demo/darwin", Version: "1.1.0", Files: map[string]string{"index.js": "evil()\n"}})
+	_, err = later.Install(t.Context(), spec, approved, false, nil)
+	if core.CodeOf(err) != core.CodeIntegrityFailed || !strings.Contains(err.Error(), "+@demo/darwin@1.1.0") {
+		t.Errorf("%s: %v", core.CodeOf(err), err)
+	}
+	nothingInstalled(t, later, home, spec, approved.Digest)
+}
+
+// Why a tree was not installed is known in another process, until it is installed
+// or looked for anew.
+func TestFailures_Last(t *testing.T) {
+	t.Parallel()
+	reg := demoRegistry(t)
+	home := t.TempDir()
+	in := onRegistry(home, reg.Env(os.Environ()))
+	spec := specOf(t, "npx -y @demo/server")
+	r, err := in.Resolve(t.Context(), spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg.Break("dep-1.0.0.tgz", registrytest.Fails)
+	_, failed := in.Install(t.Context(), spec, r, false, nil)
+	if in.Failures.Last(r.Digest) != nil || failed == nil {
+		t.Fatal("a failure is recorded by who shows it", failed)
+	}
+	if err := in.Failures.Record(r.Digest, failed, "no dep"); err != nil {
+		t.Fatal(err)
+	}
+	again := onRegistry(home, reg.Env(os.Environ()))
+	if f := again.Failures.Last(r.Digest); f == nil || f.Message != "no dep" || f.Final || f.Code != core.CodeInstallFailed {
+		t.Errorf("%+v", f)
+	}
+	reg.Break("dep-1.0.0.tgz", registrytest.Answers)
+	if _, err := again.Install(t.Context(), spec, r, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f := in.Failures.Last(r.Digest); f != nil {
+		t.Errorf("it is installed: %+v", f)
+	}
+	gone := demo("2.0.0")
+	gone[0].Dependencies = map[string]string{"dep": "^2.0.0"}
+	gone[1].Version = "2.0.0"
+	reg.Publish(gone...)
+	other := onRegistry(t.TempDir(), append(reg.Env(os.Environ()), "npm_config_cache="+t.TempDir()))
+	if r, err = other.Latest(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	reg.Unpublish("dep", "2.0.0")
+	_, failed = other.Install(t.Context(), spec, r, false, nil)
+	if err := other.Failures.Record(r.Digest, failed, "it is gone"); err != nil {
+		t.Fatal(err)
+	}
+	if f := other.Failures.Last(r.Digest); f == nil || !f.Final {
+		t.Errorf("a package that the registry does not have: %+v, %v", f, failed)
+	}
+	reg.Publish(gone[1])
+	if _, err := other.Latest(t.Context(), spec); err != nil || other.Failures.Last(r.Digest) != nil {
+		t.Errorf("looked for anew: %v", err)
 	}
 }

@@ -32,10 +32,10 @@ func TestToolDigest_Rest(t *testing.T) {
 		t.Errorf("not shown: %s", lines)
 	}
 	home := t.TempDir()
-	if err := newFake(home, nil).KeepTool(more); err != nil {
+	if err := newFake(home, nil).Definitions.Keep(more); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := newFake(home, nil).KnownTool(digest); !ok || string(got.Rest) != string(more.Rest) {
+	if got, ok := newFake(home, nil).Definitions.Known(digest); !ok || string(got.Rest) != string(more.Rest) {
 		t.Errorf("%s %t", got.Rest, ok)
 	}
 }

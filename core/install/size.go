@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -13,6 +14,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // The sizes of packages stand in the documents of the registry, which npm has
@@ -26,8 +29,8 @@ const maxDocument = 64 << 20
 // unpackedSize adds up the sizes of the packages that npm would install here.
 // fetched are the addresses that npm named; without them the documents are
 // looked for under those of the registry that npm uses.
-func (in *Installer) unpackedSize(packages []Package, fetched []string) int64 {
-	cache := in.npmCache()
+func (m *npm) unpackedSize(packages []Package, fetched []string) int64 {
+	cache := m.cache()
 	if cache == "" {
 		return 0
 	}
@@ -37,7 +40,7 @@ func (in *Installer) unpackedSize(packages []Package, fetched []string) int64 {
 			at[documentName(u.Path)] = address
 		}
 	}
-	registry, ok := variable(in.o.Env, "npm_config_registry")
+	registry, ok := launch.Variable(m.env, "npm_config_registry")
 	if !ok {
 		registry = "https://registry.npmjs.org"
 	}
@@ -69,10 +72,10 @@ func documentName(p string) string {
 	return name
 }
 
-// npmCache is the folder of npm's cache, as far as the environment says where.
-func (in *Installer) npmCache() string {
+// cache is the folder of npm's cache, as far as the environment says where.
+func (m *npm) cache() string {
 	for _, name := range []string{"npm_config_cache", "NPM_CONFIG_CACHE"} {
-		if dir, ok := variable(in.o.Env, name); ok && dir != "" {
+		if dir, ok := launch.Variable(m.env, name); ok && dir != "" {
 			return filepath.Join(dir, "_cacache")
 		}
 	}
@@ -80,7 +83,7 @@ func (in *Installer) npmCache() string {
 	if runtime.GOOS == "windows" {
 		home, below = "LOCALAPPDATA", "npm-cache"
 	}
-	if dir, ok := variable(in.o.Env, home); ok && dir != "" {
+	if dir, ok := launch.Variable(m.env, home); ok && dir != "" {
 		return filepath.Join(dir, below, "_cacache")
 	}
 	return ""
@@ -154,8 +157,8 @@ func packageSize(document []byte, p Package) int64 {
 
 // What node calls this platform.
 var (
-	nodeOS  = orDefault(map[string]string{"windows": "win32", "illumos": "sunos", "solaris": "sunos"}[runtime.GOOS], runtime.GOOS)
-	nodeCPU = orDefault(map[string]string{"amd64": "x64", "386": "ia32", "ppc64le": "ppc64", "mipsle": "mipsel", "loong64": "loong64"}[runtime.GOARCH], runtime.GOARCH)
+	nodeOS  = cmp.Or(map[string]string{"windows": "win32", "illumos": "sunos", "solaris": "sunos"}[runtime.GOOS], runtime.GOOS)
+	nodeCPU = cmp.Or(map[string]string{"amd64": "x64", "386": "ia32", "ppc64le": "ppc64", "mipsle": "mipsel", "loong64": "loong64"}[runtime.GOARCH], runtime.GOARCH)
 )
 
 // platformFits reports whether a list of a package's platforms has ours. A name

@@ -17,6 +17,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/atomicfile"
+	"github.com/casys-ai/pml/core/launch"
 )
 
 // Files that pml keeps in the root of an installed tree. They, and npm's own
@@ -77,7 +78,7 @@ func statPrint(files []treeFile) string {
 	var line []byte
 	for _, f := range files {
 		line = fmt.Appendf(line[:0], "%s\x00%d %d %o ", f.path, f.info.Size(), f.info.ModTime().UnixNano(), f.info.Mode())
-		line = appendInode(line, f.info)
+		line = launch.AppendInode(line, f.info)
 		h.Write(append(line, '\n'))
 	}
 	return hex.EncodeToString(h.Sum(nil))

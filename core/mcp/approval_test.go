@@ -3,6 +3,8 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +75,8 @@ func TestApproval_Flow(t *testing.T) {
 			t.Errorf("the result is %s", r.Result)
 		}
 	}
-	by := core.Actor{Who: "agent", Via: core.ViaMCP}
+	// What an agent decides is its own: the name of its client says whose.
+	by := core.Actor{Who: "agent", Via: core.ViaMCP, Agent: "t"}
 	want := []api.ContinueRequest{
 		{ID: runID, By: by, Wait: -1},
 		{ID: runID, By: by, Wait: -1, Decision: &api.Decision{Approve: true, Checkpoint: approvalID, Reason: "they said yes"}},
@@ -183,5 +186,34 @@ func TestExecute_WaitForPerson(t *testing.T) {
 				t.Errorf("got %s, want %s", r.Status, tt.want)
 			}
 		})
+	}
+}
+
+// What waits is told to an agent in tools that it has, and not as a command of a
+// shell; continue names the one that decides.
+func TestApproval_SaidToAgents(t *testing.T) {
+	t.Parallel()
+	high := oneApproval()
+	high.Risk = core.RiskHigh
+	answer := `approval_response {"workflow_id":"` + string(runID) + `","checkpoint_id":"` + string(approvalID) + `","approved":`
+	for want, a := range map[string]core.Approval{answer + "true or false}": oneApproval(), answer + "false} denies it": high} {
+		f := newAsker(t, a)
+		execute := f.execute
+		f.execute = func(ctx context.Context, req api.ExecuteRequest) (api.Result, error) {
+			r, err := execute(ctx, req)
+			r.Next = []string{"pml", "continue", "0b9d2a4e", "--approve"}
+			return r, err
+		}
+		w, _ := asking(t, f, `{}`)
+		w.send(callLine("1", "execute", `{"code":"1"}`, ""))
+		_, r := w.next().result(t)
+		if !strings.Contains(r.Decide, want) || !strings.Contains(r.Decide, "pml tui") || len(r.Next) > 0 || !slices.Equal(r.Options, []string{"approval_response", "continue", "abort"}) {
+			t.Errorf("an agent is told %q, %q, %q", r.Decide, r.Next, r.Options)
+		}
+		w.send(callLine("2", "continue", `{"workflow_id":"0b9d2a4e","approved":true}`, ""))
+		m := w.next()
+		if m.Error == nil || !strings.Contains(m.Error.Message, "approval_response") || !strings.Contains(m.Error.Message, "/approved") || strings.Contains(m.Error.Message, "additional properties") {
+			t.Errorf("continue {approved}: %+v", m.Error)
+		}
 	}
 }

@@ -86,7 +86,7 @@ func BenchmarkOffered_Stdio(b *testing.B) {
 		Scope:    mcp.Fixed(api.Scope{}),
 		Validate: new(upstream.Validator).Faults,
 		Clock:    newClock(),
-		Gateway:  func(api.Scope) (mcp.Gateway, error) { return gw, nil },
+		Proxy:    func(api.Scope) (mcp.Proxy, error) { return gw, nil },
 	})
 	if err != nil {
 		b.Fatal(err)

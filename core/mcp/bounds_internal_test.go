@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,9 +15,9 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// goneTo is a Gateway that remembers who has left.
+// goneTo is a Proxy that remembers who has left.
 type goneTo struct {
-	Gateway
+	Proxy
 	mu   sync.Mutex
 	gone map[string]bool
 }
@@ -42,13 +43,11 @@ type realTime struct{}
 func (realTime) Now() time.Time { return time.Now() }
 
 func boundedEdge(sessions, ofOwner int) *Edge {
-	return &Edge{
-		o: Options{
-			MaxSessions: sessions, OwnerSessions: ofOwner, SessionIdle: 8 * time.Hour, MaxCalls: 10, OwnerCalls: 10,
-			Clock: realTime{}, Random: rand.Reader,
-		},
-		sessions: map[string]*session{}, owned: map[string]int{}, calls: map[string]int{},
+	o := Options{
+		MaxSessions: sessions, OwnerSessions: ofOwner, SessionIdle: 8 * time.Hour, MaxCalls: 10, OwnerCalls: 10,
+		Clock: realTime{}, Random: rand.Reader,
 	}
+	return &Edge{o: o, sessions: newSessions(o)}
 }
 
 // A session that nobody uses ends without anybody asking for it, and servers
@@ -57,12 +56,12 @@ func TestSession_Swept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, gw := boundedEdge(4, 4), &goneTo{}
-		idle, _ := e.open(holder{"alice", "w"})
+		idle, _ := e.sessions.begin(holder{"alice", "w"})
 		idle.peerOf(gw)
-		listens, _ := e.open(holder{"alice", "w"})
+		listens, _ := e.sessions.begin(holder{"alice", "w"})
 		listens.attach(&stream{})
-		busy, _ := e.open(holder{"bob", "w"})
-		_, done, err := busy.begin(t.Context(), "1", 10)
+		busy, _ := e.sessions.begin(holder{"bob", "w"})
+		_, done, err := busy.served.Begin(t.Context(), json.RawMessage("1"), 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,10 +86,10 @@ func TestSession_Swept(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		left := e.Sessions()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if left != 0 || e.sweeper != nil || len(e.owned) != 0 {
-			t.Errorf("%d sessions, sweeper %v, %v", left, e.sweeper, e.owned)
+		e.sessions.mu.Lock()
+		defer e.sessions.mu.Unlock()
+		if left != 0 || e.sessions.sweeper != nil || len(e.sessions.owned) != 0 {
+			t.Errorf("%d sessions, sweeper %v, %v", left, e.sessions.sweeper, e.sessions.owned)
 		}
 	})
 }
@@ -100,41 +99,41 @@ func TestSession_OfOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := boundedEdge(5, 3)
-		bobs, _ := e.open(holder{"bob", "w"})
+		bobs, _ := e.sessions.begin(holder{"bob", "w"})
 		time.Sleep(time.Minute)
 		for i := range 3 {
-			s, err := e.open(holder{"alice", fmt.Sprint(i)})
+			s, err := e.sessions.begin(holder{"alice", strconv.Itoa(i)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.attach(&stream{})
 		}
-		if _, err := e.open(holder{"alice", "w"}); err == nil {
+		if _, err := e.sessions.begin(holder{"alice", "w"}); err == nil {
 			t.Error("more than the share of one owner")
 		}
-		if _, err := e.open(holder{"carol", "w"}); err != nil {
+		if _, err := e.sessions.begin(holder{"carol", "w"}); err != nil {
 			t.Error(err)
 		}
-		if _, err := e.open(holder{"dave", "w"}); err == nil {
+		if _, err := e.sessions.begin(holder{"dave", "w"}); err == nil {
 			t.Error("more than there may be, and none of dave's own to end")
 		}
-		if _, there := e.find(bobs.id, bobs.holder); !there {
+		if _, there := e.sessions.find(bobs.id, bobs.holder); !there {
 			t.Error("bob's session is gone")
 		}
-		again, err := e.open(holder{"bob", "w"})
+		again, err := e.sessions.begin(holder{"bob", "w"})
 		if err != nil || e.Sessions() != 5 {
 			t.Errorf("%d sessions, %v", e.Sessions(), err)
 		}
-		if _, there := e.find(bobs.id, bobs.holder); there {
+		if _, there := e.sessions.find(bobs.id, bobs.holder); there {
 			t.Error("bob's own did not make room")
 		}
-		e.remove(again)
-		e.remove(again)
-		if e.owned["bob"] != 0 || e.owned["alice"] != 3 {
-			t.Errorf("counted %v", e.owned)
+		e.sessions.remove(again)
+		e.sessions.remove(again)
+		if e.sessions.owned["bob"] != 0 || e.sessions.owned["alice"] != 3 {
+			t.Errorf("counted %v", e.sessions.owned)
 		}
-		for _, s := range e.sessions {
-			e.remove(s)
+		for _, s := range e.sessions.open {
+			e.sessions.remove(s)
 		}
 	})
 }
@@ -151,7 +150,7 @@ func TestPeers_Bounded(t *testing.T) {
 		}
 		var ends []func()
 		for i := range 3 * maxPeers {
-			leased, done := p.lease(gw, holder{"alice", fmt.Sprint("w", i%3)}, declares(i))
+			leased, done := p.tryLease(gw, holder{"alice", fmt.Sprint("w", i%3)}, declares(i))
 			if (leased != nil) != (i < maxPeers) {
 				t.Errorf("%d: %v", i, leased != nil)
 			}
@@ -160,7 +159,7 @@ func TestPeers_Bounded(t *testing.T) {
 			}
 		}
 		for _, h := range []holder{{"bob", "w"}, {"", "w"}, {"", "v"}} {
-			if leased, done := p.lease(gw, h, declares(0)); leased == nil {
+			if leased, done := p.tryLease(gw, h, declares(0)); leased == nil {
 				t.Errorf("%v gets none", h)
 			} else {
 				done()
@@ -170,7 +169,7 @@ func TestPeers_Bounded(t *testing.T) {
 			end()
 		}
 		for i := range 40 {
-			leased, done := p.lease(gw, holder{"alice", fmt.Sprint("other", i)}, declares(i))
+			leased, done := p.tryLease(gw, holder{"alice", fmt.Sprint("other", i)}, declares(i))
 			if leased == nil {
 				t.Fatal("none is free")
 			}
@@ -214,14 +213,14 @@ func TestSubscriptions_Behind(t *testing.T) {
 	e := boundedEdge(1, 1)
 	gw := &subscribed100{}
 	e.o.Scope = Fixed(api.Scope{Workspace: "w"})
-	e.o.Gateway = func(api.Scope) (Gateway, error) { return gw, nil }
+	e.o.Proxy = func(api.Scope) (Proxy, error) { return gw, nil }
 	s := newSession("s", holder{"", "w"}, time.Now())
 	try := func(method, uri string) int {
 		m, bad := parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"resources/%s","params":{"uri":%q}}`, method, uri))
 		if bad != nil {
 			t.Fatal(bad)
 		}
-		return codeOf(e.kept(t.Context(), s, m, e.newCall(s, m, &stream{})))
+		return (&proxied{e, m, e.newCall(s, m, &stream{})}).kept(t.Context(), s).Code()
 	}
 	if try("subscribe", "x:refused") == 0 {
 		t.Error("what the server refused was not refused")
@@ -240,7 +239,7 @@ func TestSubscriptions_Behind(t *testing.T) {
 }
 
 type subscribed100 struct {
-	Gateway
+	Proxy
 	asked int
 }
 
@@ -261,14 +260,13 @@ func TestStream_Full(t *testing.T) {
 			reads, cut := make(chan struct{}), make(chan struct{})
 			var got []string
 			ended := 0
-			s := &stream{send: func(message any) error {
+			s := &stream{send: func(message []byte) error {
 				select {
 				case <-reads:
 				case <-cut:
 					return errors.New("cut")
 				}
-				raw, _ := onWire(message)
-				got = append(got, string(raw))
+				got = append(got, string(message))
 				return nil
 			}}
 			if cuts {
@@ -291,7 +289,7 @@ func TestStream_Full(t *testing.T) {
 			switch {
 			case cuts && (ended != 1 || len(got) != 0 || s.open()):
 				t.Errorf("ended %d times, %d sent, open %v", ended, len(got), s.open())
-			case !cuts && (ended != 0 || len(got) != 1+maxQueued || got[maxQueued] != fmt.Sprint(maxQueued)):
+			case !cuts && (ended != 0 || len(got) != 1+maxQueued || got[maxQueued] != strconv.Itoa(maxQueued)):
 				t.Errorf("ended %d times, %d sent", ended, len(got))
 			}
 		})

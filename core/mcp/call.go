@@ -5,23 +5,28 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // call is one request on its way through the protocol.
 type call struct {
 	name    string          // of the tool
+	method  string          // of a request that is passed on, with its params
+	passed  json.RawMessage // as the server gets them, without _meta
 	args    json.RawMessage // as the client sent them: numbers keep their digits
 	token   json.RawMessage // for progress; empty: none is wanted
 	out     *stream
 	session *session
 	backend Backend
 	by      core.Actor
+	agent   string    // the name of the client; empty: it has none
 	modern  bool      // of a revision without requests from the server
 	can     abilities // of the client, as of this request
 	level   int       // of the log that is wanted, as in levels; 0: none
@@ -38,29 +43,33 @@ type call struct {
 	// refusal is set when the answer must be this error of the protocol: mcp-go
 	// has one code for whatever a handler returns. input is set when the answer
 	// is what the client is asked for.
-	refusal *replyError
+	refusal *jsonrpc.Error
 	input   *inputRequired
 }
 
 // newCall is a call of a message of a session.
 func (e *Edge) newCall(s *session, m *message, out *stream) *call {
 	c := &call{
-		name: string(m.Params.Name), args: m.Params.Arguments, token: plainID(m.Params.Meta.Token), out: out, session: s,
+		name: string(m.Params.Name), args: m.Params.Arguments, token: jsonrpc.PlainID(m.Params.Meta.Token), out: out, session: s,
 		modern: m.modern(), state: m.Params.State, level: levels[m.Params.Meta.Level],
 	}
 	if len(m.Params.Responses) > 0 {
 		_ = json.Unmarshal(m.Params.Responses, &c.responses) // what is no object answers nothing
 	}
 	if c.modern {
-		c.can = abilitiesOf(m.Params.Meta.Capabilities)
+		c.can, c.agent = abilitiesOf(m.Params.Meta.Capabilities), m.Params.Meta.Client
 	} else {
-		c.can, c.level = s.abilities(), s.level()
+		c.can, c.level, c.agent = s.abilities(), s.level(), clientName(s.GetClientInfo().Name)
 	}
 	return c
 }
 
-// digest stands for the tool and its arguments.
+// digest stands for the tool and its arguments, or for another request that is
+// passed on.
 func (c *call) digest() string {
+	if c.passed != nil {
+		return callDigest(c.method, c.passed)
+	}
 	if len(c.args) == 0 {
 		return callDigest(c.name, json.RawMessage("{}"))
 	}
@@ -72,7 +81,7 @@ func (c *call) digest() string {
 func (e *Edge) unadmitted(ctx context.Context, c *call, err error) error {
 	ce := core.AsError(err)
 	e.o.Log.Warn("a requestState was refused", "tool", core.Visible(c.name, 120, false), "run", ce.RunID, "why", err)
-	if audits, ok := c.backend.(Auditor); ok {
+	if audits, ok := c.backend.(api.Refusals); ok {
 		if err := audits.Refused(context.WithoutCancel(ctx), ce.RunID, "requestState: "+ce.Message); err != nil {
 			e.o.Log.Error("a refused requestState is not in the audit log", "run", ce.RunID, "why", err)
 		}
@@ -85,7 +94,7 @@ func (e *Edge) unadmitted(ctx context.Context, c *call, err error) error {
 }
 
 func (c *call) refuse(code int, err error, data any) error {
-	c.refusal = &replyError{Code: code, Message: core.Visible(err.Error(), 4000, true), Data: data}
+	c.refusal = (&jsonrpc.Error{Code: code, Message: core.Visible(err.Error(), 4000, true)}).With(data)
 	return err
 }
 
@@ -119,12 +128,6 @@ func refuse(tool, path, message string) error {
 	return &badArguments{tool: tool, faults: []core.Fault{{Path: path, Message: message}}}
 }
 
-type notification struct {
-	JSONRPC string `json:"jsonrpc"`
-	Method  string `json:"method"`
-	Params  any    `json:"params,omitempty"`
-}
-
 // admit is the handler of every tool: it gives mcp-go a result that is filled in
 // once mcp-go has returned. What mcp-go has on its stack and has read would stay
 // for as long as the call waits, and a thousand may wait for people.
@@ -139,10 +142,10 @@ func (e *Edge) admit(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolR
 
 // called is the answer of a call that was admitted, once its tool has run: the
 // one that mcp-go has made, if there is nothing else to say.
-func (e *Edge) called(ctx context.Context, c *call, id json.RawMessage, answer any) any {
+func (e *Edge) called(ctx context.Context, c *call, id json.RawMessage, answer *jsonrpc.Response) *jsonrpc.Response {
 	result, err := e.serve(ctx, c)
 	if err != nil {
-		return refused(id, mcp.INTERNAL_ERROR, core.Visible(err.Error(), maxSaid, false))
+		return jsonrpc.Refuse(id, mcp.INTERNAL_ERROR, core.Visible(err.Error(), maxSaid, false))
 	}
 	c.result.Content, c.result.StructuredContent, c.result.IsError = result.Content, result.StructuredContent, result.IsError
 	return answer
@@ -155,15 +158,28 @@ func (e *Edge) serve(ctx context.Context, c *call) (*mcp.CallToolResult, error) 
 	if len(c.args) == 0 || bytes.Equal(c.args, core.Null) {
 		c.args = json.RawMessage("{}")
 	}
+	if err := core.CheckKeys("the argument", c.args); err != nil {
+		return nil, c.invalid(&badArguments{tool: t.Name, faults: []core.Fault{{Message: err.Error()}}})
+	}
 	if faults := e.o.Validate(t.Input, c.args); len(faults) > 0 {
-		return nil, c.invalid(&badArguments{tool: t.Name, faults: faults})
+		return nil, c.invalid(&badArguments{tool: t.Name, faults: pointing(c, faults)})
 	}
 	var err error
-	if c.backend, c.by, err = e.backend(ctx); err != nil {
+	if err = e.admitCaller(ctx, c); err != nil {
 		return failed(err)
 	}
 	value, err := e.run(ctx, c, t.run)
 	return told(c, value, err)
+}
+
+// pointing is what is wrong with arguments. Who decides with continue is told of
+// the tool that does.
+func pointing(c *call, faults []core.Fault) []core.Fault {
+	var in map[string]json.RawMessage
+	if c.name != "continue" || json.Unmarshal(c.args, &in) != nil || in["approved"] == nil {
+		return faults
+	}
+	return []core.Fault{{Path: "/approved", Message: "continue decides nothing; to decide, call approval_response with workflow_id, checkpoint_id and approved"}}
 }
 
 // told is what came of a tool in the form of MCP.
@@ -196,23 +212,33 @@ func (e *Edge) run(ctx context.Context, c *call, tool handler) (any, error) {
 	return tool(ctx, e, c)
 }
 
-// inputKey names the one thing that a client is asked for at a time.
+// inputKey names the one thing that pml asks a client for at a time, and what a
+// server asks that has given it no key.
 const inputKey = "question"
 
 // inputRequired is the result of a call that needs an answer first.
 type inputRequired struct {
 	Method string `json:"method"`
 	Params any    `json:"params,omitempty"`
-	state  string
+	// all are, in its place, the questions of a server under its own keys.
+	all   map[string]api.Question
+	state string
 }
 
 // answer is the result as it is sent.
-func (i inputRequired) answer(id json.RawMessage, server any) (any, error) {
+func (i inputRequired) answer(id json.RawMessage, server any) *jsonrpc.Response {
+	requests := any(i.all)
+	if i.all == nil {
+		requests = map[string]any{inputKey: i}
+	}
 	raw, err := encoded(map[string]any{
-		"resultType": mcp.ResultTypeInputRequired, "inputRequests": map[string]any{inputKey: i}, "requestState": i.state,
+		"resultType": mcp.ResultTypeInputRequired, "inputRequests": requests, "requestState": i.state,
 		"_meta": map[string]any{mcp.MetaKeyServerInfo: server},
 	})
-	return &rawAnswer{id: id, result: raw}, err
+	if err != nil {
+		return jsonrpc.Refuse(id, mcp.INTERNAL_ERROR, err.Error())
+	}
+	return &jsonrpc.Response{ID: id, Result: json.RawMessage(raw)}
 }
 
 // failed is the result of a call that failed.
@@ -235,6 +261,9 @@ func failed(err error) (*mcp.CallToolResult, error) {
 // shown is a value as text and as structure, the same in both. A result whose
 // status is error is marked as failed.
 func shown(value any) (*mcp.CallToolResult, error) {
+	if r, ok := value.(api.Result); ok {
+		value = forAgent(r)
+	}
 	raw, err := encoded(value)
 	if err != nil {
 		return nil, err
@@ -245,6 +274,27 @@ func shown(value any) (*mcp.CallToolResult, error) {
 		StructuredContent: json.RawMessage(raw),
 		IsError:           isResult && r.Status == api.StatusError,
 	}, nil
+}
+
+// forAgent is a result as an agent can use it: what to do next are tools, not
+// commands of a shell.
+func forAgent(r api.Result) api.Result {
+	r.Next = nil
+	if r.Status != api.StatusApprovalRequired {
+		return r
+	}
+	r.Options = []string{"approval_response", "continue", "abort"}
+	a, _ := asked(r)
+	answer := fmt.Sprintf(`approval_response {"workflow_id":%q,"checkpoint_id":%q,"approved":`, r.WorkflowID, r.CheckpointID)
+	switch why := a.NotForAgents(); {
+	case r.CheckpointID == "":
+		r.Decide = "A person decides in pml tui; then call continue."
+	case a.ID != "" && why != "":
+		r.Decide = "Tell the user what waits: a person decides it in pml tui, as an agent does not approve " + why + ". " + answer + "false} denies it. Then call continue; never execute again."
+	default:
+		r.Decide = "Ask the user, and pass the answer on: " + answer + "true or false}. Where that answers awaiting_human, a person decides in pml tui; then call continue. Never execute again."
+	}
+	return r
 }
 
 // encoded is a value as JSON that is easy to read for who is not a browser.

@@ -35,7 +35,7 @@ type discoverArgs struct {
 	ID      string `json:"id"`
 	Details bool   `json:"details"`
 	Filter  struct {
-		Type     string  `json:"type"`
+		Type     string  `json:"type"` // tool or all, which is the same: the original had capabilities beside tools
 		MinScore float64 `json:"minScore"`
 	} `json:"filter"`
 	Limit   int  `json:"limit"`
@@ -104,9 +104,6 @@ func discover(ctx context.Context, e *Edge, c *call) (any, error) {
 // pick returns the tools that are meant, best first, and how many of them are
 // shown unless the caller says.
 func (in discoverArgs) pick(e *Edge, tools []core.Tool) ([]ranked, int) {
-	if in.Filter.Type == "capability" {
-		return nil, found // there are none
-	}
 	var match func(core.Tool) bool
 	switch {
 	case in.Pattern != "":

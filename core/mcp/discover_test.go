@@ -58,7 +58,6 @@ func TestDiscover_Find(t *testing.T) {
 		{"Intent", `{"intent":"list the issues"}`, []string{"github:list_issues", "github:create_issue"}, 2, 0},
 		{"MinScore", `{"intent":"list the issues","filter":{"minScore":0.6}}`, []string{"github:list_issues"}, 1, 0},
 		{"NoFit", `{"intent":"zzz"}`, nil, 0, 0},
-		{"Capability", `{"pattern":"*","filter":{"type":"capability"}}`, nil, 0, 0},
 	}
 	w := dial(t, newEdge(t, &fake{t: t, tools: toolbox()}, nil))
 	for _, tt := range tests {

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -25,6 +29,7 @@ type question struct {
 	approval core.Approval
 	params   elicitation
 	confirm  string // what must be typed to approve; empty: nothing
+	cut      bool   // not all of it is shown: it can be denied, not approved
 	url      bool   // a page is opened; that decides nothing by itself
 }
 
@@ -33,10 +38,10 @@ type question struct {
 // asks for a secret, so for a missing key there is none.
 func questionOf(a core.Approval, can abilities) (q question, ok bool) {
 	q = question{approval: a}
-	switch a.Type {
-	case core.ApproveKeys:
+	if a.Type == core.ApproveKeys {
 		return q, false
-	case core.ApproveOAuth:
+	}
+	if a.Type == core.ApproveOAuth {
 		var where struct {
 			URL string `json:"auth_url"`
 		}
@@ -44,15 +49,18 @@ func questionOf(a core.Approval, can abilities) (q question, ok bool) {
 			return q, false
 		}
 		q.url = true
-		q.params = elicitation{Mode: "url", Message: q.message(), ID: string(a.ID), URL: where.URL}
+		text, _ := q.message()
+		q.params = elicitation{Mode: "url", Message: text, ID: string(a.ID), URL: where.URL}
 		return q, true
-	case core.ApproveDependency, core.ApproveIntegrity, core.ApproveTool, core.ApproveLayer, core.ApproveInDoubt, core.ApproveHook:
 	}
 	if !can.form {
 		return q, false
 	}
-	q.confirm = confirmation(a)
-	q.params = elicitation{Message: q.message(), Schema: q.schema()}
+	if q.confirm = confirmation(a); q.confirm == "" && a.Type == core.ApproveInDoubt {
+		q.confirm = string(core.RunAgain) // what may run twice is never one key
+	}
+	q.params.Message, q.cut = q.message()
+	q.params.Schema = q.schema()
 	return q, true
 }
 
@@ -92,31 +100,86 @@ func typeable(text string) bool {
 // maxShown bounds the details that a dialog shows, in characters.
 const maxShown = 4000
 
-// message says what is asked, with what exactly. All of it is foreign text.
-func (q question) message() string {
+// message says what is asked, with what exactly. All of it is foreign text. cut
+// says that it is too long to be shown as a whole.
+func (q question) message() (text string, cut bool) {
 	a := q.approval
+	shown := func(s string, limit int, lines bool) string {
+		whole := []rune(core.Visible(s, 0, lines))
+		if len(whole) <= limit {
+			return string(whole)
+		}
+		cut = true
+		return string(whole[:limit]) + " … cut here"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "pml asks: %s", a.Type)
 	if a.Tool != "" {
-		fmt.Fprintf(&b, " for %s", core.Visible(a.Tool, 200, false))
+		fmt.Fprintf(&b, " for %s", shown(a.Tool, 200, false))
 	}
 	fmt.Fprintf(&b, " (risk: %s)\n", a.Risk)
 	if a.Description != "" {
-		b.WriteString(core.Visible(a.Description, 1000, false) + "\n") // it must not look like other lines
+		b.WriteString(shown(a.Description, 1000, false) + "\n") // it must not look like other lines
 	}
-	details := core.Visible(indented(a.Context), 0, true)
-	if runes := []rune(details); len(runes) > maxShown {
-		details = string(runes[:maxShown]) + "\n… cut here. Look at all of it before you approve: pml approvals show " + a.ID.Short()
-	}
-	if details != "" {
-		b.WriteString(details + "\n")
+	if all := shown(details(a.Context), maxShown, true); all != "" {
+		b.WriteString(all + "\n")
 	}
 	if a.RequestedBy.Who != "" {
-		fmt.Fprintf(&b, "Asked by %s. ", core.Visible(a.RequestedBy.Who, 100, false))
+		fmt.Fprintf(&b, "Asked by %s. ", core.Visible(a.RequestedBy.Name(), 100, false))
 	}
 	fmt.Fprintf(&b, "Run %s, approval %s, digest %s.", a.RunID.Short(), a.ID.Short(), core.Visible(a.Digest, 100, false))
-	if q.confirm != "" {
+	switch {
+	case cut:
+		b.WriteString(" It is too long for this form, so it cannot be approved here: look at all of it in pml tui, and decide there.")
+	case a.Type == core.ApproveInDoubt:
+		fmt.Fprintf(&b, " It may have run. To call it again, type %s; to go on with a result of your own, decide in pml tui.", q.confirm)
+	case q.confirm != "":
 		fmt.Fprintf(&b, " To approve, type %s.", q.confirm)
+	}
+	return b.String(), cut
+}
+
+// details are the members of a context, one after the other, the arguments
+// first: some hosts show the first lines of a message and fold the rest.
+func details(context json.RawMessage) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(context, &members) != nil || len(members) == 0 {
+		return indented(context)
+	}
+	const first = "arguments"
+	names := slices.Sorted(maps.Keys(members))
+	if i := slices.Index(names, first); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, first)
+	}
+	lines := make([]string, len(names))
+	for i, name := range names {
+		label := name
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" { // pml has no such name
+			label = strconv.Quote(name)
+		}
+		lines[i] = label + ": " + onOneLine(members[name])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// certain is how much of one line every host shows, in characters.
+const certain = 70
+
+// outgrows reports whether a host that shows one line of a context would leave
+// out what the decision is about.
+func outgrows(context json.RawMessage) bool {
+	line, more, _ := strings.Cut(details(context), "\n")
+	return utf8.RuneCountInString(line) > certain || strings.HasSuffix(line, "{") || more != "" && !strings.HasPrefix(line, "arguments: ")
+}
+
+// maxLine is the longest value that is shown on one line, in bytes.
+const maxLine = 1000
+
+// onOneLine is JSON without line breaks, or as people read it where it is long.
+func onOneLine(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil || b.Len() > maxLine {
+		return indented(raw)
 	}
 	return b.String()
 }
@@ -133,43 +196,35 @@ func indented(raw json.RawMessage) string {
 	return b.String()
 }
 
-// The fields of a form.
+// The fields of a form. It has one: some hosts send a form only when every field
+// is filled in.
 const (
-	fieldApprove = "approve"
-	fieldReason  = "reason"
-	fieldConfirm = "confirm"
-	fieldInDoubt = "in_doubt"
-	fieldResult  = "result"
+	fieldApprove = "approve" // yes or no
+	fieldConfirm = "confirm" // the characters to approve with, or deny
+	fieldDeny    = "deny"    // of what cannot be approved here
 )
 
-// deny is the third way on for a call in doubt, beside those of the core.
+// deny is what is typed instead of the characters to approve with.
 const deny = "deny"
 
 type object = map[string]any
 
 // schema is the form: flat and of simple types, as every revision wants it.
 func (q question) schema() any {
-	first := fieldApprove
-	fields := object{
-		fieldReason: object{"type": "string", "title": "Reason", "description": "Optional; kept in the audit log.", "maxLength": 500},
+	look := ""
+	if outgrows(q.approval.Context) {
+		look = "If not all of it is shown, look in pml tui. "
 	}
-	if q.approval.Type == core.ApproveInDoubt {
-		first = fieldInDoubt
-		fields[fieldInDoubt] = object{
-			"type": "string", "title": "It may have run", "enum": []string{string(core.RunAgain), string(core.SkipResult), deny},
-			"description": "run_again calls it again; skip goes on with the result below; deny fails the call.",
-		}
-		fields[fieldResult] = object{"type": "string", "title": "Result to assume", "description": "JSON, for skip."}
-	} else {
-		fields[fieldApprove] = object{"type": "boolean", "title": "Approve", "description": "No denies this call; the run goes on."}
-	}
-	if q.confirm != "" {
-		fields[fieldConfirm] = object{
-			"type": "string", "title": "Confirm", "maxLength": 20,
-			"description": "High risk: to approve, type " + q.confirm + ".",
+	name, field := fieldApprove, object{"type": "boolean", "title": "Approve", "description": look + "No denies this call; the run goes on."}
+	switch {
+	case q.cut:
+		name, field = fieldDeny, object{"type": "boolean", "title": "Deny", "description": "No leaves it open, to be decided in pml tui."}
+	case q.confirm != "":
+		name, field = fieldConfirm, object{
+			"type": "string", "title": "Confirm", "maxLength": 20, "description": look + "Type " + q.confirm + " to approve, or " + deny + ".",
 		}
 	}
-	return object{"type": "object", "properties": fields, "required": []string{first}}
+	return object{"type": "object", "properties": object{name: field}, "required": []string{name}}
 }
 
 // instant is how fast an answer must be to have come from no person.
@@ -200,52 +255,53 @@ func (q question) heard(raw json.RawMessage, took time.Duration) verdict {
 	case took < instant:
 		return verdict{why: fmt.Sprintf("the host answered (%s) after %d ms without showing the question to a person, so nothing was decided", said.Action, max(0, took.Milliseconds()))}
 	case said.Action == "decline":
-		return verdict{decision: q.decides(false, text(said.Content[fieldReason]))}
+		return verdict{decision: q.decides(false)}
 	case q.url:
 		return verdict{opened: true}
-	case q.approval.Type == core.ApproveInDoubt:
-		return q.heardInDoubt(said.Content)
 	}
-	var approve *bool
-	if json.Unmarshal(said.Content[fieldApprove], &approve) != nil || approve == nil {
-		return verdict{why: "the form came back without a yes or no in \"approve\", so nothing was decided"}
-	}
-	if *approve && !q.confirmed(said.Content) {
-		return verdict{why: "the characters to confirm with were not typed, so nothing was decided"}
-	}
-	return verdict{decision: q.decides(*approve, text(said.Content[fieldReason]))}
+	return q.filled(said.Content)
 }
 
-func (q question) heardInDoubt(content map[string]json.RawMessage) verdict {
-	way := text(content[fieldInDoubt])
-	d := q.decides(way != deny, text(content[fieldReason]))
-	switch way {
-	case deny:
-		return verdict{decision: d}
-	case string(core.RunAgain):
-		d.Answer = &core.Answer{InDoubt: core.RunAgain}
-	case string(core.SkipResult):
-		assumed := json.RawMessage(text(content[fieldResult]))
-		if !json.Valid(assumed) {
-			return verdict{why: "the result to assume is no JSON, so nothing was decided"}
+// filled reads a form that came back.
+func (q question) filled(content map[string]json.RawMessage) verdict {
+	switch {
+	case q.cut:
+		if no := yesOrNo(content[fieldDeny]); no != nil && *no {
+			return verdict{decision: q.decides(false)}
 		}
-		d.Answer = &core.Answer{InDoubt: core.SkipResult, Result: assumed}
-	default:
-		return verdict{why: "the form came back without a choice in \"in_doubt\", so nothing was decided"}
+		return verdict{why: "the form could not show all of it, so nothing was decided"}
+	case q.confirm == "":
+		approve := yesOrNo(content[fieldApprove])
+		if approve == nil {
+			return verdict{why: "the form came back without a yes or no in \"approve\", so nothing was decided"}
+		}
+		return verdict{decision: q.decides(*approve)}
 	}
-	if !q.confirmed(content) {
+	typed := strings.TrimSpace(text(content[fieldConfirm]))
+	switch {
+	case strings.EqualFold(typed, deny):
+		return verdict{decision: q.decides(false)}
+	case !strings.EqualFold(typed, q.confirm):
 		return verdict{why: "the characters to confirm with were not typed, so nothing was decided"}
+	}
+	d := q.decides(true)
+	if q.approval.Type == core.ApproveInDoubt {
+		d.Answer = &core.Answer{InDoubt: core.RunAgain}
 	}
 	return verdict{decision: d}
 }
 
-func (q question) confirmed(content map[string]json.RawMessage) bool {
-	return q.confirm == "" || strings.EqualFold(strings.TrimSpace(text(content[fieldConfirm])), q.confirm)
+// yesOrNo is a JSON boolean, nil if it is something else.
+func yesOrNo(raw json.RawMessage) (b *bool) {
+	if json.Unmarshal(raw, &b) != nil {
+		return nil
+	}
+	return b
 }
 
 // decides is a decision of this one approval, as it was shown.
-func (q question) decides(approve bool, reason string) *api.Decision {
-	return &api.Decision{Approve: approve, Checkpoint: q.approval.ID, ExpectDigest: q.approval.Digest, Reason: reason}
+func (q question) decides(approve bool) *api.Decision {
+	return &api.Decision{Approve: approve, Checkpoint: q.approval.ID, ExpectDigest: q.approval.Digest}
 }
 
 // text is a JSON string, bounded; empty if it is something else.

@@ -46,21 +46,71 @@ func TestElicit_DecidedElsewhere(t *testing.T) {
 	}
 }
 
-// A host that does not answer is not waited for forever: the question is taken
-// back and the approval stays open.
+// A host that does not answer is waited for as long as the approval is open, or
+// as long as the call says that it waits: then the question is taken back.
 func TestElicit_NoAnswer(t *testing.T) {
 	t.Parallel()
+	now, expired := newClock(), oneApproval()
+	soon := now.Now().Add(20 * time.Millisecond)
+	expired.ExpiresAt = &soon
+	for args, ap := range map[string]core.Approval{`{"code":"1"}`: expired, `{"code":"1","options":{"wait":1}}`: oneApproval()} {
+		a := newAsker(t, ap)
+		w := dial(t, newEdge(t, a, func(o *mcp.Options) {
+			o.Asking, o.Clock = time.Hour, now
+			if ap.ExpiresAt == nil {
+				o.Asking = time.Millisecond
+			}
+		}))
+		w.send(handshake(elicits))
+		w.next()
+		w.send(callLine("1", "execute", args, ""))
+		asked, cancelled := 0, 0
+		m := w.next()
+		for ; m.Method != ""; m = w.next() {
+			switch m.Method {
+			case "elicitation/create":
+				asked++
+			case "notifications/cancelled":
+				cancelled++
+			}
+		}
+		if cancelled != 1 || asked > 1 { // none was sent where the time was over before
+			t.Errorf("%s: %d questions, %d taken back", args, asked, cancelled)
+		}
+		if _, r := m.result(t); r.Status != api.StatusApprovalRequired || !strings.Contains(r.Reason, "did not answer in time") || len(a.decisions()) != 0 {
+			t.Errorf("%s: got %+v", args, r)
+		}
+	}
+}
+
+// Where the call says nothing, a question outlives the time that a call waits
+// for it at least.
+func TestElicit_StaysOpen(t *testing.T) {
+	t.Parallel()
 	a := newAsker(t, oneApproval())
-	w := dial(t, newEdge(t, a, func(o *mcp.Options) { o.Asking = time.Millisecond }))
+	w := dial(t, newEdge(t, a, func(o *mcp.Options) { o.Asking, o.Beat = time.Nanosecond, 5*time.Millisecond }))
 	w.send(handshake(elicits))
 	w.next()
-	w.send(callLine("1", "execute", `{"code":"1"}`, ""))
-	w.next()
-	if m := w.next(); m.Method != "notifications/cancelled" {
-		t.Errorf("got %+v", m)
+	w.send(callLine("1", "execute", `{"code":"1"}`, `{"progressToken":1}`))
+	var q msg
+	for beats := 0; beats < 3; {
+		switch m := w.next(); m.Method {
+		case "elicitation/create":
+			q = m
+		case "notifications/progress":
+			beats++ // the call is kept alive
+		default:
+			t.Fatalf("got %+v", m)
+		}
 	}
-	if _, r := w.next().result(t); r.Status != api.StatusApprovalRequired || !strings.Contains(r.Reason, "did not answer in time") || len(a.decisions()) != 0 {
-		t.Errorf("got %+v", r)
+	w.send(said(q, `{"action":"cancel"}`))
+	for m := w.next(); ; m = w.next() {
+		if m.Method == "" {
+			if _, r := m.result(t); !strings.Contains(r.Reason, "without showing") && !strings.Contains(r.Reason, "dismissed") {
+				t.Errorf("got %+v", r)
+			}
+			return
+		}
 	}
 }
 

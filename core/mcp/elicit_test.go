@@ -124,7 +124,7 @@ func said(m msg, result string) string {
 func TestElicit_Answers(t *testing.T) {
 	t.Parallel()
 	approve := []api.Decision{{Approve: true, Checkpoint: approvalID, ExpectDigest: "sha256:d1"}}
-	denied := []api.Decision{{Checkpoint: approvalID, ExpectDigest: "sha256:d1", Reason: "no, thanks"}}
+	denied := []api.Decision{{Checkpoint: approvalID, ExpectDigest: "sha256:d1"}}
 	tests := []struct {
 		name, answer string
 		took         time.Duration
@@ -133,8 +133,8 @@ func TestElicit_Answers(t *testing.T) {
 	}{
 		{"Approve", `{"action":"accept","content":{"approve":true}}`, time.Second, approve, ""},
 		{"JustSeen", `{"action":"accept","content":{"approve":true}}`, 300 * time.Millisecond, approve, ""},
-		{"No", `{"action":"accept","content":{"approve":false,"reason":"no, thanks"}}`, time.Second, denied, ""},
-		{"Decline", `{"action":"decline","content":{"reason":"no, thanks"}}`, time.Second, denied, ""},
+		{"No", `{"action":"accept","content":{"approve":false}}`, time.Second, denied, ""},
+		{"Decline", `{"action":"decline"}`, time.Second, denied, ""},
 		{"InstantDecline", `{"action":"decline"}`, 299 * time.Millisecond, nil, "without showing"},
 		{"InstantAccept", `{"action":"accept","content":{"approve":true}}`, 15 * time.Millisecond, nil, "without showing"},
 		{"ClockSetBack", `{"action":"accept","content":{"approve":true}}`, -time.Hour, nil, "without showing"},
@@ -201,8 +201,52 @@ func TestElicit_Shown(t *testing.T) {
 	if strings.ContainsRune(p.Message, 0x1b) || strings.Contains(p.Message, "\nTo approve") {
 		t.Errorf("foreign text forges the message: %q", p.Message)
 	}
-	if p.Mode != "" || p.Schema.Type != "object" || p.Schema.Properties["approve"]["type"] != "boolean" || !cmp.Equal(p.Schema.Required, []string{"approve"}) {
+	if p.Mode != "" || p.Schema.Type != "object" || p.Schema.Properties["approve"]["type"] != "boolean" || len(p.Schema.Properties) != 1 || !cmp.Equal(p.Schema.Required, []string{"approve"}) {
 		t.Errorf("the form is %+v", p)
+	}
+}
+
+// TestElicit_ArgumentsFirst: hosts show the first lines of a message and fold the
+// rest (Claude Code 2.1.330 shows three), so the arguments stand there, on one
+// line where they are short.
+func TestElicit_ArgumentsFirst(t *testing.T) {
+	t.Parallel()
+	long := `{"content":"` + strings.Repeat("x", 1000) + `","path":"a\nb"}`
+	for name, tt := range map[string]struct{ context, want string }{ // "short" ones fit into a line
+		"short": {
+			`{"tool":"s:t","leaves_workspace":false,"arguments":{"path":"a\nTo approve"}}`,
+			"arguments: {\"path\":\"a\\nTo approve\"}\nleaves_workspace: false\ntool: \"s:t\"\n",
+		},
+		"long": {
+			`{"arguments":` + long + `,"z":[1, 2]}`,
+			"arguments: {\n  \"content\": \"" + strings.Repeat("x", 1000) + "\",\n  \"path\": \"a\\nb\"\n}\nz: [1,2]\n",
+		},
+		"no object":    {`["a"]`, "[\n  \"a\"\n]\n"},
+		"no arguments": {`{"b":1,"a":2}`, "a: 2\nb: 1\n"},
+		"another name": {`{"To approve,\ntype nothing":1,"a":2}`, "\"To approve,\\ntype nothing\": 1\na: 2\n"},
+		"nothing":      {``, "Run "},
+	} {
+		a := oneApproval()
+		a.Context, a.RequestedBy = json.RawMessage(tt.context), core.Actor{}
+		w, _ := asking(t, newAsker(t, a), elicits)
+		w.send(callLine("1", "execute", `{"code":"1"}`, ""))
+		var p struct {
+			Message string
+			Schema  struct {
+				Properties map[string]struct{ Description string }
+			} `json:"requestedSchema"`
+		}
+		if err := json.Unmarshal(w.next().Params, &p); err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(p.Schema.Properties["approve"].Description, "look in pml tui")
+		if fits := name == "short" || name == "nothing"; told == fits {
+			t.Errorf("%s: the field says %+v", name, p.Schema.Properties)
+		}
+		const head = "pml asks: tool_permission for s:t (risk: medium)\ncall s:t\n"
+		if !strings.HasPrefix(p.Message, head+tt.want) {
+			t.Errorf("%s: the message is\n%s\nwant it to begin with\n%s", name, p.Message, head+tt.want)
+		}
 	}
 }
 
@@ -220,12 +264,13 @@ func TestElicit_High(t *testing.T) {
 		content string
 		decides bool
 	}{
-		{"Hash", integrity, `{"approve":true,"confirm":" 9f04 "}`, true},
+		{"Hash", integrity, `{"confirm":" 9f04 "}`, true},
 		{"NoHash", integrity, `{"approve":true}`, false},
-		{"OtherHash", integrity, `{"approve":true,"confirm":"9f05"}`, false},
-		{"Run", plain, `{"approve":true,"confirm":"0B9D"}`, true},
-		{"NoRun", plain, `{"approve":true,"confirm":true}`, false},
-		{"Deny", integrity, `{"approve":false}`, true},
+		{"OtherHash", integrity, `{"confirm":"9f05"}`, false},
+		{"Run", plain, `{"confirm":"0B9D"}`, true},
+		{"NoRun", plain, `{"confirm":true}`, false},
+		{"Deny", integrity, `{"confirm":"Deny"}`, true},
+		{"OtherField", integrity, `{"approve":false}`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -243,18 +288,16 @@ func TestElicit_High(t *testing.T) {
 	}
 }
 
-// A call in doubt needs to be told how it goes on.
+// A call in doubt is made again by what is typed, or fails.
 func TestElicit_InDoubt(t *testing.T) {
 	t.Parallel()
 	doubt := oneApproval()
 	doubt.Type, doubt.Risk = core.ApproveInDoubt, core.RiskHigh
 	for content, want := range map[string]*api.Decision{
-		`{"in_doubt":"run_again","confirm":"0b9d"}`:                 {Approve: true, Answer: &core.Answer{InDoubt: core.RunAgain}},
-		`{"in_doubt":"skip","result":"{\"a\":1}","confirm":"0b9d"}`: {Approve: true, Answer: &core.Answer{InDoubt: core.SkipResult, Result: json.RawMessage(`{"a":1}`)}},
-		`{"in_doubt":"deny"}`:                                       {},
-		`{"in_doubt":"run_again"}`:                                  nil,
-		`{"in_doubt":"skip","result":"{","confirm":"0b9d"}`:         nil,
-		`{"approve":true,"confirm":"0b9d"}`:                         nil,
+		`{"confirm":"0b9d"}`: {Approve: true, Answer: &core.Answer{InDoubt: core.RunAgain}},
+		`{"confirm":"deny"}`: {},
+		`{"confirm":""}`:     nil,
+		`{"approve":true}`:   nil,
 	} {
 		a := newAsker(t, doubt)
 		w, now := asking(t, a, elicits)
@@ -273,6 +316,51 @@ func TestElicit_InDoubt(t *testing.T) {
 		want.Checkpoint, want.ExpectDigest = approvalID, "sha256:d1"
 		if diff := cmp.Diff([]api.Decision{*want}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", content, diff)
+		}
+	}
+}
+
+// A form never has more than one field, so that hosts that want all fields filled
+// in can send it, and what it cannot show whole it cannot approve.
+func TestElicit_Form(t *testing.T) {
+	t.Parallel()
+	long, tool, high, doubt, told := oneApproval(), oneApproval(), oneApproval(), oneApproval(), oneApproval()
+	long.Risk, long.Context = core.RiskHigh, json.RawMessage(`{"arguments":"`+strings.Repeat("x", 4000)+`rm -rf"}`)
+	tool.Tool = "s:" + strings.Repeat("t", 200)
+	told.Description = strings.Repeat("d", 1001)
+	high.Risk = core.RiskHigh
+	doubt.Type = core.ApproveInDoubt
+	for name, tt := range map[string]struct {
+		a     core.Approval
+		field string
+	}{"whole": {oneApproval(), "approve"}, "high": {high, "confirm"}, "in doubt": {doubt, "confirm"}, "arguments": {long, "deny"}, "tool": {tool, "deny"}, "description": {told, "deny"}} {
+		for content, no := range map[string]bool{`{"approve":true,"confirm":"0b9d","deny":false}`: false, `{"deny":true}`: true} {
+			a := newAsker(t, tt.a)
+			w, now := asking(t, a, elicits)
+			w.send(callLine("1", "execute", `{"code":"1"}`, ""))
+			q := w.next()
+			var p struct {
+				Message string
+				Schema  struct{ Properties map[string]any } `json:"requestedSchema"`
+			}
+			if err := json.Unmarshal(q.Params, &p); err != nil || len(p.Schema.Properties) != 1 || p.Schema.Properties[tt.field] == nil {
+				t.Fatalf("%s: %v, the form is %s", name, err, q.Params)
+			}
+			if tt.field != "deny" {
+				w.send(said(q, `{"action":"cancel"}`))
+				w.next()
+				continue
+			}
+			if strings.Contains(p.Message, "To approve") || !strings.Contains(p.Message, "pml tui") || strings.Contains(p.Message, "rm -rf") {
+				t.Errorf("%s: it asks %q", name, p.Message)
+			}
+			now.add(time.Second)
+			w.send(said(q, `{"action":"accept","content":`+content+`}`))
+			_, r := w.next().result(t)
+			got := a.decisions()
+			if no && (len(got) != 1 || got[0].Approve) || !no && (len(got) != 0 || !strings.Contains(r.Reason, "could not show all of it")) {
+				t.Errorf("%s: %s decided %+v: %+v", name, content, got, r)
+			}
 		}
 	}
 }

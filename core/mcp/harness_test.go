@@ -28,6 +28,8 @@ const (
 // fake is a Backend whose calls are functions; one without a function fails the
 // test.
 type fake struct {
+	mcp.Backend // for what is not asked
+
 	t        *testing.T
 	execute  func(context.Context, api.ExecuteRequest) (api.Result, error)
 	proceed  func(context.Context, api.ContinueRequest) (api.Result, error)
@@ -90,7 +92,7 @@ func (f *fake) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 	return f.workflow(id)
 }
 
-func (f *fake) Events(ctx context.Context, _ core.ID, _ int64, follow bool, each func(core.Event) error) error {
+func (f *fake) Events(ctx context.Context, _ core.ID, _ api.Since, follow bool, each func(core.Event) error) error {
 	if !follow {
 		return nil
 	}

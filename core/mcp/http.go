@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -17,13 +16,15 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // Handler serves streamable HTTP. Who calls, and from where, is checked before:
 // it takes the scope from the context and looks at neither Host nor Origin.
 //
 // Before revision 2026-07-28 a client has a session, whose id only its own
-// scope may use; from then on every request stands alone.
+// scope may use; from then on every request stands alone. A list or a call of tools
+// without session and revision stands alone, too.
 func (e *Edge) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scope, ok := e.scope(r.Context())
@@ -31,13 +32,14 @@ func (e *Edge) Handler() http.Handler {
 			http.Error(w, "nobody is known to be calling", http.StatusUnauthorized)
 			return
 		}
+		x := exchange{e, w, r, scope}
 		switch {
 		case r.Method == http.MethodPost:
-			e.post(w, r, scope)
+			x.post()
 		case r.Method == http.MethodDelete && !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)):
-			e.leave(w, r, scope)
+			x.leave()
 		case r.Method == http.MethodGet && !mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) && takesEvents(r):
-			e.listenTo(w, r, scope)
+			x.listen()
 		default:
 			w.Header().Set("Allow", "GET, POST, DELETE")
 			http.Error(w, "use POST, GET for the events of a session, or DELETE to end it", http.StatusMethodNotAllowed)
@@ -45,24 +47,32 @@ func (e *Edge) Handler() http.Handler {
 	})
 }
 
+// exchange is a request over HTTP and the response to it.
+type exchange struct {
+	e     *Edge
+	w     http.ResponseWriter
+	r     *http.Request
+	scope api.Scope
+}
+
 // takesEvents reports whether the answer may be a stream of events.
 func takesEvents(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
-// listenTo serves the stream of a session for what belongs to none of its
+// listen serves the stream of a session for what belongs to none of its
 // requests. There is one at a time. Comments show that it lives.
-func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope) {
-	s, ok := e.find(r.Header.Get(server.HeaderKeySessionID), holderOf(scope))
+func (x exchange) listen() {
+	s, ok := x.e.sessions.find(x.r.Header.Get(server.HeaderKeySessionID), holderOf(x.scope))
 	if !ok {
-		http.Error(w, "there is no such session; initialize anew", http.StatusNotFound)
+		http.Error(x.w, "there is no such session; initialize anew", http.StatusNotFound)
 		return
 	}
-	rc := http.NewResponseController(w)
+	rc := http.NewResponseController(x.w)
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Time{})
-	events := &events{w: w, rc: rc}
-	ctx, cancel := context.WithCancel(r.Context())
+	events := &events{w: x.w, rc: rc}
+	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
 	orGone := func(err error) error {
 		if err != nil {
@@ -70,18 +80,18 @@ func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope)
 		}
 		return err
 	}
-	out := &stream{send: func(message any) error { return orGone(events.send(message)) }, cut: events.cut, log: e.o.Log}
+	out := &stream{send: func(message []byte) error { return orGone(events.send(message)) }, cut: events.cut, log: x.e.o.Log}
 	out.dropWhenFull(cancel)
-	stop, ok := e.serveMain(ctx, s, out)
+	stop, ok := x.e.serveMain(ctx, s, out)
 	if !ok {
-		http.Error(w, "the session has such a stream already", http.StatusConflict)
+		http.Error(x.w, "the session has such a stream already", http.StatusConflict)
 		return
 	}
 	defer func() {
 		stop()
 		out.quit()
 	}()
-	beat := time.NewTicker(e.o.Beat)
+	beat := time.NewTicker(x.e.o.Beat)
 	defer beat.Stop()
 	for {
 		out.alive(func() error { return orGone(events.comment()) })
@@ -96,157 +106,168 @@ func (e *Edge) listenTo(w http.ResponseWriter, r *http.Request, scope api.Scope)
 }
 
 // leave ends a session.
-func (e *Edge) leave(w http.ResponseWriter, r *http.Request, scope api.Scope) {
-	s, ok := e.find(r.Header.Get(server.HeaderKeySessionID), holderOf(scope))
+func (x exchange) leave() {
+	s, ok := x.e.sessions.find(x.r.Header.Get(server.HeaderKeySessionID), holderOf(x.scope))
 	if !ok {
-		http.Error(w, "there is no such session", http.StatusNotFound)
+		http.Error(x.w, "there is no such session", http.StatusNotFound)
 		return
 	}
-	e.remove(s)
-	w.WriteHeader(http.StatusNoContent)
+	x.e.sessions.remove(s)
+	x.w.WriteHeader(http.StatusNoContent)
 }
 
-func (e *Edge) post(w http.ResponseWriter, r *http.Request, scope api.Scope) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		http.Error(w, "the content type must be application/json", http.StatusUnsupportedMediaType)
+func (x exchange) post() {
+	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(x.w, "the content type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.o.MaxMessage))
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.e.o.MaxMessage))
 	if err != nil {
-		var long *http.MaxBytesError
-		if errors.As(err, &long) {
-			write(w, http.StatusRequestEntityTooLarge, refused(nil, mcp.INVALID_REQUEST, "the message is longer than "+strconv.FormatInt(long.Limit, 10)+" bytes"))
+		if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			x.write(http.StatusRequestEntityTooLarge, jsonrpc.Refuse(nil, mcp.INVALID_REQUEST, "the message is longer than "+strconv.FormatInt(long.Limit, 10)+" bytes"))
 			return
 		}
-		write(w, http.StatusBadRequest, refused(nil, mcp.PARSE_ERROR, "the message did not arrive whole"))
+		x.write(http.StatusBadRequest, jsonrpc.Refuse(nil, mcp.PARSE_ERROR, "the message did not arrive whole"))
 		return
 	}
 	m, bad := parse(body)
 	if bad != nil {
-		write(w, http.StatusBadRequest, bad)
+		x.write(http.StatusBadRequest, bad)
 		return
 	}
-	version := r.Header.Get(mcp.HeaderProtocolVersion)
+	version := x.r.Header.Get(mcp.HeaderProtocolVersion)
 	if mcp.IsModernProtocol(version) || mcp.IsModernProtocol(m.Params.Meta.Version) {
-		e.alone(w, r, m, scope)
+		x.alone(m)
 		return
 	}
 	if version != "" && !mcp.IsValidProtocolVersion(version) && m.Method != string(mcp.MethodInitialize) {
-		write(w, http.StatusBadRequest, unsupported(m.ID, version))
+		x.write(http.StatusBadRequest, unsupported(m.ID, version))
 		return
 	}
 	if v := m.unknownRevision(); v != "" {
-		write(w, http.StatusBadRequest, unsupported(m.ID, v))
+		x.write(http.StatusBadRequest, unsupported(m.ID, v))
 		return
 	}
-	e.inSession(w, r, m, scope)
+	x.inSession(m)
 }
 
 // inSession serves a message of a revision with sessions.
-func (e *Edge) inSession(w http.ResponseWriter, r *http.Request, m *message, scope api.Scope) {
-	h := holderOf(scope)
+func (x exchange) inSession(m *message) {
+	h := holderOf(x.scope)
 	if m.Method == string(mcp.MethodInitialize) && m.isRequest() {
-		s, err := e.open(h)
+		s, err := x.e.sessions.begin(h)
 		if err != nil {
-			w.Header().Set("Retry-After", "10")
-			write(w, http.StatusServiceUnavailable, refused(m.ID, tooBusy, err.Error()))
+			x.w.Header().Set("Retry-After", "10")
+			x.write(http.StatusServiceUnavailable, jsonrpc.Refuse(m.ID, tooBusy, err.Error()))
 			return
 		}
-		answer := e.dispatch(r.Context(), s, m, &stream{})
-		if codeOf(answer) != 0 {
-			e.remove(s)
+		answer := x.e.dispatch(x.r.Context(), s, m, &stream{})
+		if answer.Code() != 0 {
+			x.e.sessions.remove(s)
 		} else {
-			w.Header().Set(server.HeaderKeySessionID, s.id)
+			x.w.Header().Set(server.HeaderKeySessionID, s.id)
 		}
-		write(w, http.StatusOK, answer)
+		x.write(http.StatusOK, answer)
 		return
 	}
-	id := r.Header.Get(server.HeaderKeySessionID)
-	if id == "" && m.isNotification() && r.Header.Get(mcp.HeaderProtocolVersion) == "" {
+	id := x.r.Header.Get(server.HeaderKeySessionID)
+	if id == "" && m.isNotification() && x.r.Header.Get(mcp.HeaderProtocolVersion) == "" {
 		// It names nothing that it could be about. Some clients without sessions
 		// cancel like that, after they have closed the stream, which counts.
-		w.WriteHeader(http.StatusAccepted)
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if id == "" && m.standsAlone() && x.r.Header.Get(mcp.HeaderProtocolVersion) == "" {
+		s := x.loneSession()
+		s.Initialize()
+		x.reply(s, m, false)
 		return
 	}
 	if id == "" {
-		write(w, http.StatusBadRequest, refused(m.ID, mcp.INVALID_REQUEST, "the header "+server.HeaderKeySessionID+" is missing; initialize first"))
+		x.write(http.StatusBadRequest, jsonrpc.Refuse(m.ID, mcp.INVALID_REQUEST, "the header "+server.HeaderKeySessionID+" is missing; initialize first"))
 		return
 	}
-	s, ok := e.find(id, h)
+	s, ok := x.e.sessions.find(id, h)
 	if !ok {
-		write(w, http.StatusNotFound, refused(m.ID, mcp.INVALID_REQUEST, "there is no such session; initialize anew"))
+		x.write(http.StatusNotFound, jsonrpc.Refuse(m.ID, mcp.INVALID_REQUEST, "there is no such session; initialize anew"))
 		return
 	}
-	defer func() { s.touch(e.o.Clock.Now()) }()
-	e.reply(w, r, s, m, false)
+	defer func() { s.touch(x.e.o.Clock.Now()) }()
+	x.reply(s, m, false)
 }
 
 // lone numbers the requests without sessions: mcp-go keeps requests apart by
 // the names of their sessions.
 var lone atomic.Int64
 
+func (x exchange) loneSession() *session {
+	return newSession("lone-"+strconv.FormatInt(lone.Add(1), 10), holderOf(x.scope), x.e.o.Clock.Now())
+}
+
+// standsAlone reports whether a request needs no session, though it is of no
+// revision that has none: the list of tools, and a call. Clients of pml's first
+// server send nothing else, and never initialize.
+func (m *message) standsAlone() bool {
+	return m.isRequest() && (m.Method == string(mcp.MethodToolsCall) || m.Method == string(mcp.MethodToolsList))
+}
+
 // alone serves a message of a revision without sessions.
-func (e *Edge) alone(w http.ResponseWriter, r *http.Request, m *message, scope api.Scope) {
-	if bad := modernHeaders(r.Header, m); bad != nil {
-		write(w, http.StatusBadRequest, bad)
+func (x exchange) alone(m *message) {
+	if bad := modernHeaders(x.r.Header, m); bad != nil {
+		x.write(http.StatusBadRequest, bad)
 		return
 	}
-	s := newSession("lone-"+strconv.FormatInt(lone.Add(1), 10), holderOf(scope), e.o.Clock.Now())
-	e.reply(w, r, s, m, true)
+	if bad := x.e.paramHeaders(x.r.Context(), x.r.Header, m, holderOf(x.scope)); bad != nil {
+		x.write(http.StatusBadRequest, bad)
+		return
+	}
+	x.reply(x.loneSession(), m, true)
 }
 
 // modernHeaders checks that headers and body say the same, as revision
 // 2026-07-28 wants: what stands between reads the headers only.
-func modernHeaders(h http.Header, m *message) *reply {
+func modernHeaders(h http.Header, m *message) *jsonrpc.Response {
 	said, meant := h.Get(mcp.HeaderProtocolVersion), m.Params.Meta.Version
 	switch {
 	case h.Get(mcp.HeaderLastEventID) != "":
-		return refused(m.ID, mcp.HEADER_MISMATCH, "streams cannot be resumed in this revision; send the request again with a new id")
+		return jsonrpc.Refuse(m.ID, mcp.HEADER_MISMATCH, "streams cannot be resumed in this revision; send the request again with a new id")
 	case said == "":
-		return refused(m.ID, mcp.HEADER_MISMATCH, "the header "+mcp.HeaderProtocolVersion+" is missing")
+		return jsonrpc.Refuse(m.ID, mcp.HEADER_MISMATCH, "the header "+mcp.HeaderProtocolVersion+" is missing")
 	case meant == "" && m.isRequest():
-		return refused(m.ID, mcp.INVALID_PARAMS, "_meta says no "+mcp.MetaKeyProtocolVersion)
+		return jsonrpc.Refuse(m.ID, mcp.INVALID_PARAMS, "_meta says no "+mcp.MetaKeyProtocolVersion)
 	case meant != "" && said != meant:
-		return refused(m.ID, mcp.HEADER_MISMATCH, "the header "+mcp.HeaderProtocolVersion+" and "+mcp.MetaKeyProtocolVersion+" differ")
+		return jsonrpc.Refuse(m.ID, mcp.HEADER_MISMATCH, "the header "+mcp.HeaderProtocolVersion+" and "+mcp.MetaKeyProtocolVersion+" differ")
 	case !m.isRequest():
 		return nil
 	}
-	var params struct {
-		Params json.RawMessage `json:"params"`
-	}
-	if err := json.Unmarshal(m.raw, &params); err != nil {
-		return refused(m.ID, mcp.PARSE_ERROR, "the message is not valid JSON")
-	}
-	if err := mcp.ValidateStandardHeaders(h.Get, said, mcp.MCPMethod(m.Method), params.Params); err != nil {
-		return refused(m.ID, mcp.HEADER_MISMATCH, core.Visible(err.Error(), 300, false))
+	if err := mcp.ValidateStandardHeaders(h.Get, said, mcp.MCPMethod(m.Method), m.Message.Params); err != nil {
+		return jsonrpc.Refuse(m.ID, mcp.HEADER_MISMATCH, core.Visible(err.Error(), 300, false))
 	}
 	return nil
 }
 
 // reply dispatches a message and writes its answer, as an event stream if there
 // was progress before.
-func (e *Edge) reply(w http.ResponseWriter, r *http.Request, s *session, m *message, modern bool) {
+func (x exchange) reply(s *session, m *message, modern bool) {
 	// A call may take longer than what the server allows others.
-	rc := http.NewResponseController(w)
+	rc := http.NewResponseController(x.w)
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Time{})
 
-	events := &events{w: w, rc: rc}
-	out := &stream{log: e.o.Log}
-	if takesEvents(r) {
+	events := &events{w: x.w, rc: rc}
+	out := &stream{log: x.e.o.Log}
+	if takesEvents(x.r) {
 		out.send, out.cut = events.send, events.cut
 	}
-	answer := e.dispatch(r.Context(), s, m, out)
+	answer := x.e.dispatch(x.r.Context(), s, m, out)
 	switch {
 	case events.open && answer != nil:
-		_ = orRefused(events.send, answer, m.ID)
+		_ = events.send(answer.Encode())
 	case events.open:
-	case answer == nil:
-		w.WriteHeader(http.StatusAccepted)
 	case modern:
-		write(w, statusOf(codeOf(answer)), answer)
+		x.write(statusOf(answer.Code()), answer)
 	default:
-		write(w, http.StatusOK, answer)
+		x.write(http.StatusOK, answer)
 	}
 }
 
@@ -259,13 +280,9 @@ type events struct {
 
 // send writes a message as an event. Calls do not overlap: notifications come
 // through a stream, the answer after it has ended.
-func (ev *events) send(message any) error {
-	raw, err := onWire(message)
-	if err != nil {
-		return err
-	}
+func (ev *events) send(message []byte) error {
 	ev.begin()
-	if _, err := ev.w.Write([]byte("event: message\ndata: " + string(raw) + "\n\n")); err != nil {
+	if err := jsonrpc.WriteEvent(ev.w, message); err != nil {
 		return err
 	}
 	return ev.rc.Flush()
@@ -295,16 +312,15 @@ func (ev *events) begin() {
 	ev.w.WriteHeader(http.StatusOK)
 }
 
-// write sends an answer as JSON.
-func write(w http.ResponseWriter, status int, answer any) {
-	raw, err := onWire(answer)
-	if err != nil {
-		http.Error(w, "the answer cannot be encoded", http.StatusInternalServerError)
+// write sends an answer as JSON, or that there is none.
+func (x exchange) write(status int, answer *jsonrpc.Response) {
+	if answer == nil {
+		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(raw)
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(answer.Encode())
 }
 
 // statusOf is the HTTP status that revision 2026-07-28 wants for an error.

@@ -239,6 +239,48 @@ func TestHTTP_ManyWait(t *testing.T) {
 	}
 }
 
+// A call without a session and without a revision is answered: there is a client
+// that sends nothing else. What needs a session still says so.
+func TestHTTP_NoSession(t *testing.T) {
+	t.Parallel()
+	f, asked := gated(t, false)
+	srv, e := serveHTTP(t, f, nil)
+	for _, s := range []struct {
+		tool, args string
+		want       api.Status
+	}{
+		{"execute", `{"code":"return 1"}`, api.StatusApprovalRequired},
+		{"approval_response", `{"workflow_id":"0b9d2a4e","checkpoint_id":"` + string(approvalID) + `","approved":true}`, api.StatusRunning},
+		{"continue", `{"workflow_id":"0b9d2a4e"}`, api.StatusComplete},
+	} {
+		res := post(t, srv.URL, callLine("0", s.tool, s.args, ""))
+		var m msg
+		if err := json.Unmarshal([]byte(res.body), &m); err != nil || res.code != http.StatusOK || res.header.Get("Mcp-Session-Id") != "" {
+			t.Fatalf("%s: %v, %d %s", s.tool, err, res.code, res.body)
+		}
+		if _, r := m.result(t); r.Status != s.want || string(m.ID) != "0" {
+			t.Errorf("%s: %s", s.tool, res.body)
+		}
+	}
+	if len(*asked) != 2 {
+		t.Errorf("asked %+v", *asked)
+	}
+	if n := e.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	for body, want := range map[string]int{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`: http.StatusOK, ping: http.StatusBadRequest,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/list"}`: http.StatusBadRequest,
+	} {
+		if res := post(t, srv.URL, body); res.code != want {
+			t.Errorf("%s: %d %s", body, res.code, res.body)
+		}
+	}
+	if res := post(t, srv.URL, callLine("1", "continue", `{"workflow_id":"0b9d2a4e"}`, ""), "Mcp-Protocol-Version", "2025-11-25"); res.code != http.StatusBadRequest {
+		t.Errorf("with a revision that has sessions: %d", res.code)
+	}
+}
+
 // modern is a request of revision 2026-07-28.
 func modern(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params +

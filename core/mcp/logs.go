@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // levels are those of the log, in their order.
@@ -78,7 +79,7 @@ func (l *logbook) run(ctx context.Context, runs <-chan core.ID) {
 		l.mu.Lock()
 		l.id = id
 		l.mu.Unlock()
-		_ = l.call.backend.Events(ctx, id, 0, true, l.pass)
+		_ = l.call.backend.Events(ctx, id, api.Since{}, true, l.pass)
 	case <-ctx.Done():
 	}
 }
@@ -96,7 +97,7 @@ func (l *logbook) rest(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
-	_ = l.call.backend.Events(ctx, id, last, false, l.pass)
+	_ = l.call.backend.Events(ctx, id, api.Since{Any: last}, false, l.pass)
 }
 
 // pass sends an event, if the client has not heard it and wants its level.
@@ -155,7 +156,7 @@ func logged(ev core.Event) (level string, data any) {
 		return "warning", said
 	case core.EventApprovalRequested:
 		said["checkpoint_id"] = ev.ApprovalID
-		said["message"] = fmt.Sprintf("%s waits for a person", core.Visible(ev.Tool, 200, false))
+		said["message"] = core.Visible(ev.Tool, 200, false) + " waits for a person"
 		return "notice", said
 	case core.EventTaskError, core.EventWorkflowFailed:
 		if ev.Error != nil {
@@ -182,12 +183,12 @@ func logLevel(line string) string {
 }
 
 // setLogLevel is logging/setLevel of the revisions with sessions.
-func (e *Edge) setLogLevel(s *session, m *message) *replyError {
+func (e *Edge) setLogLevel(s *session, m *message) *jsonrpc.Error {
 	var level string
 	_ = json.Unmarshal(m.Params.Level, &level)
 	n, ok := levels[level]
 	if !ok {
-		return &replyError{Code: mcp.INVALID_PARAMS, Message: "the level must be one of debug, info, notice, warning, error, critical, alert, emergency"}
+		return &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: "the level must be one of debug, info, notice, warning, error, critical, alert, emergency"}
 	}
 	s.setLevel(n)
 	return nil

@@ -75,7 +75,8 @@ type logging struct {
 	lines []core.Event
 }
 
-func (l *logging) Events(ctx context.Context, _ core.ID, since int64, follow bool, each func(core.Event) error) error {
+func (l *logging) Events(ctx context.Context, _ core.ID, from api.Since, follow bool, each func(core.Event) error) error {
+	since := from.Any
 	for _, ev := range l.lines {
 		if ev.Seq <= since {
 			continue

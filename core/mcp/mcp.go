@@ -19,7 +19,6 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -43,9 +42,9 @@ type Options struct {
 	// Rank names the tools that fit an intent, best first, at most limit.
 	// Without it plain words are compared.
 	Rank func(intent string, tools []core.Tool, limit int) []api.SuggestedTool
-	// Gateway gives what upstream servers offer in a scope; nil, or a nil
-	// Gateway: nothing.
-	Gateway func(scope api.Scope) (Gateway, error)
+	// Proxy gives what upstream servers offer in a scope; nil, or a nil
+	// Proxy: nothing.
+	Proxy func(scope api.Scope) (Proxy, error)
 	// Secret keys the integrity of what clients keep for pml (requestState). It
 	// must be the same after a restart; nil: a random one, for this Edge only.
 	Secret []byte
@@ -65,7 +64,7 @@ type Options struct {
 	SessionIdle   time.Duration // without a message of its client, until a session over HTTP is forgotten: 8 h
 	Beat          time.Duration // between signs of life of a call that runs: 15 s
 	Grace         time.Duration // for calls to end once stdin has: 2 s
-	Asking        time.Duration // for a person to answer a host's question, if the call says no longer: 60 s
+	Asking        time.Duration // the least time that a host's question stays open in a call that says how long it waits: 60 s
 	Holding       time.Duration // for a client to bring the answer that a server behind pml waits for: 5 min
 }
 
@@ -76,17 +75,13 @@ type Edge struct {
 	tools    map[string]tool
 	list     []tool
 
-	states usedStates
-	held   heldCalls
-	peers  peers
-	info   json.RawMessage // who answers, as modern results say it
-	turns  chan struct{}   // holds one for each run that begins
-
-	mu       sync.Mutex
-	sessions map[string]*session
-	owned    map[string]int // how many sessions, by owner
-	sweeper  *time.Timer    // ends idle sessions; nil: there are none at all
-	calls    map[string]int // by owner
+	sessions *sessions
+	owners   ownerLimit
+	states   *states
+	held     heldCalls
+	peers    peers
+	turns    turns
+	info     json.RawMessage // who answers, as modern results say it
 }
 
 // New makes an Edge.
@@ -101,13 +96,18 @@ func New(o Options) (*Edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Edge{o: o, list: list, tools: map[string]tool{}, sessions: map[string]*session{}, owned: map[string]int{}, calls: map[string]int{}, turns: make(chan struct{}, o.Beginning)}
-	e.peers.log = o.Log
+	e := &Edge{
+		o: o, list: list, tools: map[string]tool{}, sessions: newSessions(o),
+		owners: ownerLimit{most: o.OwnerCalls, calls: map[string]int{}}, turns: make(turns, o.Beginning),
+		states: &states{clock: o.Clock, random: o.Random, secret: o.Secret},
+	}
+	e.held = heldCalls{o: o, states: e.states, peers: &e.peers}
+	e.peers.log, e.peers.abandoned = o.Log, e.held.abandon
 	e.protocol = server.NewMCPServer("pml", o.Version,
 		server.WithTitle("PML"), server.WithInstructions(instructions),
 		server.WithCacheHints(0, mcp.CacheScopePrivate), // runs and tools are the caller's own
-		server.WithToolCapabilities(o.Gateway != nil), server.WithToolFilter(inOrder(list)),
-		server.WithResourceCapabilities(true, o.Gateway != nil), server.WithPromptCapabilities(o.Gateway != nil),
+		server.WithToolCapabilities(o.Proxy != nil), server.WithToolFilter(inOrder(list)),
+		server.WithResourceCapabilities(true, o.Proxy != nil), server.WithPromptCapabilities(o.Proxy != nil),
 		server.WithLogging(), server.WithCompletions(), server.WithPromptCompletionProvider(completer{e}), server.WithResourceCompletionProvider(completer{e}))
 	e.info, _ = json.Marshal(mcp.Implementation{Name: "pml", Title: "PML", Version: o.Version}) // strings
 	for _, t := range list {
@@ -122,6 +122,9 @@ func New(o Options) (*Edge, error) {
 	e.offerPrompts()
 	return e, nil
 }
+
+// Sessions counts the sessions over HTTP.
+func (e *Edge) Sessions() int { return e.sessions.count() }
 
 // instructions are what a client may show its model about pml as a whole.
 const instructions = "pml runs code and workflows over MCP tools so that they survive crashes and wait for people. " +
@@ -172,6 +175,13 @@ func (e *Edge) backend(ctx context.Context) (Backend, core.Actor, error) {
 	}
 	b, err := e.o.Backend(scope)
 	return b, scope.By, err
+}
+
+// admitCaller sets what the caller of a call may use, and who it is.
+func (e *Edge) admitCaller(ctx context.Context, c *call) (err error) {
+	c.backend, c.by, err = e.backend(ctx)
+	c.by.Agent = c.agent
+	return err
 }
 
 // scope is for whom a call is made, as an MCP caller.

@@ -3,22 +3,22 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
-// message is a message of JSON-RPC, as far as a transport looks at it.
+// message is a message of a client, as far as a transport looks at it.
 type message struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  params          `json:"params"`
-	Result  json.RawMessage `json:"result"`
-	Error   json.RawMessage `json:"error"`
-
-	raw json.RawMessage
+	jsonrpc.Message
+	Method string
+	Params params
 }
 
 // params are the parameters that are looked at before mcp-go does, of whatever
@@ -54,6 +54,7 @@ type meta struct {
 	Version      string
 	Token        json.RawMessage // for progress
 	Capabilities json.RawMessage
+	Client       string // its name, in revisions without sessions
 	Level        string // of the log, in revisions without sessions
 
 	raw json.RawMessage
@@ -70,12 +71,30 @@ func (m *meta) UnmarshalJSON(raw []byte) error {
 		Token        json.RawMessage `json:"progressToken"`
 		Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
 		Level        name            `json:"io.modelcontextprotocol/logLevel"`
+		Client       json.RawMessage `json:"io.modelcontextprotocol/clientInfo"`
 	}
 	if err := json.Unmarshal(raw, &known); err != nil {
 		return err
 	}
-	*m = meta{Version: known.Version, Token: known.Token, Capabilities: known.Capabilities, Level: string(known.Level), raw: bytes.Clone(raw)}
+	*m = meta{Version: known.Version, Token: known.Token, Capabilities: known.Capabilities, Client: nameIn(known.Client), Level: string(known.Level), raw: bytes.Clone(raw)}
 	return nil
+}
+
+// maxClientName bounds the name of a client, in characters.
+const maxClientName = 60
+
+// nameIn is the name in what a client says of itself, fit to be kept and shown.
+func nameIn(info json.RawMessage) string {
+	var said struct {
+		Name name `json:"name"`
+	}
+	_ = json.Unmarshal(info, &said) // what is no object has no name
+	return clientName(string(said.Name))
+}
+
+// clientName makes the name of a client fit to be kept and shown.
+func clientName(text string) string {
+	return core.Visible(strings.TrimSpace(text), maxClientName, false)
 }
 
 // passed is what of it is meant for a server behind pml.
@@ -100,46 +119,102 @@ func (m meta) passed() json.RawMessage {
 // modern reports whether the message is of a revision without sessions.
 func (m *message) modern() bool { return mcp.IsModernProtocol(m.Params.Meta.Version) }
 
-// given is the message's params as the client has sent them.
-func (m *message) given() json.RawMessage {
-	var whole struct {
-		Params json.RawMessage `json:"params"`
+// request is the message as mcp-go reads it, with other params: it takes "ID" for
+// "id", so that it gets no more than what was read here.
+func (m *message) request(params json.RawMessage) json.RawMessage {
+	text := make([]byte, 0, len(m.ID)+len(m.Message.Method)+len(params)+60)
+	text = append(append(text, `{"jsonrpc":"2.0","id":`...), m.ID...)
+	text = append(append(text, `,"method":`...), m.Message.Method...)
+	if params != nil {
+		text = append(append(text, `,"params":`...), params...)
 	}
-	_ = json.Unmarshal(m.raw, &whole) // it was read before
-	return whole.Params
+	return append(text, '}')
 }
 
-// answer is a result that goes to the client as it is.
-type rawAnswer struct{ id, result json.RawMessage }
+// isRequest reports whether the message wants an answer.
+func (m *message) isRequest() bool { return m.Method != "" && len(m.ID) > 0 }
 
-// wire is the answer as a message on one line.
-func (r *rawAnswer) wire() []byte {
-	result := r.result
-	if bytes.ContainsAny(result, "\n\r") {
-		var flat bytes.Buffer
-		if json.Compact(&flat, result) == nil {
-			result = flat.Bytes()
+// isNotification reports whether the message wants none.
+func (m *message) isNotification() bool { return m.Method != "" && len(m.ID) == 0 }
+
+// parse reads a message. What is not one comes back as the answer to it.
+func parse(raw []byte) (*message, *jsonrpc.Response) {
+	m := &message{}
+	if core.Depth(raw) > maxDepth {
+		return m, jsonrpc.Refuse(jsonrpc.IDOf(raw), mcp.INVALID_PARAMS, "the message is nested more than "+strconv.Itoa(maxDepth)+" levels deep; make it flatter")
+	}
+	raw = bytes.TrimSpace(raw)
+	var ok bool
+	if m.Message, ok = jsonrpc.Parse(raw); !ok {
+		switch {
+		case !json.Valid(raw):
+			return m, jsonrpc.Refuse(nil, mcp.PARSE_ERROR, "the message is not valid JSON")
+		case raw[0] == '[':
+			return m, jsonrpc.Refuse(nil, mcp.INVALID_REQUEST, "batches are not supported; send one message at a time")
 		}
+		return m, jsonrpc.Refuse(nil, mcp.INVALID_REQUEST, "the message is not JSON-RPC: it must be an object")
 	}
-	b := make([]byte, 0, len(r.id)+len(result)+40)
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, r.id...)
-	b = append(b, `,"result":`...)
-	b = append(b, result...)
-	return append(b, '}')
+	id := jsonrpc.PlainID(m.ID)
+	var shape *json.UnmarshalTypeError
+	switch err := m.read(); {
+	case errors.As(err, &shape):
+		return m, jsonrpc.Refuse(id, mcp.INVALID_REQUEST, "the message is not JSON-RPC: "+shape.Field+" must not be a "+shape.Value)
+	case err != nil:
+		return m, jsonrpc.Refuse(nil, mcp.PARSE_ERROR, "the message is not valid JSON")
+	case !m.Versioned:
+		return m, jsonrpc.Refuse(id, mcp.INVALID_REQUEST, `"jsonrpc" must be "2.0"`)
+	case len(m.ID) > 0 && id == nil && m.Method != "":
+		return m, jsonrpc.Refuse(nil, mcp.INVALID_REQUEST, "the id must be a string or a number")
+	case m.Method == "" && m.Result == nil && m.Failure == nil:
+		return m, jsonrpc.Refuse(id, mcp.INVALID_REQUEST, "the message has no method")
+	}
+	return m, nil
 }
 
-// onWire is a message as bytes on one line.
-func onWire(message any) ([]byte, error) {
-	switch m := message.(type) {
-	case *rawAnswer:
-		return m.wire(), nil
-	case encodedMessage:
-		return m, nil
+// read reads the members that a transport looks at.
+func (m *message) read() error {
+	if err := readMember("method", m.Message.Method, &m.Method); err != nil {
+		return err
 	}
-	raw, err := json.Marshal(message)
-	if err != nil {
-		return nil, unencoded(err)
+	return readMember("params", m.Message.Params, &m.Params)
+}
+
+func readMember(name string, text json.RawMessage, into any) error {
+	if text == nil {
+		return nil
 	}
-	return raw, nil
+	err := json.Unmarshal(text, into)
+	if shape, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		shape.Field = strings.TrimSuffix(name+"."+shape.Field, ".")
+	}
+	return err
+}
+
+// maxDepth is how deeply a message may be nested: the values in it have their
+// own limit, and it puts a few levels around them.
+const maxDepth = core.MaxDepth + 20
+
+// notification is a message to a client that wants no answer.
+func notification(method string, params any) jsonrpc.Request {
+	return jsonrpc.Request{Version: jsonrpc.Version, Method: method, Params: params}
+}
+
+// ofLibrary is an answer of mcp-go with the id as the client has written it:
+// mcp-go reads a number as a float, which has room for 53 bits of it. It repeats
+// names, methods and URIs as they came; what they hide is made visible.
+func ofLibrary(answer mcp.JSONRPCMessage, m *message) *jsonrpc.Response {
+	switch a := answer.(type) {
+	case mcp.JSONRPCResponse:
+		if listened, ok := a.Result.(mcp.SubscriptionsListenResult); ok {
+			listened.EnsureResultMeta().SetSubscriptionID(m.ID)
+			a.Result = listened
+		}
+		return &jsonrpc.Response{ID: m.ID, Result: a.Result}
+	case mcp.JSONRPCError:
+		if m.Method == string(mcp.MethodResourcesRead) && a.Error.Data == nil {
+			a.Error.Data = map[string]any{"uri": core.Visible(m.Params.URI, 2000, false)}
+		}
+		return jsonrpc.Refuse(m.ID, a.Error.Code, core.Visible(a.Error.Message, maxSaid, false)).With(a.Error.Data)
+	}
+	return nil
 }

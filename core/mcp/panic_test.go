@@ -127,7 +127,7 @@ func TestPanic_BesideASession(t *testing.T) {
 		return api.OfferedResult{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	}}
 	srv, _ := serveHTTP(t, &fake{t: t}, func(o *mcp.Options) {
-		o.Gateway = func(api.Scope) (mcp.Gateway, error) { return changeless{b}, nil }
+		o.Proxy = func(api.Scope) (mcp.Proxy, error) { return changeless{b}, nil }
 		o.Log = slog.New(log)
 	})
 	for range 2 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // tellEvery is the shortest time between two notifications about what has moved.
@@ -89,13 +90,13 @@ func (p *progress) listen(ctx context.Context, id core.ID, moved chan<- struct{}
 	}
 	// What has happened so far is in the run: only where it ends is wanted.
 	var last int64
-	_ = p.call.backend.Events(ctx, id, 0, false, func(e core.Event) error {
+	_ = p.call.backend.Events(ctx, id, api.Since{}, false, func(e core.Event) error {
 		last = e.Seq
 		return ctx.Err()
 	})
 	look()
 	// Without events the signs of life remain.
-	_ = p.call.backend.Events(ctx, id, last, true, func(e core.Event) error {
+	_ = p.call.backend.Events(ctx, id, api.Since{Any: last}, true, func(e core.Event) error {
 		if e.Type == core.EventReplanned {
 			look()
 			return ctx.Err()

@@ -163,7 +163,7 @@ func (in *executeArgs) request(c *call, p patience) (*api.ExecuteRequest, error)
 
 // start makes a run when it is its turn, and tells started of it.
 func (e *Edge) start(ctx context.Context, c *call, req *api.ExecuteRequest, started chan<- core.ID) (*api.Result, error) {
-	begun, ended, err := e.turn(ctx, c.backend)
+	begun, ended, err := e.turns.take(ctx, c.backend, e.o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -278,33 +278,29 @@ const lookWait = time.Second
 // is asked. done is the word for success.
 func (e *Edge) settle(ctx context.Context, c *call, r *api.Result, p patience, done api.Status) (any, error) {
 	if p.hold && !c.asks() {
-		again, err := e.lookAgain(ctx, c, *r, done)
-		if err != nil {
-			return nil, err
-		}
-		r = &again
+		r = new(e.lookAgain(ctx, c, *r, done))
 	}
 	return paused{e: e, c: c, p: p, done: done}.put(ctx, *r)
 }
 
 // lookAgain is the result for a caller whose time is over while people have not
 // decided: it is told what waits rather than that the run runs.
-func (e *Edge) lookAgain(ctx context.Context, c *call, r api.Result, done api.Status) (api.Result, error) {
+func (e *Edge) lookAgain(ctx context.Context, c *call, r api.Result, done api.Status) api.Result {
 	if r.Status != api.StatusRunning || r.WorkflowID == "" {
-		return r, nil
+		return r
 	}
 	w, err := c.backend.Workflow(ctx, r.WorkflowID)
 	if err != nil || w.State != core.RunWaiting {
-		return r, nil //nolint:nilerr // the first answer is still true
+		return r // the first answer is still true
 	}
 	again, err := c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: c.by, Wait: lookWait})
 	if err != nil {
-		return r, nil //nolint:nilerr // the first answer is still true
+		return r // the first answer is still true
 	}
 	if again.Status == api.StatusComplete {
 		again.Status = done
 	}
-	return again, nil
+	return again
 }
 
 func abort(ctx context.Context, _ *Edge, c *call) (any, error) {

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // ServeStdio answers one client whose messages come by lines, until in ends, the
@@ -30,7 +30,7 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 	main := &stream{send: w.write, log: e.o.Log}
 	p := &pipe{
 		edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w, main: main,
-		in: bufio.NewReaderSize(in, 64<<10), turn: make(chan struct{}, idleReaders), over: make(chan struct{}), ended: make(chan error, 1),
+		in: jsonrpc.NewLineReader(in, int(e.o.MaxMessage)), turn: make(chan struct{}, idleReaders), over: make(chan struct{}), ended: make(chan error, 1),
 	}
 	stop, _ := e.serveMain(calls, p.session, main) // nobody else has this session
 	go p.serve(calls)
@@ -57,7 +57,7 @@ type pipe struct {
 	session *session
 	out     *lineWriter
 	main    *stream // what belongs to no call
-	in      *bufio.Reader
+	in      *jsonrpc.LineReader
 	failed  error // why there is no more to read; of whoever reads
 
 	turn  chan struct{} // to read, for one of those that are idle
@@ -106,7 +106,7 @@ func (p *pipe) end(err error) {
 func (p *pipe) answer(r *taken) {
 	defer p.wg.Done()
 	defer p.survive(r.message)
-	p.say(p.edge.serveRequest(r, p.stream()), r.message)
+	p.say(p.edge.serveRequest(r, p.stream()))
 }
 
 // stream is where what belongs to a message goes before its answer.
@@ -115,7 +115,7 @@ func (p *pipe) stream() *stream { return &stream{send: p.out.write, log: p.edge.
 // survive answers a message with which something panicked. It is deferred.
 func (p *pipe) survive(m *message) {
 	if v := recover(); v != nil {
-		_ = p.out.write(p.edge.panicked("a message was handled", v, m))
+		p.reply(p.edge.panicked("a message was handled", v, m))
 	}
 }
 
@@ -160,9 +160,9 @@ func (p *pipe) awaitTurn() bool {
 // meanwhile, so that answers to pipelined messages keep their order.
 func (p *pipe) next(ctx context.Context) (*taken, error) {
 	for p.failed == nil {
-		line, err := readLine(p.in, p.edge.o.MaxMessage)
-		if errors.Is(err, errLong) {
-			_ = p.out.write(refused(nil, mcp.INVALID_REQUEST, "the message is too long"))
+		line, err := p.in.Next()
+		if _, ok := errors.AsType[*jsonrpc.LongLineError](err); ok {
+			p.reply(jsonrpc.Refuse(nil, mcp.INVALID_REQUEST, "the message is too long"))
 			continue
 		}
 		p.failed = err
@@ -190,20 +190,23 @@ func (p *pipe) handle(ctx context.Context, line []byte) *taken {
 		}
 	}
 	if bad != nil {
-		_ = p.out.write(bad)
+		p.reply(bad)
 		return nil
 	}
-	p.say(p.edge.dispatch(ctx, p.session, m, p.stream()), m)
+	p.say(p.edge.dispatch(ctx, p.session, m, p.stream()))
 	return nil
 }
 
 // say writes the answer to a message, if there is one.
-func (p *pipe) say(answer any, m *message) {
+func (p *pipe) say(answer *jsonrpc.Response) {
 	if answer != nil {
 		p.main.flush() // what was told before comes before
-		_ = orRefused(p.out.write, answer, m.ID)
+		p.reply(answer)
 	}
 }
+
+// reply writes an answer. A client that is gone is noticed by the writer.
+func (p *pipe) reply(answer *jsonrpc.Response) { _ = p.out.write(answer.Encode()) }
 
 // finish lets calls end for a while, then cancels them and waits for that.
 func (p *pipe) finish(grace time.Duration, cancel context.CancelFunc) {
@@ -234,45 +237,16 @@ type lineWriter struct {
 	broken chan struct{} // closed when err is set
 }
 
-func (l *lineWriter) write(message any) error {
-	raw, err := onWire(message)
-	if err != nil {
-		return err
-	}
+func (l *lineWriter) write(message []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
 	}
-	if _, l.err = l.w.Write(append(raw, '\n')); l.err != nil {
+	if _, l.err = l.w.Write(append(message, '\n')); l.err != nil {
 		close(l.broken)
 	}
 	return l.err
-}
-
-var errLong = errors.New("the line is too long")
-
-// readLine reads to the end of a line; of one over the limit the rest is
-// skipped and errLong returned. The line may come with io.EOF.
-func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if int64(len(line)+len(part)) > limit {
-			long, line = true, nil
-		}
-		if !long {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case long && err == nil:
-			return nil, errLong
-		}
-		return line, err
-	}
 }
 
 // Fixed is a Scope for Options where every call is made for the same scope, as

@@ -2,11 +2,10 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
-
-	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -27,7 +26,7 @@ var (
 // nothing is sent any more: the answer is the last that a client hears.
 type stream struct {
 	// send writes one message. Calls do not overlap.
-	send func(message any) error
+	send func(message []byte) error
 	// cut makes a write that is under way fail; nil where that cannot be done.
 	cut func()
 	// log is told of a panic in a write; nil: nobody is.
@@ -47,12 +46,9 @@ type queued struct {
 	done  chan<- error // takes what came of it; nil: nobody waits
 }
 
-// encodedMessage is a message as bytes on one line.
-type encodedMessage []byte
-
 func (s *stream) notify(method string, params any) {
 	// A client that is gone is noticed by its transport.
-	_ = s.pass(notification{JSONRPC: mcp.JSONRPC_VERSION, Method: method, Params: params})
+	_ = s.pass(notification(method, params))
 }
 
 // open reports whether messages still reach the client. There is none of a nil
@@ -71,21 +67,21 @@ func (s *stream) pass(message any) error {
 	if !s.open() {
 		return nil
 	}
-	raw, err := onWire(message)
+	raw, err := json.Marshal(message)
 	if err != nil {
 		return err
 	}
-	return s.put(queued{write: func() error { return s.send(encodedMessage(raw)) }, size: len(raw)})
+	return s.put(queued{write: func() error { return s.send(raw) }, size: len(raw)})
 }
 
 // deliver sends a message and says what came of it, unless the context ends.
 func (s *stream) deliver(ctx context.Context, message any) error {
-	raw, err := onWire(message)
+	raw, err := json.Marshal(message)
 	if err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	if err := s.put(queued{write: func() error { return s.send(encodedMessage(raw)) }, size: len(raw), done: done}); err != nil {
+	if err := s.put(queued{write: func() error { return s.send(raw) }, size: len(raw), done: done}); err != nil {
 		return err
 	}
 	select {

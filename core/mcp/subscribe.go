@@ -14,6 +14,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // maxSubscriptions bounds how many resources a session watches.
@@ -180,7 +182,7 @@ func (w *watcher) events(ctx context.Context) {
 		return ctx.Err()
 	}
 	if w.uri == uriApprovals {
-		_ = w.b.Events(ctx, "", 0, true, func(ev core.Event) error {
+		_ = w.b.Events(ctx, "", api.Since{}, true, func(ev core.Event) error {
 			if ev.ApprovalID == "" && ev.Type != core.EventReplanned && ev.Type != core.EventWorkflowAbort {
 				return ctx.Err()
 			}
@@ -190,7 +192,7 @@ func (w *watcher) events(ctx context.Context) {
 	}
 	id, _, err := w.b.Resolve(ctx, strings.TrimPrefix(w.uri, uriRuns))
 	if err == nil {
-		_ = w.b.Events(ctx, id, 0, true, move)
+		_ = w.b.Events(ctx, id, api.Since{}, true, move)
 	}
 }
 
@@ -249,22 +251,22 @@ func (w *watcher) look(ctx context.Context) (seen string, expires time.Duration)
 
 // subscribe is resources/subscribe of the revisions with sessions, for pml's own
 // resources.
-func (e *Edge) subscribe(ctx context.Context, s *session, uri string) *replyError {
+func (e *Edge) subscribe(ctx context.Context, s *session, uri string) *jsonrpc.Error {
 	if uri != uriApprovals {
 		text, ok := strings.CutPrefix(uri, uriRuns)
 		if !ok {
-			return &replyError{Code: mcp.RESOURCE_NOT_FOUND, Message: "there is no such resource", Data: map[string]any{"uri": uri}}
+			return (&jsonrpc.Error{Code: mcp.RESOURCE_NOT_FOUND, Message: "there is no such resource"}).With(map[string]any{"uri": uri})
 		}
 		b, _, err := e.backend(ctx)
 		if err == nil {
 			_, _, err = b.Resolve(ctx, text)
 		}
 		if err != nil {
-			return &replyError{Code: mcp.RESOURCE_NOT_FOUND, Message: err.Error(), Data: map[string]any{"uri": uri, "error_code": core.CodeOf(err)}}
+			return (&jsonrpc.Error{Code: mcp.RESOURCE_NOT_FOUND, Message: err.Error()}).With(map[string]any{"uri": uri, "error_code": core.CodeOf(err)})
 		}
 	}
 	if err := s.subs.add(uri); err != nil {
-		return &replyError{Code: tooBusy, Message: err.Error()}
+		return &jsonrpc.Error{Code: tooBusy, Message: err.Error()}
 	}
 	return nil
 }

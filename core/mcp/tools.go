@@ -18,6 +18,9 @@ import (
 //go:embed tools.json
 var definitions []byte
 
+// Definitions returns the tools as they are published, as a JSON list.
+func Definitions() json.RawMessage { return slices.Clone(definitions) }
+
 // tool is a published tool and what runs it.
 type tool struct {
 	Name        string             `json:"name"`

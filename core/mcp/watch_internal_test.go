@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // past is a backend with events of some times.
@@ -18,7 +19,7 @@ type past struct {
 
 func (past) Resolve(context.Context, string) (id, approval core.ID, err error) { return "r", "", nil }
 
-func (p past) Events(_ context.Context, _ core.ID, _ int64, _ bool, each func(core.Event) error) error {
+func (p past) Events(_ context.Context, _ core.ID, _ api.Since, _ bool, each func(core.Event) error) error {
 	for _, at := range p.at {
 		if err := each(core.Event{At: at, ApprovalID: "a"}); err != nil {
 			return err

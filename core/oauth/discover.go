@@ -95,7 +95,7 @@ func resourcePlaces(s Server, r resource) ([]string, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	var places []string
 	if s.Metadata != "" {
-		if _, ok := r.endpoint(s.Metadata); !ok {
+		if !r.endpoint(s.Metadata) {
 			return nil, refused(s, "its resource metadata is at %s, where pml does not look", core.Visible(s.Metadata, 200, false))
 		}
 		places = append(places, s.Metadata)
@@ -124,7 +124,7 @@ func parseResource(s Server, r resource, data []byte) (*resourceMetadata, error)
 		return nil, refused(s, "its resource metadata names no authorization server")
 	}
 	for _, issuer := range m.AuthorizationServers {
-		if _, ok := r.endpoint(issuer); !ok {
+		if !r.endpoint(issuer) {
 			return nil, refused(s, "its authorization server %q is not at an https URL", core.Visible(issuer, 200, false))
 		}
 	}
@@ -176,7 +176,7 @@ func parseIssuer(s Server, r resource, issuer string, data []byte) (*serverMetad
 		if at == "" && what == "registration" {
 			continue
 		}
-		if _, ok := r.endpoint(at); !ok {
+		if !r.endpoint(at) {
 			return nil, refused(s, "the %s endpoint of %s is at %q, which is no https URL", what, issuer, core.Visible(at, 200, false))
 		}
 	}

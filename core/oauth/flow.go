@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -113,7 +114,7 @@ func (c *Client) takeUp(ctx context.Context, s Server, r resource, kept *credent
 	if err != nil || !ok || !p.open(c.o.Clock.Now()) || p.Server != r.id || p.Replaces != grantOf(kept) {
 		return nil, err
 	}
-	if !includes(p.Scopes, scopes(strings.Fields(s.Scope))) || s.ClientID != "" && s.ClientID != p.Client.ID {
+	if !includes(p.Scopes, scopes(strings.Fields(s.Scope), s.Scopes)) || !p.Client.servesFor(s) {
 		return nil, nil
 	}
 	f := c.newFlow(s, r, p)
@@ -155,6 +156,9 @@ func (c *Client) beginNew(ctx context.Context, s Server, r resource, kept *crede
 		known = kept.Client
 		t.scopes = scopes(t.scopes, kept.Scopes) // what was granted is not given up
 	}
+	if len(s.Scopes) > 0 {
+		t.scopes = scopes(s.Scopes, strings.Fields(s.Scope))
+	}
 	if len(t.scopes) > 0 && slices.Contains(t.server.ScopesSupported, offline) {
 		t.scopes = scopes(t.scopes, []string{offline})
 	}
@@ -189,9 +193,9 @@ func (c *Client) clientFor(ctx context.Context, s Server, r resource, t target, 
 			h.close()
 		}
 	}
-	h, err := c.open(ctx, r, "0")
+	h, err := c.open(ctx, r, strconv.Itoa(s.RedirectPort))
 	if err != nil {
-		return registration{}, nil, err
+		return registration{}, nil, portTaken(s, err)
 	}
 	redirect := redirectURI(h.port())
 	if s.ClientID != "" {
@@ -205,6 +209,15 @@ func (c *Client) clientFor(ctx context.Context, s Server, r resource, t target, 
 		return registration{}, nil, err
 	}
 	return *g, h, nil
+}
+
+// portTaken names the setting where the port was chosen by a person.
+func portTaken(s Server, err error) error {
+	if s.RedirectPort == 0 {
+		return err
+	}
+	return core.Errorf(core.CodeAuth, "cannot connect server %q: port %d, its \"redirect_port\", cannot be listened at: %w; stop what uses it, or register another port",
+		core.Visible(s.Name, 100, false), s.RedirectPort, err)
 }
 
 // keepFlow writes a new flow down, and before it the registration where there

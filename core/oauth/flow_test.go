@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -354,15 +355,19 @@ func TestFlow_KilledBefore(t *testing.T) {
 // dialUntilHeard polls: which tick the survivor hears on is nobody's to tell.
 func dialUntilHeard(t *testing.T, addr string) {
 	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
-	for time.Now().Before(deadline) {
+	again, deadline := time.NewTicker(5*time.Millisecond), time.After(3*time.Minute)
+	defer again.Stop()
+	for {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatal("nobody hears the callback")
+		}
 	}
-	t.Fatal("nobody hears the callback")
 }
 
 // Another process completes the flow: all who wait go on.
@@ -594,5 +599,61 @@ func TestFlow_Files(t *testing.T) {
 	}
 	if len(c.Secrets()) == 0 {
 		t.Error("what others can read is not redacted")
+	}
+}
+
+// A client registered by hand: its own port and scopes, nobody else's flow, and
+// a secret that was replaced meanwhile.
+func TestFlow_GivenClientSettings(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, oauthtest.Behaviour{NoRegistration: true, Lifetime: time.Hour})
+	h.as.AddClient("by-hand", "old-s3cret-of-hand")
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	s := h.server()
+	s.ClientID, s.ClientSecret, s.Scopes, s.RedirectPort = "by-hand", "old-s3cret-of-hand", []string{"mine"}, port
+	c := h.client()
+	_, err = c.Begin(context.Background(), s)
+	h.wantCode(err, core.CodeAuth, "redirect_port", strconv.Itoa(port))
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.Begin(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	u, err := url.Parse(f.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	want := map[string]string{"client_id": "by-hand", "scope": "mine", "redirect_uri": fmt.Sprintf("http://127.0.0.1:%d/callback", port)}
+	for name, value := range want {
+		if q.Get(name) != value {
+			t.Errorf("%s is %q, want %q", name, q.Get(name), value)
+		}
+	}
+	f.Close()
+	// The entry has lost its client: pml registers itself, and does not go on as that one.
+	own := h.server()
+	_, err = c.Begin(context.Background(), own)
+	h.wantCode(err, core.CodeAuth, "client_id", "redirect_port")
+	if f, err = c.Begin(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	h.browse(f.URL)
+	if err := h.wait(f); err != nil {
+		t.Fatal(err)
+	}
+	h.as.AddClient("by-hand", "new-s3cret-of-hand")
+	s.ClientSecret = "new-s3cret-of-hand"
+	h.clock.add(2 * time.Hour)
+	if header, err := c.Authorizer(s).Header(context.Background()); err != nil || header == "" {
+		t.Errorf("refreshed with the new secret: %q, %v", header, err)
 	}
 }

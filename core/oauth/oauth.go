@@ -62,6 +62,12 @@ type Server struct {
 	// server; ClientSecret may then be set too. Empty means that pml registers
 	// itself.
 	ClientID, ClientSecret string
+	// Scopes are asked for instead of those that the server's metadata lists;
+	// what its 401 named (Scope) is asked for, too.
+	Scopes []string
+	// RedirectPort is the port of the callback that was registered by hand; 0
+	// means any free one.
+	RedirectPort int
 }
 
 // New returns a client. It touches neither disk nor network yet.

@@ -68,7 +68,8 @@ func TestPlaces(t *testing.T) {
 		t.Error(diff)
 	}
 	// A server elsewhere cannot send pml to the services of this machine.
-	for _, metadata := range []string{"http://127.0.0.1:8080/admin", "https://localhost/admin", "http://b.example/meta", "file:///etc/passwd"} {
+	for _, metadata := range []string{"http://127.0.0.1:8080/admin", "https://localhost/admin", "http://b.example/meta", "file:///etc/passwd",
+		"https://10.0.0.7/meta", "https://192.168.1.1/", "https://169.254.169.254/latest/meta-data", "https://[fd00::1]/", "https://100.64.0.1/", "https://router/", "https://db.internal/", "https://[::ffff:10.0.0.1]/"} {
 		if _, _, err := oauth.Places(oauth.Server{URL: "https://a.example/mcp", Metadata: metadata}); core.CodeOf(err) != core.CodeAuth {
 			t.Errorf("%s: %v", metadata, err)
 		}

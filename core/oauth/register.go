@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,6 +56,15 @@ func (g *registration) fits(want []string, now time.Time) bool {
 	return len(g.Scopes) == 0 || includes(g.Scopes, want)
 }
 
+// servesFor reports whether a flow that was begun with this registration is the
+// one that the server's entry asks for now.
+func (g *registration) servesFor(s Server) bool {
+	if s.ClientID == "" {
+		return !g.Given
+	}
+	return s.ClientID == g.ID && s.ClientSecret == g.Secret && (s.RedirectPort == 0 || strconv.Itoa(s.RedirectPort) == portOf(g.Redirect))
+}
+
 // includes reports whether all of some scopes are among others.
 func includes(all, some []string) bool {
 	for _, s := range some {
@@ -95,6 +105,21 @@ func given(s Server, m serverMetadata) *registration {
 	return g
 }
 
+// renew takes the secret that the entry has now for a client that was
+// registered by hand: secrets are replaced while tokens live on.
+func (g *registration) renew(s Server) {
+	if g == nil || !g.Given || g.ID != s.ClientID || g.Secret == s.ClientSecret {
+		return
+	}
+	g.Secret = s.ClientSecret
+	switch {
+	case g.Secret == "":
+		g.Method = methodNone
+	case g.Method == methodNone:
+		g.Method = methodBasic
+	}
+}
+
 // secretMethod is how a secret is sent when nobody said: as the header, unless
 // the server takes the parameter only.
 func secretMethod(m serverMetadata) string {
@@ -109,7 +134,9 @@ func secretMethod(m serverMetadata) string {
 func (c *Client) register(ctx context.Context, s Server, t target, redirect string) (*registration, error) {
 	m := t.server
 	if m.RegistrationEndpoint == "" {
-		return nil, refused(s, "its authorization server %s does not let programs register themselves", m.Issuer)
+		return nil, core.Errorf(core.CodeAuth, "cannot connect server %q: its authorization server %s does not let programs register themselves; register pml there by hand, "+
+			"with the callback %s (or 127.0.0.1 and a port of your choice), and put what it gives you into the server's entry: "+
+			`"oauth": {"client_id": "…", "client_secret": "${…}", "redirect_port": …}`, core.Visible(s.Name, 100, false), m.Issuer, redirectURI("PORT"))
 	}
 	method := methodNone
 	if len(m.AuthMethods) > 0 && !slices.Contains(m.AuthMethods, methodNone) {

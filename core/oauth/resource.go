@@ -55,6 +55,27 @@ func canonical(u *url.URL) *url.URL {
 	return &c
 }
 
+// isPrivate reports whether a host is an address, or has a name, of this machine
+// or of a private network.
+func isPrivate(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if isLoopback(host) || !strings.Contains(host, ".") && !strings.Contains(host, ":") {
+		return true
+	}
+	for _, end := range []string{".localhost", ".local", ".internal", ".lan", ".intranet", ".home.arpa"} {
+		if strings.HasSuffix(host, end) {
+			return true
+		}
+	}
+	at, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	at = at.Unmap()
+	shared := netip.MustParsePrefix("100.64.0.0/10") // RFC 6598
+	return at.IsPrivate() || at.IsLoopback() || at.IsLinkLocalUnicast() || at.IsUnspecified() || at.IsMulticast() || shared.Contains(at)
+}
+
 func isLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -83,21 +104,22 @@ func (r resource) covers(id string) bool {
 }
 
 // endpoint checks a URL that somebody else named. A server elsewhere cannot
-// send pml to the services of this machine: plain http, and loopback at all,
-// only count when the MCP server itself is here.
-func (r resource) endpoint(raw string) (*url.URL, bool) {
+// send pml to the services of this machine or of its network: plain http, and
+// loopback at all, only count when the MCP server itself is here, and private
+// addresses when it is at one. Names are not looked up for that.
+func (r resource) endpoint(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || !printable(raw, maxURL) {
-		return nil, false
+		return false
 	}
 	local := isLoopback(u.Hostname())
 	switch {
-	case local && !r.loopback:
-		return nil, false
+	case local && !r.loopback, isPrivate(u.Hostname()) && !isPrivate(r.url.Hostname()):
+		return false
 	case u.Scheme == "https":
-		return u, true
+		return true
 	}
-	return u, u.Scheme == "http" && local
+	return u.Scheme == "http" && local
 }
 
 // printable reports whether a text is ASCII without spaces and controls: such

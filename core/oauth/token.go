@@ -58,7 +58,7 @@ func (a *Authorizer) Header(ctx context.Context) (string, error) {
 		return k.header(), nil
 	}
 	if k.RefreshToken != "" {
-		fresh, err := a.c.refresh(ctx, r, k.AccessToken, false)
+		fresh, err := a.c.refresh(ctx, a.s, r, k.AccessToken, false)
 		if err == nil {
 			if !fresh.usable() {
 				return "", nil
@@ -100,7 +100,7 @@ func (a *Authorizer) Rejected(ctx context.Context, header string) bool {
 		}
 		return false
 	}
-	fresh, err := a.c.refresh(ctx, r, k.AccessToken, true)
+	fresh, err := a.c.refresh(ctx, a.s, r, k.AccessToken, true)
 	a.c.refreshed(r, k.AccessToken, err)
 	if err != nil {
 		a.c.o.Logger.Warn("a token could not be refreshed", "server", a.s.Name, "err", err)
@@ -150,7 +150,7 @@ func (c *Client) RefreshFailure(s Server) error {
 // refresh replaces a stale access token, once for all who ask in this process
 // and in others. A caller that gives up does not end it: with rotation, an
 // answer that nobody reads costs the person another consent.
-func (c *Client) refresh(ctx context.Context, r resource, stale string, rejected bool) (*credentials, error) {
+func (c *Client) refresh(ctx context.Context, s Server, r resource, stale string, rejected bool) (*credentials, error) {
 	result := c.flight.DoChan(r.key+" "+stale, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
 		defer cancel()
@@ -160,6 +160,7 @@ func (c *Client) refresh(ctx context.Context, r resource, stale string, rejected
 			if k, err = c.load(r); err != nil || !k.usable() || k.AccessToken != stale {
 				return err
 			}
+			k.Client.renew(s)
 			return c.refreshLocked(ctx, r, k, rejected)
 		})
 		return k, err

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/casys-ai/pml/core"
 )
 
 // maxPattern bounds a pattern's length in bytes; names of tools are shorter.
@@ -94,7 +95,7 @@ func hasControl(s string) bool {
 		return true
 	}
 	for _, r := range s {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if core.Hidden(r) {
 			return true
 		}
 	}

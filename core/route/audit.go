@@ -23,13 +23,13 @@ func (b *Backend) Audit(ctx context.Context, since api.Since, limit int) ([]core
 	if since.Any > 0 && (r != nil || away != nil) {
 		return nil, rowOfWhich(since.Any)
 	}
-	rows, err := b.o.Local.Audit(ctx, since.Of(core.SideClient), limit)
+	rows, err := b.o.Local.Audit(ctx, since, limit)
 	if err != nil {
 		return nil, err
 	}
 	var theirs []core.AuditRow
 	if r != nil {
-		if theirs, away = r.Audit(ctx, since.Server, limit); away != nil && !b.absent(ctx, away) {
+		if theirs, away = r.Audit(ctx, since, limit); away != nil && !b.absent(ctx, away) {
 			return nil, away
 		}
 	}

@@ -17,15 +17,11 @@ import (
 // the server's as soon as it answers.
 func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) error {
 	if id != "" {
-		h, local, err := b.half(ctx, id)
+		h, _, err := b.half(ctx, id)
 		if err != nil {
 			return err
 		}
-		side := core.SideServer
-		if local {
-			side = core.SideClient
-		}
-		return h.Events(ctx, id, since.Of(side), follow, f)
+		return h.Events(ctx, id, since, follow, f)
 	}
 	r, away := b.server(ctx, false)
 	if away != nil && !b.absent(ctx, away) {
@@ -117,7 +113,7 @@ func (b *Backend) past(ctx context.Context, r Remote, at *reached) (away, err er
 
 // pastHere passes on what has happened on this machine.
 func (b *Backend) pastHere(ctx context.Context, at *reached) error {
-	return b.o.Local.Events(ctx, "", at.ours, false, sided(core.SideClient, at.take))
+	return b.o.Local.Events(ctx, "", api.Since{Client: at.ours}, false, sided(core.SideClient, at.take))
 }
 
 // sided gives events their side.
@@ -144,7 +140,7 @@ type reading struct {
 // the last was taken. It ends with the context.
 func read(ctx context.Context, h Half, side core.Side, since int64, follow bool) reading {
 	return reader(ctx, func(pass func(core.Event) error) error {
-		return h.Events(ctx, "", since, follow, sided(side, pass))
+		return h.Events(ctx, "", api.Since{Any: since}, follow, sided(side, pass))
 	})
 }
 

@@ -47,6 +47,14 @@ func newHalf(name string) *half {
 	return &half{name: name, more: make(chan struct{}), cut: make(chan struct{}), traces: map[core.ID]api.Trace{}}
 }
 
+// side is what the rows and events of this half count as.
+func (h *half) side() core.Side {
+	if h.name == "remote" {
+		return core.SideServer
+	}
+	return core.SideClient
+}
+
 func (h *half) call(format string, args ...any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,6 +132,10 @@ func (h *half) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 		}
 	}
 	return core.Workflow{}, core.Errorf(core.CodeNotFound, "%s has no %s", h.name, id)
+}
+
+func (h *half) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
+	return api.RunFile{}, h.call("export %s", id)
 }
 
 func (h *half) RemoveWorkflows(_ context.Context, ids ...core.ID) error {
@@ -210,13 +222,26 @@ func (h *half) Plan(context.Context, api.ExecuteRequest) (core.Plan, error) { re
 
 func (h *half) Servers(context.Context) ([]api.ServerInfo, error) { return h.servers, nil }
 
+func (h *half) ParseDAG([]byte) ([]core.TaskSpec, json.RawMessage, error) {
+	return nil, nil, h.call("parse")
+}
+
+func (h *half) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
+	return api.Rule{Approval: id}, h.call("rule %s", id)
+}
+
+func (h *half) ImportRun(context.Context, []byte) (api.ImportedRun, error) {
+	return api.ImportedRun{}, h.call("import")
+}
+
 func (h *half) Prune(context.Context, time.Time) (int, error) { return 1, nil }
 
 func (h *half) TraceOf(_ context.Context, id core.ID) (api.Trace, error) {
 	return api.Trace{State: core.RunComplete, Result: json.RawMessage(`"` + string(id) + `"`), Records: []core.Record{{Seq: 1, Result: json.RawMessage(`"` + strings.Repeat("x", 500) + `"`)}}}, nil
 }
 
-func (h *half) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (h *half) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+	after := since.Of(h.side())
 	out := []core.AuditRow{}
 	for _, r := range h.audit {
 		if r.Seq > after && (limit == 0 || len(out) < limit) {
@@ -270,7 +295,8 @@ func (h *half) emit(second int) {
 	h.more = make(chan struct{})
 }
 
-func (h *half) Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error {
+func (h *half) Events(ctx context.Context, id core.ID, from api.Since, follow bool, f func(core.Event) error) error {
+	since := from.Of(h.side())
 	if err := h.call("events %s after %d", id, since); err != nil {
 		return err
 	}
@@ -314,7 +340,7 @@ func (h *half) Live(ctx context.Context, id core.ID, since int64, ready func(), 
 	}
 	h.mu.Unlock()
 	ready()
-	return h.Events(ctx, id, since, true, f)
+	return h.Events(ctx, id, api.Since{Any: since}, true, f)
 }
 
 // both is a backend of two halves, and what was said and asked of it.
@@ -352,7 +378,7 @@ func newBothWith(named, noServer bool, more func(*both, *route.Options)) *both {
 	b := &both{local: newHalf("local"), remote: newHalf("remote")}
 	b.noServer.Store(noServer)
 	o := route.Options{
-		Local: b.local,
+		Local: b.local, Servers: b.local.Servers,
 		Connect: func(_ context.Context, start bool) (route.Remote, error) {
 			b.started = b.started || start
 			if b.noServer.Load() && !start {

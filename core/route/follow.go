@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // lookEvery is how often who follows looks for a server that is not there, and
@@ -51,7 +52,7 @@ func (b *Backend) attend(ctx context.Context, out *outage, last int64, pass func
 		r, err := b.server(ctx, false)
 		if err == nil && r != nil {
 			back := time.AfterFunc(lookEvery, out.over())
-			err = r.Events(ctx, "", last, true, func(e core.Event) error {
+			err = r.Events(ctx, "", api.Since{Server: last}, true, func(e core.Event) error {
 				out.over()()
 				if err := pass(e); err != nil {
 					return err

@@ -82,6 +82,12 @@ func (b *Backend) Workflows(ctx context.Context, states []core.RunState, limit i
 	}
 	page := mergePages(ours, theirs, limit, from)
 	page.Warnings = slices.Concat(ours.Warnings, theirs.Warnings, warnings)
+	page.Notices = ours.Notices
+	for _, n := range theirs.Notices {
+		if !slices.Contains(page.Notices, n) {
+			page.Notices = append(page.Notices, n)
+		}
+	}
 	return page, nil
 }
 
@@ -102,7 +108,7 @@ func (b *Backend) served(ctx context.Context, r Remote, states []core.RunState, 
 			}
 			out.Items = append(out.Items, run)
 		}
-		out.Next, out.Warnings = page.Next, append(out.Warnings, page.Warnings...)
+		out.Next, out.Warnings, out.Notices = page.Next, append(out.Warnings, page.Warnings...), page.Notices
 		// A page that is all ours must not look like the end of the list.
 		if len(out.Items) > 0 || page.Next == "" || page.Next == at {
 			return out, nil
@@ -149,6 +155,20 @@ func (b *Backend) Workflow(ctx context.Context, id core.ID) (core.Workflow, erro
 		b.report(ctx, w.Run)
 	}
 	return w, err
+}
+
+// ExportRun is a run of either half as a file.
+func (b *Backend) ExportRun(ctx context.Context, id core.ID) (api.RunFile, error) {
+	h, _, err := b.half(ctx, id)
+	if err != nil {
+		return api.RunFile{}, err
+	}
+	return h.ExportRun(ctx, id)
+}
+
+// ImportRun keeps a copy of the run of a file on this machine.
+func (b *Backend) ImportRun(ctx context.Context, data []byte) (api.ImportedRun, error) {
+	return b.o.Local.ImportRun(ctx, data)
 }
 
 // RemoveWorkflows removes ended runs, each from its own half; those of this
@@ -259,6 +279,11 @@ func (b *Backend) KeysFound(ctx context.Context, id core.ID) ([]string, error) {
 		return nil, nil
 	}
 	return names, err
+}
+
+// RuleFor is the rule that would remember an approval of this machine.
+func (b *Backend) RuleFor(ctx context.Context, id core.ID) (api.Rule, error) {
+	return b.o.Local.RuleFor(ctx, id)
 }
 
 // Extend gives an open approval more time.

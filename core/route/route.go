@@ -2,15 +2,8 @@
 // is looked for here first, everything else goes whole to a server; and it
 // decides, before anything is sent, which half runs a program.
 //
-// A Backend has the methods for which there are two halves. What only this
-// machine has (trust, MCP servers, configuration) stays the local half's;
-// who wires both lets the shallower method win:
-//
-//	type own struct{ *local.Client }
-//	type backend struct {
-//		own
-//		*route.Backend
-//	}
+// A Backend has the methods that are about runs. What only this machine has
+// (trust, MCP servers, configuration) is no matter of routing.
 //
 // A run belongs to the half whose store has it, in any state. A full id, and a
 // prefix of 8 digits or more, that is there belongs to this machine; a shorter
@@ -19,87 +12,52 @@ package route
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/policy"
 )
 
-// Runs starts and moves runs.
-type Runs interface {
-	Execute(ctx context.Context, req api.ExecuteRequest) (api.Result, error)
-	Continue(ctx context.Context, req api.ContinueRequest) (api.Result, error)
-	Retry(ctx context.Context, id core.ID, by core.Actor, wait time.Duration) (api.Result, error)
-	Abort(ctx context.Context, id core.ID, by core.Actor, reason string) (api.Result, error)
-	Replan(ctx context.Context, id core.ID, tasks []core.TaskSpec, by core.Actor, reason string) (api.Result, error)
-	ReplanFor(ctx context.Context, id core.ID, requirement string, available json.RawMessage, by core.Actor, reason string) (api.Result, error)
-}
-
-// Journal reads what is kept.
-type Journal interface {
-	Resolve(ctx context.Context, text string) (id, approval core.ID, err error)
-	Workflows(ctx context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error)
-	Workflow(ctx context.Context, id core.ID) (core.Workflow, error)
-	RemoveWorkflows(ctx context.Context, ids ...core.ID) error
-	Events(ctx context.Context, id core.ID, since int64, follow bool, f func(core.Event) error) error
-	// Audit lists rows after a sequence number, in order; limit 0 means all.
-	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
-	VerifyAudit(ctx context.Context) (api.AuditReport, error)
-}
-
-// Approvals lists and keeps alive what waits for a person.
-type Approvals interface {
-	Approvals(ctx context.Context, all bool) ([]core.Approval, error)
-	Approval(ctx context.Context, id core.ID) (core.Approval, error)
-	Extend(ctx context.Context, id core.ID, by time.Duration) (core.Approval, error)
-	Renew(ctx context.Context, id core.ID, by core.Actor) (core.Approval, error)
-}
-
-// Tools lists and calls tools.
-type Tools interface {
-	Tools(ctx context.Context) (tools []core.Tool, problems []core.Fault, err error)
-	CallTool(ctx context.Context, tool string, args json.RawMessage, by core.Actor, wait time.Duration) (api.Result, error)
-}
-
 // Half is what both halves can do.
 type Half interface {
-	Runs
-	Journal
-	Approvals
-	Tools
+	api.Runs
+	api.Workflows
+	api.Approvals
+	api.Catalog
+	api.Audit
 }
 
 // Local is the half of this machine.
 type Local interface {
 	Half
-	Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan, error)
-	// Servers lists the MCP servers that are configured, and starts none.
-	Servers(ctx context.Context) ([]api.ServerInfo, error)
-	// KeysFound names the keys of an approval that were missing and are set by now.
-	KeysFound(ctx context.Context, approval core.ID) ([]string, error)
+	api.DAGs
+	api.Archive
+	api.Answers
+	api.Refusals
 	// TraceOf is what to report of a run that a server gave to this machine.
 	TraceOf(ctx context.Context, id core.ID) (api.Trace, error)
-	// Refused puts a refused attempt into the audit log; run may be empty.
-	Refused(ctx context.Context, run core.ID, reason string) error
-	// Prune removes runs that ended before a time and returns how many.
-	Prune(ctx context.Context, before time.Time) (int, error)
 }
 
 // Remote is the half of a server.
 type Remote interface {
 	Half
+	api.Traces
 	// Name is the server in messages.
 	Name() string
 	// Live calls f for events of a run as they happen: those after a number, or
 	// from now on when it is negative. ready is called once it listens.
 	Live(ctx context.Context, id core.ID, since int64, ready func(), f func(core.Event) error) error
-	// Trace takes what was done of a run that the server gave away. The same
-	// report again is no error.
-	Trace(ctx context.Context, id core.ID, t api.Trace) error
 }
+
+// A Backend has what both halves have, and what only this machine has for runs.
+var (
+	_ Half         = (*Backend)(nil)
+	_ api.DAGs     = (*Backend)(nil)
+	_ api.Archive  = (*Backend)(nil)
+	_ api.Answers  = (*Backend)(nil)
+	_ api.Refusals = (*Backend)(nil)
+)
 
 // Routing says which half runs a tool, as the configuration does: the most
 // specific pattern; of two that are equally specific the one for the client.
@@ -108,9 +66,11 @@ type Routing struct {
 	Default        core.Side
 }
 
-// Options are what a Backend is made of. Local and Connect are needed.
+// Options are what a Backend is made of. Local, Servers and Connect are needed.
 type Options struct {
 	Local Local
+	// Servers lists the MCP servers that are configured, and starts none.
+	Servers func(ctx context.Context) ([]api.ServerInfo, error)
 	// Connect returns the server: the one that is named, otherwise this
 	// machine's own. With start there must be one, and one is started where none
 	// runs. Without, it is nil where none is named, none runs, and none has kept

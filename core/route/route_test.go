@@ -88,7 +88,8 @@ func TestMove_GoesToItsHalf(t *testing.T) {
 		_, e4 := b.Replan(ctx, id, nil, by, "")
 		_, e5 := b.ReplanFor(ctx, id, "x", nil, by, "")
 		_, e6 := b.Workflow(ctx, id)
-		if err := errors.Join(e1, e2, e3, e4, e5, e6); err != nil {
+		_, e7 := b.ExportRun(ctx, id)
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7); err != nil {
 			t.Error(err)
 		}
 	}
@@ -96,7 +97,7 @@ func TestMove_GoesToItsHalf(t *testing.T) {
 		t.Error(err)
 	}
 	for h, id := range map[*half]core.ID{b.local: idLocal, b.remote: idRemote} {
-		want := []string{"continue", "retry", "abort", "replan", "replan for", "remove"}
+		want := []string{"continue", "retry", "abort", "replan", "replan for", "export", "remove"}
 		if len(h.calls) != len(want) {
 			t.Fatalf("%s: %q", h.name, h.calls)
 		}

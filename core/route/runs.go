@@ -294,7 +294,7 @@ func (b *Backend) whole(ctx context.Context, plan core.Plan) (bool, error) {
 
 // servers are the names of the MCP servers that this machine has.
 func (b *Backend) servers(ctx context.Context) (map[string]bool, error) {
-	list, err := b.o.Local.Servers(ctx)
+	list, err := b.o.Servers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -334,4 +334,14 @@ func (b *Backend) side(tool string) (side core.Side, explicit bool, err error) {
 		return core.SideServer, true, nil
 	}
 	return core.SideClient, true, nil
+}
+
+// Plan says what a program would do, as this machine sees it.
+func (b *Backend) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan, error) {
+	return b.o.Local.Plan(ctx, req)
+}
+
+// ParseDAG reads a DAG file in JSON.
+func (b *Backend) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, error) {
+	return b.o.Local.ParseDAG(data)
 }

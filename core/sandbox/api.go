@@ -13,7 +13,7 @@ const Version = "qjs1"
 
 // Limits bound what a script may use. A field that is zero has its default.
 type Limits struct {
-	// CPU is the time of one turn: from a delivery until the script is idle. Default 5 s.
+	// CPU is the time of one turn: from a delivery until the script is idle. Default 30 s.
 	CPU time.Duration
 	// MemoryBytes is what the VM may allocate. Default 128 MiB. On Linux the
 	// child as a whole gets a limit somewhat above it.
@@ -30,6 +30,10 @@ type Limits struct {
 	SourceBytes int
 }
 
+// MaxResultBytes bounds what a script may be let return: a result is in the VM's
+// memory with all else, and a line of the child holds a few of them.
+const MaxResultBytes = 32 << 20
+
 // Options configure a Pool.
 type Options struct {
 	// Command starts a child: a binary and its hidden subcommand.
@@ -39,6 +43,10 @@ type Options struct {
 	Warm int
 	// Limits bound every script of the pool.
 	Limits Limits
+	// Memory bounds what all scripts that are under way hold together. Where there
+	// is too little for one more turn, VMs of scripts that wait are given back and
+	// made again when they are needed; else the turn waits. Default 2 GiB.
+	Memory int64
 	// Reuse lets a child serve another script, in a VM of its own, after one that
 	// ended within its limits. It is for pools whose scripts are all of one user:
 	// one that broke out of its VM would be there for the next.
@@ -68,6 +76,15 @@ type Start struct {
 	Seed string
 	// Now is the time that the script reads until the first delivery.
 	Now time.Time
+	// Owner is who has started the run: where memory is short, each owner gets as
+	// much as the others.
+	Owner string
+	// CPU and ResultBytes stand for those of the pool's limits, unless zero.
+	CPU         time.Duration
+	ResultBytes int64
+	// ToldBytes is what pml.limits.result_bytes says in the script, at most what holds; 0: what
+	// holds. A replay says what was said first.
+	ToldBytes int64
 }
 
 // Call is a tool call, or a sleep, that the script has started.

@@ -5,13 +5,14 @@
 // prototypes.
 (function (G) {
 "use strict";
-const host = { call: G.__pml_call, sleep: G.__pml_sleep, cancel: G.__pml_cancel, log: G.__pml_log, done: G.__pml_done, fail: G.__pml_fail, lost: G.__pml_lost };
+const host = { call: G.__pml_call, sleep: G.__pml_sleep, cancel: G.__pml_cancel, log: G.__pml_log, done: G.__pml_done, fail: G.__pml_fail, lost: G.__pml_lost, hint: G.__pml_hint };
 const cfg = { __proto__: null, resultBytes: 0, logBytes: 0 };
-const { apply, construct, defineProperty, deleteProperty, ownKeys, getPrototypeOf } = Reflect;
+const { apply, construct, defineProperty, deleteProperty, ownKeys, getPrototypeOf, setPrototypeOf } = Reflect;
 const { freeze, create } = Object;
 const { stringify, parse } = JSON;
-const P = Promise, E = Error, TE = TypeError, RE = RangeError, IE = InternalError, S = String, N = Number;
+const P = Promise, E = Error, TE = TypeError, RE = RangeError, REF = ReferenceError, IE = InternalError, S = String, N = Number;
 const isArray = Array.isArray, isInteger = Number.isSafeInteger, fromCharCode = String.fromCharCode;
+const parseInt0 = parseInt, parseFloat0 = parseFloat;
 const floor = Math.floor, imul = Math.imul;
 const fn = (f) => (self, a, b) => apply(f, self, [a, b]);
 const charCodeAt = fn(S.prototype.charCodeAt), slice = fn(S.prototype.slice), indexOf = fn(S.prototype.indexOf);
@@ -21,6 +22,9 @@ const W = WeakMap, WP = WeakMap.prototype, wget = fn(WP.get), wset = fn(WP.set);
 const SP = Set.prototype, sadd = fn(SP.add), seach = fn(SP.forEach);
 const hide = (o, k, v) => defineProperty(o, k, { __proto__: null, value: v, writable: true, enumerable: false, configurable: true });
 const fix = (o, k, v) => defineProperty(o, k, { __proto__: null, value: v, writable: false, enumerable: false, configurable: true });
+const fix2 = (f, name) => { fix(f, "name", name); return f; };
+const lower0 = S.prototype.toLowerCase, U8 = Uint8Array;
+const typedArrayName = Object.getOwnPropertyDescriptor(getPrototypeOf(U8.prototype), Symbol.toStringTag).get;
 const isObject = (v) => v !== null && (typeof v === "object" || typeof v === "function");
 
 // Time is that of the last delivery.
@@ -65,7 +69,62 @@ hide(G, "crypto", freeze({
     }
     return s;
   },
+  getRandomValues(array) {
+    const kind = apply(typedArrayName, array, []);
+    if (kind === undefined || indexOf(kind, "Float") === 0) throw new TE("crypto.getRandomValues needs an array of integers, such as new Uint8Array(16)");
+    const bytes = new U8(array.buffer, array.byteOffset, array.byteLength);
+    if (bytes.length > 65536) throw new RE("crypto.getRandomValues fills at most 65536 bytes at a time");
+    for (let i = 0; i < bytes.length; i++) bytes[i] = next32() >>> 24;
+    return array;
+  },
 }));
+
+// What depends on a language or a zone is not known here: an error that says
+// what to use is better than the text of another country.
+const localized = (proto, k, use) => hide(proto, k, fix2(function () { throw new TE(k + " is not available here, because a script has no language and no time zone: " + use); }, k));
+const byHand = "use ISO texts (toISOString) and build others from getUTCFullYear, getUTCMonth and the like; for another zone add its offset";
+for (const k of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) localized(RealDate.prototype, k, byHand);
+localized(N.prototype, "toLocaleString", "use toFixed(2), and .replace(/\\B(?=(\\d{3})+(?!\\d))/g, \",\") for groups of digits");
+localized(BigInt.prototype, "toLocaleString", "use String(n)");
+for (const k of ["toLocaleUpperCase", "toLocaleLowerCase"]) {
+  const plain = k === "toLocaleUpperCase" ? S.prototype.toUpperCase : lower0;
+  hide(S.prototype, k, fix2(function (locale) {
+    if (locale !== undefined) throw new TE(k + " knows no language here: use " + plain.name + "()");
+    return apply(plain, this, []);
+  }, k));
+}
+// Two texts of ASCII are compared as in all languages that have no rules of their
+// own for it: by the root collation. Others are refused.
+const order = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789aAbBcCdDeEfFgGhHiIjJkKlLmMnNoOpPqQrRsStTuUvVwWxXyYzZ";
+const weights = [9, 10, 11, 12, 13, 32];
+hide(S.prototype, "localeCompare", fix2(function localeCompare(that, locales, options) {
+  const a = S(this), b = S(that);
+  if (a === b) return 0;
+  if (locales !== undefined && indexOf(S(locales), "en") !== 0 || options !== undefined) throw new TE("localeCompare takes no language and no options here: compare with a < b ? -1 : a > b ? 1 : 0, after toLowerCase() where case does not matter; for numbers in texts compare the numbers");
+  const weight = (c) => {
+    for (let i = 0; i < weights.length; i++) if (weights[i] === c) return i + 1;
+    const i = c < 127 ? indexOf(order, fromCharCode(c)) : -1;
+    if (i < 0) throw new TE("localeCompare knows the order of ASCII texts only: compare with a < b ? -1 : a > b ? 1 : 0");
+    return i + 10;
+  };
+  const letters = 10 + indexOf(order, "a"), primary = (w) => w < letters ? w : letters + floor((w - letters) / 2);
+  let second = 0, first = 0;
+  for (let i = 0; i < a.length || i < b.length; i++) {
+    const x = i < a.length ? weight(charCodeAt(a, i)) : 0, y = i < b.length ? weight(charCodeAt(b, i)) : 0;
+    if (first === 0 && primary(x) !== primary(y)) first = primary(x) < primary(y) ? -1 : 1;
+    if (second === 0 && x !== y) second = x < y ? -1 : 1;
+  }
+  return first || second;
+}, "localeCompare"));
+hide(Array, "fromAsync", fix2(async function (items, map, self) {
+  const out = [];
+  let i = 0;
+  const add = async (v) => { defineProperty(out, i, { __proto__: null, value: map === undefined ? v : await apply(map, self, [v, i]), writable: true, enumerable: true, configurable: true }); i++; };
+  if (items == null) throw new TE("Array.fromAsync needs an iterable");
+  if (items[Symbol.asyncIterator] !== undefined || items[Symbol.iterator] !== undefined) { for await (const v of items) await add(v); return out; }
+  for (let n = 0; n < items.length; n++) await add(await items[n]);
+  return out;
+}, "fromAsync"));
 
 // Errors of tools.
 const notes = new W();  // what host-made errors carry, beyond a script's reach
@@ -110,18 +169,23 @@ function call(server, tool, args) {
   host.call(id, server, tool, json, stack, after);
   return p;
 }
+const notATool = (server) => server === "callTool" || server === "call_tool" || server === "call" || server === "listTools" ? "there is no mcp." + server + " here: call a tool as await mcp.server.tool({…}), where server and tool are names that pml tools ls shows" : "mcp." + server + " is a server, not a tool: call await mcp." + server + ".tool({…}), where server and tool are names that pml tools ls shows";
 const readOnly = (what) => () => { throw new TE(what + " is read-only"); };
 const traps = (get) => ({ __proto__: null, get, set: readOnly("mcp"), defineProperty: readOnly("mcp"), deleteProperty: readOnly("mcp"), setPrototypeOf: readOnly("mcp") });
 const isPlain = (k) => typeof k === "string" && k !== "then" && k !== "toJSON";
 const servers = create(null);
 function serverOf(server) {
   const tools = create(null);
-  return new Proxy(create(null), traps((_, tool) => {
+  // A function, so that calling it can say what to call instead.
+  const target = () => {};
+  deleteProperty(target, "name"); deleteProperty(target, "length"); setPrototypeOf(target, null);
+  const all = traps((_, tool) => {
     if (!isPlain(tool)) return undefined;
     return tools[tool] ??= freeze(fix2((args) => call(server, tool, args), tool));
-  }));
+  });
+  all.apply = () => { throw new TE(notATool(server)); };
+  return new Proxy(target, all);
 }
-const fix2 = (f, name) => { fix(f, "name", name); return f; };
 hide(G, "mcp", new Proxy(create(null), traps((_, server) => isPlain(server) ? servers[server] ??= serverOf(server) : undefined)));
 
 // Timers are calls that the engine journals.
@@ -143,6 +207,24 @@ hide(G, "clearTimeout", function clearTimeout(id) {
   e.cancelled = true; e.timer = e.rest = null;
   host.cancel(id);
 });
+// A timer that a run does not wait for at its end, as that of AbortSignal.timeout.
+let unrefs = 0;
+function patientTimer(f, ms) {
+  const id = ++lastID;
+  unrefs++;
+  mset(pending, id, { __proto__: null, timer: f, rest: [], unref: true });
+  host.sleep(id, floor(ms), stackHere(), after);
+}
+// At the end of a turn of a script that has returned: where nothing else is open,
+// nobody waits for these timers either.
+function dropTimers() {
+  if (unrefs === 0) return;
+  let open = false;
+  meach(pending, (e) => { if (!e.cancelled && !e.unref) open = true; });
+  if (open) return;
+  unrefs = 0;
+  meach(pending, (e, id) => { if (!e.cancelled) { e.cancelled = true; e.timer = e.rest = null; host.cancel(id); } });
+}
 hide(G, "queueMicrotask", function queueMicrotask(f) {
   if (typeof f !== "function") throw new TE("queueMicrotask needs a function");
   (async () => { await undefined; f(); })();
@@ -191,20 +273,64 @@ function logger(level) {
   return function () {
     if (quiet) return;
     let s = "";
-    for (let i = 0; i < arguments.length && s.length <= cfg.logBytes; i++) {
+    let i = 0;
+    if (arguments.length > 1 && typeof arguments[0] === "string" && indexOf(arguments[0], "%") >= 0) {
+      const f = arguments[0];
+      i = 1;
+      for (let at = 0; at < f.length; at++) {
+        const c = f[at], d = c === "%" ? f[at + 1] : "";
+        if (d === "%") { s += "%"; at++; continue; }
+        if (d === "" || d === undefined || indexOf("sdifjoOc", d) < 0 || i >= arguments.length) { s += c; continue; }
+        at++;
+        const v = arguments[i++];
+        try {
+          switch (d) {
+          case "s": s += typeof v === "object" && v !== null ? inspect(v, 1, new M()) : inspect(v, 0, new M()); break;
+          case "d": s += typeof v === "bigint" ? v + "n" : typeof v === "symbol" || isObject(v) ? "NaN" : N(v); break;
+          case "i": s += typeof v === "bigint" ? v + "n" : isObject(v) ? "NaN" : parseInt0(v); break;
+          case "f": s += typeof v === "symbol" ? "NaN" : parseFloat0(v); break;
+          case "j": s += stringify(v); break;
+          case "c": break;
+          default: s += inspect(v, 1, new M());
+          }
+        } catch { s += "[not printable]"; }
+      }
+      if (i < arguments.length) s += " ";
+    }
+    const from = i;
+    for (; i < arguments.length && s.length <= cfg.logBytes; i++) {
       let one;
       try { one = inspect(arguments[i], 0, new M()); } catch { one = "[not printable]"; }
-      s += (i > 0 ? " " : "") + one;
+      s += (i > from ? " " : "") + one;
     }
     if (s.length > cfg.logBytes) s = slice(s, 0, cfg.logBytes);
     quiet = host.log(level, s) === true;
   };
 }
 const log = logger("log"), none = function () {};
-const cons = { debug: logger("debug"), info: logger("info"), log, warn: logger("warn"), error: logger("error"), dir: log, table: log, trace: logger("debug"), group: log,
+const cons = { debug: logger("debug"), info: logger("info"), log, warn: logger("warn"), error: logger("error"), dir: log, trace: logger("debug"), group: log,
   groupCollapsed: log, groupEnd: none, time: none, timeEnd: none, timeLog: none, count: none, countReset: none, clear: none };
 cons.assert = function (ok) { if (!ok) { const e = cons.error; arguments[0] = "Assertion failed:"; apply(e, undefined, arguments); } };
+// A line of a table is a line of the console: where lines are shown one by one it stays a table.
+cons.table = function table(data, columns) {
+  if (quiet) return;
+  const lines = isObject(data) ? tables().table(data, columns) : undefined;
+  if (lines === undefined) { log(data); return; }
+  for (let i = 0; i < lines.length; i++) log(lines[i]);
+};
 hide(G, "console", cons);
+
+// Names that scripts know from elsewhere. What is compiled says __pml_none.fetch for
+// a fetch that nobody has declared: so the error says what to use, also where it is caught.
+hide(G, "__pml_none", new Proxy(create(null), {
+  __proto__: null,
+  get(_, k) {
+    if (typeof k !== "string") return undefined;
+    if (k in G) return G[k];
+    throw new REF("'" + k + "' is not defined (" + host.hint(k) + ")");
+  },
+  set(_, k) { throw new REF("'" + S(k) + "' is not defined (" + host.hint(k) + ")"); },
+}));
 
 // What a script threw, as strings.
 const text = (f) => { try { const v = f(); return typeof v === "string" ? v : v === undefined ? "" : S(v); } catch { return ""; } };
@@ -239,6 +365,7 @@ function deliver(id, seq, at, json, code, message) {
   if (e === undefined) return id > lastID ? "unknown" : "twice";
   mdel(pending, id);
   if (e.cancelled) return "";
+  if (e.unref) unrefs--;
   if (e.timer !== undefined && e.timer !== null) {
     try { apply(e.timer, undefined, e.rest); } catch (x) { (async () => { throw x; })(); }
     return "";
@@ -255,9 +382,10 @@ function deliver(id, seq, at, json, code, message) {
   return "";
 }
 G.__pml_api = {
-  __proto__: null, deliver, track,
+  __proto__: null, deliver, track, here: stackHere,
   run(main) { finish(main); },
-  start(input, at, a, b, c, d, resultBytes, logBytes) {
+  start(input, at, a, b, c, d, resultBytes, logBytes, told) {
+    hide(G, "pml", freeze({ __proto__: null, limits: freeze({ __proto__: null, result_bytes: told }) }));
     now = at; cfg.resultBytes = resultBytes; cfg.logBytes = logBytes;
     seed(a, b, c, d);
     if (input !== "") hide(G, "input", parse(input));
@@ -265,6 +393,7 @@ G.__pml_api = {
   global(k, json) { hide(G, k, parse(json)); },
   pure() { deleteProperty(G, "mcp"); deleteProperty(G, "setTimeout"); deleteProperty(G, "clearTimeout"); deleteProperty(G, "input"); },
   lost() {
+    dropTimers();
     let first = true;
     meach(rejected, (reason) => { if (first) { first = false; describe(host.lost, reason); } });
   },
@@ -276,20 +405,23 @@ const later = (k, i) => defineProperty(G, k, {
   get() { const v = webGlobals()[k]; hide(G, k, v); return v; },
   set(v) { hide(G, k, v); },
 });
-let web;
-const loadWeb = G.__pml_web;
-const webGlobals = () => {
-  if (web === undefined) {
-    loadWeb();
-    const make = G.__pml_made;
-    deleteProperty(G, "__pml_made");
-    web = make(G);
-  }
-  return web;
+const lazily = (load, options) => {
+  let made;
+  return () => {
+    if (made === undefined) {
+      load();
+      const make = G.__pml_made;
+      deleteProperty(G, "__pml_made");
+      made = make(G, options);
+    }
+    return made;
+  };
 };
+const webGlobals = lazily(G.__pml_web, { __proto__: null, timer: patientTimer }), tables = lazily(G.__pml_table);
 later("URL"); later("URLSearchParams"); later("TextEncoder"); later("TextDecoder"); later("atob"); later("btoa"); later("structuredClone");
+later("AbortController"); later("AbortSignal"); later("Event"); later("EventTarget"); later("DOMException");
 
 // What would read the world, share memory, or tell when garbage is collected.
 for (const k of ["WeakRef", "FinalizationRegistry", "SharedArrayBuffer", "Atomics", "performance", "navigator", "print", "gc", "scriptArgs", "os", "std", "bjson",
-  "__pml_call", "__pml_sleep", "__pml_cancel", "__pml_log", "__pml_done", "__pml_fail", "__pml_lost", "__pml_web"]) deleteProperty(G, k);
+  "__pml_call", "__pml_sleep", "__pml_cancel", "__pml_log", "__pml_done", "__pml_fail", "__pml_lost", "__pml_hint", "__pml_web", "__pml_table"]) deleteProperty(G, k);
 })(globalThis);

@@ -202,7 +202,7 @@ func (c *child) eval(r *request) bool {
 func (c *child) evaluate(r *request) ([]byte, *core.Error) {
 	v := c.vm
 	v.limit(r.Limits)
-	if e := v.begin(r.Now, r.Seed, nil); e != nil {
+	if e := v.begin(r.Now, r.Seed, nil, 0); e != nil {
 		return nil, e
 	}
 	if e := v.enter("pure"); e != nil {

@@ -19,7 +19,8 @@ type engine struct {
 	tls     *libc.TLS
 	ctx, rt uintptr
 	track   lib.TJSValue
-	argv    uintptr // of the call of track, in the engine's memory
+	here    lib.TJSValue // a function that returns the stack
+	argv    uintptr      // of the call of track, in the engine's memory
 	// onReject is kept here because the engine holds its address only.
 	onReject func(*libc.TLS, uintptr, lib.TJSValue, lib.TJSValue, int32, uintptr)
 	onPoll   func(*libc.TLS, uintptr, uintptr) int32
@@ -78,16 +79,9 @@ func (e *engine) write(program lib.TJSValue) ([]byte, error) {
 // trackRejections has the engine call the function that is the property name
 // of the global object with (promise, reason, handled).
 func (e *engine) trackRejections(path ...string) error {
-	v := lib.XJS_GetGlobalObject(e.tls, e.ctx)
-	for _, name := range path {
-		p, err := libc.CString(name)
-		if err != nil {
-			return err
-		}
-		next := lib.XJS_GetPropertyStr(e.tls, e.ctx, v, p)
-		libc.Xfree(e.tls, p)
-		lib.XFreeValue(e.tls, e.ctx, v)
-		v = next
+	v, err := e.find(path)
+	if err != nil {
+		return err
 	}
 	e.track = v
 	if e.argv = libc.Xcalloc(e.tls, 3, libc.Tsize_t(unsafe.Sizeof(v))); e.argv == 0 {
@@ -96,6 +90,37 @@ func (e *engine) trackRejections(path ...string) error {
 	e.onReject = e.rejection
 	lib.XJS_SetHostPromiseRejectionTracker(e.tls, e.rt, codePointer(e.onReject), 0)
 	return nil
+}
+
+// find is the value at a path of properties of the global object.
+func (e *engine) find(path []string) (lib.TJSValue, error) {
+	v := lib.XJS_GetGlobalObject(e.tls, e.ctx)
+	for _, name := range path {
+		p, err := libc.CString(name)
+		if err != nil {
+			return v, err
+		}
+		next := lib.XJS_GetPropertyStr(e.tls, e.ctx, v, p)
+		libc.Xfree(e.tls, p)
+		lib.XFreeValue(e.tls, e.ctx, v)
+		v = next
+	}
+	return v, nil
+}
+
+// stack is where the engine is, as far as it is interrupted: empty when there is
+// no room to say it. It leaves no exception behind.
+func (e *engine) stack() string {
+	v := lib.XJS_Call(e.tls, e.ctx, e.here, e.here, 0, 0)
+	defer lib.XFreeValue(e.tls, e.ctx, v)
+	if lib.XJS_HasException(e.tls, e.ctx) == 0 {
+		if s := lib.XToCString(e.tls, e.ctx, v); s != 0 {
+			defer lib.XJS_FreeCString(e.tls, e.ctx, s)
+			return libc.GoString(s)
+		}
+	}
+	lib.XFreeValue(e.tls, e.ctx, lib.XJS_GetException(e.tls, e.ctx))
+	return ""
 }
 
 // rejection is called by the engine when a promise is rejected without a
@@ -128,6 +153,7 @@ func (e *engine) close() {
 	lib.XJS_SetHostPromiseRejectionTracker(e.tls, e.rt, 0, 0)
 	lib.XJS_SetInterruptHandler(e.tls, e.rt, 0, 0)
 	lib.XFreeValue(e.tls, e.ctx, e.track)
+	lib.XFreeValue(e.tls, e.ctx, e.here)
 	libc.Xfree(e.tls, e.argv)
 }
 

@@ -63,7 +63,8 @@ func (v *jsVM) onLog(args []any) (any, error) {
 func (v *jsVM) onDone(args []any) (any, error) {
 	s := str(args, 0)
 	if int64(len(s)) > v.limits.ResultBytes {
-		return nil, v.stop(core.Errorf(core.CodeResultTooLarge, "the result is %d bytes, more than the limit of %d: write it to a file and return its path", len(s), v.limits.ResultBytes))
+		return nil, v.stop(core.Errorf(core.CodeResultTooLarge, "the script has run to its end, but its result is %d bytes, more than the limit of %d. Its calls were made and are journaled; nothing of them is lost. A blob that large is no result: have a tool keep it (mcp.workspace.write_file) and return its path; a script reads the limit as pml.limits.result_bytes. Or raise limits.result_bytes (for a script it counts up to %d) and retry the run, which makes no call again",
+			len(s), v.limits.ResultBytes, MaxResultBytes))
 	}
 	if err := core.CheckDepth("the result", []byte(s)); err != nil {
 		return nil, v.stop(core.AsError(err))

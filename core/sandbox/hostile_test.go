@@ -12,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 var smallLimits = sandbox.Limits{CPU: 400 * time.Millisecond, MemoryBytes: 32 << 20, ResultBytes: 1 << 20, LogBytes: 64 << 10}
@@ -53,6 +54,7 @@ func hostile(p *sandbox.Pool, source string) string {
 // TestHostile runs every attack beside a session that must not notice. It
 // measures the whole process, so it runs alone.
 func TestHostile(t *testing.T) {
+	skiptest.Short(t, "runs each attack to the end of its limits")
 	// Attacks that must end by time have little of it; the others get enough to
 	// reach the limit they are about on a busy machine.
 	patient := smallLimits

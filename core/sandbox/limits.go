@@ -11,12 +11,25 @@ const maxTurnCalls = 50_000
 const grace = time.Second
 
 func (l Limits) withDefaults() Limits {
-	def(&l.CPU, 5*time.Second)
+	def(&l.CPU, 30*time.Second)
 	def(&l.MemoryBytes, 128<<20)
 	def(&l.StackBytes, 1<<20)
 	def(&l.ResultBytes, 8<<20)
 	def(&l.LogBytes, 1<<20)
 	def(&l.SourceBytes, 100<<10)
+	return l
+}
+
+// of are the limits of one session.
+func (l Limits) of(s Start) Limits {
+	if s.CPU > 0 {
+		l.CPU = s.CPU
+	}
+	if s.ResultBytes > 0 {
+		l.ResultBytes = min(s.ResultBytes, MaxResultBytes)
+	}
+	// What a script was told holds for it, whatever was configured since.
+	l.ResultBytes = max(l.ResultBytes, min(s.ToldBytes, MaxResultBytes))
 	return l
 }
 

@@ -18,6 +18,7 @@ const idleTime = 2 * time.Minute
 type Pool struct {
 	o    Options
 	warm int
+	room *room
 
 	mu       sync.Mutex
 	closed   bool
@@ -41,7 +42,18 @@ func NewPool(o Options) *Pool {
 		p.warm = 1
 	}
 	p.back = sync.NewCond(&p.mu)
+	p.room = newRoom(p.o, p.drop)
 	return p
+}
+
+// SetMemory sets Options.Memory anew.
+func (p *Pool) SetMemory(bytes int64) { p.room.bound(bytes) }
+
+// Children counts the children that live, ready ones included.
+func (p *Pool) Children() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.live)
 }
 
 // Warm starts children in the background, up to Options.Warm, and returns at once.
@@ -89,8 +101,7 @@ func (p *Pool) startIdle() {
 	case err != nil:
 	case p.closed:
 		c.kill()
-		p.group.Add(1)
-		go func() { defer p.group.Done(); <-c.done }()
+		p.group.Go(func() { <-c.done })
 	default:
 		p.live[c] = true
 		p.idle = append(p.idle, c)
@@ -121,8 +132,7 @@ func (p *Pool) forget(c *process) {
 		return
 	}
 	delete(p.live, c)
-	p.group.Add(1)
-	go func() { defer p.group.Done(); c.kill(); <-c.done }()
+	p.group.Go(func() { c.kill(); <-c.done })
 }
 
 // take returns a child that serves nobody, and has another one started.
@@ -216,9 +226,7 @@ func (p *Pool) recycle(c *process) {
 		return
 	}
 	p.cleaning++
-	p.group.Add(1)
-	go func() {
-		defer p.group.Done()
+	p.group.Go(func() {
 		fresh := c.renew()
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -229,7 +237,7 @@ func (p *Pool) recycle(c *process) {
 			p.forget(c)
 		}
 		p.back.Broadcast()
-	}()
+	})
 }
 
 // Close kills all children and waits for them. Requests that are under way
@@ -268,6 +276,11 @@ func (p *Pool) once(ctx context.Context, r *request) (*reply, error) {
 }
 
 func (p *Pool) try(ctx context.Context, r *request) (*reply, error) {
+	pl := &place{}
+	defer p.room.leave(pl)
+	if err := p.room.enter(ctx, pl); err != nil {
+		return nil, err
+	}
 	c, err := p.take()
 	if err != nil {
 		return nil, err

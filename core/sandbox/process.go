@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -18,8 +19,10 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	lines  chan []byte // what the child wrote, a line each; closed at its end
-	limits Limits
+	lines  chan []byte   // what the child wrote, a line each; closed at its end
+	limits Limits        // of the pool
+	cpu    time.Duration // of a turn
+	line   atomic.Int64  // the longest line that is read
 	stderr tail
 	done   chan struct{} // closed when the child was waited for
 	quit   chan struct{} // closed by kill: nobody reads lines any more
@@ -53,15 +56,22 @@ func startProcess(o Options) (*process, error) {
 		return nil, notStarted(err)
 	}
 	confine(cmd.Process.Pid, o.Limits)
+	p.bound(o.Limits)
 	go p.read(stdout)
 	return p, nil
+}
+
+// bound sets what the next script of the child may use.
+func (p *process) bound(l Limits) {
+	p.cpu = l.CPU
+	p.line.Store(l.lineBytes())
 }
 
 // read hands on the child's lines, none longer than the limits allow.
 func (p *process) read(out io.Reader) {
 	r := bufio.NewReaderSize(out, 64<<10)
 	for {
-		line, err := readLine(r, p.limits.lineBytes())
+		line, err := readLine(r, p.line.Load())
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				p.broke = err
@@ -105,7 +115,7 @@ func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
 		// A child that takes no request gives no reply either: await says so.
 		_, _ = p.stdin.Write(buf.Bytes())
 	}()
-	rep, err := p.await(ctx, p.limits.CPU+grace)
+	rep, err := p.await(ctx, p.cpu+grace)
 	if err != nil || rep.Kind == replyError && !rep.Alive {
 		p.kill()
 	}
@@ -122,7 +132,8 @@ func (p *process) ask(ctx context.Context, r *request) (*reply, error) {
 // renew has the child make a new VM, and reports whether it may serve another
 // script.
 func (p *process) renew() bool {
-	if grown(p.cmd.Process.Pid, p.limits) {
+	// The next script could not have all that it may use.
+	if resident, _, known := processMemory(p); known && resident > p.limits.MemoryBytes {
 		return false
 	}
 	rep, err := p.ask(context.Background(), &request{Op: opEnd})
@@ -159,7 +170,7 @@ func (p *process) await(ctx context.Context, limit time.Duration) (*reply, error
 				timer.Reset(more)
 				continue
 			}
-			return nil, core.Errorf(core.CodeSandboxTimeout, "the script did not answer within %v and was stopped: look for a loop that does not end", p.limits.CPU)
+			return nil, core.Errorf(core.CodeSandboxTimeout, "the script did not answer within %v and was stopped (limits.cpu): look for a loop that does not end", p.cpu)
 		case <-ctx.Done():
 			return nil, core.Errorf(core.CodeCancelled, "the script was stopped: %w", context.Cause(ctx))
 		}

@@ -38,16 +38,19 @@ func starved(pid int) time.Duration {
 	return most
 }
 
-// grown reports whether a child holds so much memory after a script that the
-// next one could not have all that it may use.
-func grown(pid int, l Limits) bool {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+// processMemory is what a child holds: all of it, and without what it shares with
+// others.
+func processMemory(c *process) (resident, own int64, ok bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.cmd.Process.Pid))
 	if err != nil {
-		return true
+		return 0, 0, false
 	}
-	var pages, skip int64 // the second field is what is in memory
-	_, err = fmt.Sscan(string(raw), &skip, &pages)
-	return err != nil || pages*int64(os.Getpagesize()) > l.MemoryBytes
+	var skip, pages, shared int64
+	if _, err = fmt.Sscan(string(raw), &skip, &pages, &shared); err != nil {
+		return 0, 0, false
+	}
+	page := int64(os.Getpagesize())
+	return pages * page, (pages - shared) * page, true
 }
 
 // confine bounds the child's memory as a whole, from outside, before it has

@@ -17,8 +17,8 @@ func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
 
-// grown is not known here, and nothing bounds a child as a whole.
-func grown(int, Limits) bool { return false }
+// processMemory is not known here, and nothing bounds a child as a whole.
+func processMemory(*process) (resident, own int64, ok bool) { return 0, 0, false }
 
 // confine does nothing: only Linux limits another process's memory.
 func confine(int, Limits) {}

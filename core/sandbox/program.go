@@ -13,11 +13,15 @@ var bootSource string
 //go:embed web.js
 var webSource string
 
+//go:embed table.js
+var tableSource string
+
 // The JavaScript of our own. By their file names stack frames are told apart
 // from the script's.
 var (
 	bootProgram = program{file: "pml:boot", source: bootSource}
 	webProgram  = program{file: "pml:web", source: "globalThis.__pml_made=" + webSource}
+	tables      = program{file: "pml:table", source: "globalThis.__pml_made=" + tableSource}
 )
 
 // program is JavaScript of our own. Every VM runs it anew; it is parsed by the

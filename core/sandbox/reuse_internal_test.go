@@ -51,7 +51,7 @@ globalThis.left = 1; Object.prototype.left = 1; setTimeout(() => {}, 1e6); mcp.a
 		if !turn.Done || len(turn.Calls) != 2 || turn.Calls[0].ID != 1 || len(turn.Logs) != 1 {
 			t.Fatalf("run %d: %+v", i, turn)
 		}
-		if got := string(turn.Result); got != `"undefined,true,`+fmt.Sprint(seeded(t))+`"` {
+		if got := string(turn.Result); got != `"undefined,true,`+seeded(t)+`"` {
 			t.Errorf("run %d sees what another one left: %s", i, got)
 		}
 		s.Close()
@@ -109,7 +109,7 @@ func TestPool_ServedEnough(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.p.served = maxServed - 1 // as if it had
+		s.pool.room.child(s.place).served = maxServed - 1 // as if it had
 		s.Close()
 		if children, _ := p.served(); children != 0 {
 			t.Fatalf("a child that has served %d scripts is kept", maxServed)

@@ -134,7 +134,8 @@ var instead = map[string]string{
 	"setImmediate": "use queueMicrotask or setTimeout", "alert": "use console.log", "prompt": "what the script needs comes in input",
 	"performance": "use Date.now(), which is the time of the last result", "Atomics": "a script has one thread", "SharedArrayBuffer": "a script has one thread; use ArrayBuffer",
 	"WeakRef": "use a plain reference or a WeakMap", "FinalizationRegistry": "use try/finally",
-	"Intl": "format by hand, or use a tool", "Temporal": "use Date", "mcp": "tools cannot be called here", "setTimeout": "this code cannot wait; give the task a timeout or retry instead",
+	"Intl":     "a script has no language and no time zone: use toISOString and toFixed, or a tool",
+	"Temporal": "use Date", "mcp": "tools cannot be called here", "setTimeout": "this code cannot wait; give the task a timeout or retry instead",
 }
 
 // hint adds what to use instead of a global that does not exist here.

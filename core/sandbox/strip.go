@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -22,15 +24,17 @@ const outputHead = "(async function() {\n  \"use strict\";\n"
 
 // strip turns TypeScript into the body that runs, and its map.
 func strip(source, file string) (string, *sourceMap, error) {
-	res := api.Transform(wrapHead+source+wrapTail, api.TransformOptions{
+	res := api.Transform(wrapHead+plainSource(source)+wrapTail, api.TransformOptions{
 		Loader: api.LoaderTS, Target: api.ES2023, Charset: api.CharsetUTF8, LegalComments: api.LegalCommentsNone,
 		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude, TreeShaking: api.TreeShakingFalse,
+		Supported:  map[string]bool{"for-await": false}, // see closeLoops
+		Define:     undeclared,
 		Sourcefile: file, LogLevel: api.LogLevelSilent, TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true}}`,
 	})
 	if len(res.Errors) > 0 {
 		return "", nil, syntaxError(source, res.Errors)
 	}
-	code := string(res.Code)
+	helpers, code := cutHelpers(string(res.Code))
 	body, ok := strings.CutPrefix(code, outputHead)
 	end := strings.LastIndex(body, "})")
 	if !ok || end < 0 {
@@ -43,7 +47,39 @@ func strip(source, file string) (string, *sourceMap, error) {
 	if strings.TrimSpace(body) == "" {
 		return "", nil, errEmpty()
 	}
-	return body, bodyMap(res.Map), nil
+	return helpers + keepTypeof(closeLoops(body)), bodyMap(res.Map, strings.Count(helpers, "\n")), nil
+}
+
+// missing is the object of the bootstrap that says what to use instead of a name.
+// It is as long as globalThis: columns stay as they are.
+const missing = "__pml_none"
+
+// undeclared has esbuild write missing.NAME for a name that scripts know from
+// elsewhere, where nothing of that name is declared.
+var undeclared = func() map[string]string {
+	out := map[string]string{}
+	for name := range instead {
+		if name != "mcp" && name != "setTimeout" { // which most scripts have
+			out[name] = missing + "." + name
+		}
+	}
+	return out
+}()
+
+var typeofMissing = regexp.MustCompile(`typeof ` + missing + `\.[A-Za-z]+`)
+
+// keepTypeof lets scripts ask whether there is such a name: typeof fetch is no error.
+func keepTypeof(body string) string {
+	if !strings.Contains(body, "typeof "+missing) {
+		return body
+	}
+	out := []byte(body)
+	for _, at := range typeofMissing.FindAllStringIndex(body, -1) {
+		if rest := body[at[1]:]; rest == "" || !strings.ContainsAny(rest[:1], ".([`") && !strings.HasPrefix(rest, "?.") {
+			copy(out[at[0]+len("typeof "):], "globalThis")
+		}
+	}
+	return string(out)
 }
 
 func errEmpty() *core.Error {
@@ -51,8 +87,8 @@ func errEmpty() *core.Error {
 }
 
 // bodyMap shifts esbuild's map by the lines of the wrapper: two in the output,
-// one in the input.
-func bodyMap(raw []byte) *sourceMap {
+// behind those of the helpers, and one in the input.
+func bodyMap(raw []byte, helpers int) *sourceMap {
 	var m struct {
 		Mappings string `json:"mappings"`
 	}
@@ -60,10 +96,10 @@ func bodyMap(raw []byte) *sourceMap {
 		return &sourceMap{}
 	}
 	lines := newSourceMap(m.Mappings).lines
-	if len(lines) < 2 {
+	if len(lines) < helpers+2 {
 		return &sourceMap{}
 	}
-	lines = lines[2:]
+	lines = slices.Delete(lines, helpers, helpers+2)
 	for _, segs := range lines {
 		for i := range segs {
 			segs[i].srcLine = max(0, segs[i].srcLine-1)

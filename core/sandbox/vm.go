@@ -30,6 +30,7 @@ type jsVM struct {
 	argBytes int64
 	logBytes int64
 	logFull  bool
+	looking  bool // for the place of a script that has run for too long
 	// fatal ends the VM: a limit was hit.
 	fatal *core.Error
 }
@@ -56,8 +57,10 @@ func newVM(c clocks, w watch) (*jsVM, error) {
 	}
 	hooks := map[string]quickjs.HostFunc{
 		"__pml_call": v.onCall, "__pml_sleep": v.onSleep, "__pml_cancel": v.onCancel, "__pml_log": v.onLog,
+		"__pml_hint": func(args []any) (any, error) { return instead[str(args, 0)], nil },
 		"__pml_done": v.onDone, "__pml_fail": v.onFail, "__pml_lost": v.onLost,
-		"__pml_web": func([]any) (any, error) { return nil, webProgram.run(q, v.engine) },
+		"__pml_web":   func([]any) (any, error) { return nil, webProgram.run(q, v.engine) },
+		"__pml_table": func([]any) (any, error) { return nil, tables.run(q, v.engine) },
 	}
 	for name, f := range hooks {
 		if err := q.RegisterHostFunc(name, f); err != nil {
@@ -68,6 +71,9 @@ func newVM(c clocks, w watch) (*jsVM, error) {
 		return nil, err
 	}
 	if err := v.engine.trackRejections("__pml_api", "track"); err != nil {
+		return nil, err
+	}
+	if v.engine.here, err = v.engine.find([]string{"__pml_api", "here"}); err != nil {
 		return nil, err
 	}
 	v.engine.onInterrupt(v.mustStop)
@@ -99,13 +105,16 @@ func (v *jsVM) limit(l Limits) {
 }
 
 // begin sets time, seed and input.
-func (v *jsVM) begin(now int64, seed string, input json.RawMessage) *core.Error {
+func (v *jsVM) begin(now int64, seed string, input json.RawMessage, told int64) *core.Error {
 	h := sha256.Sum256([]byte("pml sandbox seed\x00" + seed))
 	args := []any{string(input), float64(now)}
 	for i := range 4 {
 		args = append(args, float64(binary.BigEndian.Uint32(h[4*i:])))
 	}
-	return v.enter("start", append(args, float64(v.limits.ResultBytes), float64(v.limits.LogBytes))...)
+	if told <= 0 {
+		told = v.limits.ResultBytes
+	}
+	return v.enter("start", append(args, float64(v.limits.ResultBytes), float64(v.limits.LogBytes), float64(told))...)
 }
 
 // load makes the function that runs body, as a value of the VM.
@@ -143,7 +152,7 @@ func (v *jsVM) syntax(err error) *core.Error {
 // start runs a script until it waits.
 func (v *jsVM) start(r *request) *core.Error {
 	v.limit(r.Limits)
-	if e := v.begin(r.Now, r.Seed, r.Input); e != nil {
+	if e := v.begin(r.Now, r.Seed, r.Input, r.Told); e != nil {
 		return e
 	}
 	body, mappings := splitMap(r.Script)
@@ -243,8 +252,13 @@ func (v *jsVM) stopped() *core.Error {
 
 // mustStop is asked by the engine now and then while it runs.
 func (v *jsVM) mustStop() bool {
-	if v.stopped() == nil {
+	if v.looking || v.stopped() == nil {
 		return false
+	}
+	if v.fatal.Code == core.CodeSandboxTimeout && v.fatal.Location == nil {
+		v.looking = true // where it is: this runs a line of the bootstrap
+		v.place(v.fatal, v.engine.stack())
+		v.looking = false
 	}
 	v.vm.Interrupt() // the wrapper has to know as well: it ends a list of jobs
 	return true
@@ -285,7 +299,7 @@ func (v *jsVM) close() {
 }
 
 func (v *jsVM) timedOut() *core.Error {
-	return core.Errorf(core.CodeSandboxTimeout, "the script ran for %v without waiting for anything: look for a loop that does not end, or do the work in a tool", v.limits.CPU)
+	return core.Errorf(core.CodeSandboxTimeout, "the script ran for %v without waiting for anything (limits.cpu): look for a loop that does not end, or do the work in a tool; Date.now() stands still between two calls, so a loop cannot wait for it", v.limits.CPU)
 }
 
 func (v *jsVM) outOfMemory() *core.Error {

@@ -1,6 +1,6 @@
 // The globals that scripts know from browsers and servers: URL, text codecs,
-// base64 and structuredClone. Evaluates to a function that makes them.
-(function (G) {
+// base64, structuredClone and AbortController. Evaluates to a function that makes them.
+(function (G, host) {
 "use strict";
 const { freeze } = Object;
 const fromCharCode = String.fromCharCode, fromCodePoint = String.fromCodePoint;
@@ -83,8 +83,10 @@ class TextDecoder {
   }
 }
 
+const domCodes = { __proto__: null, InvalidCharacterError: 5, AbortError: 20, TimeoutError: 23, DataCloneError: 25 };
 class DOMException extends Error {
-  constructor(message, name) { super(message); Object.defineProperty(this, "name", { value: name, configurable: true }); }
+  constructor(message = "", name = "Error") { super(message); Object.defineProperty(this, "name", { value: String(name), configurable: true }); }
+  get code() { return domCodes[this.name] ?? 0; }
 }
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 function btoa(v) {
@@ -395,5 +397,94 @@ class URL {
   toJSON() { return this.href; }
   get [Symbol.toStringTag]() { return "URL"; }
 }
-return { __proto__: null, URL, URLSearchParams, TextEncoder, TextDecoder, atob, btoa, structuredClone };
+
+class Event {
+  #type; #cancelable;
+  target = null; currentTarget = null; defaultPrevented = false; timeStamp = 0; _stop = false;
+  constructor(type, init) {
+    if (arguments.length === 0) throw new TypeError("Event needs a type");
+    this.#type = String(type); this.#cancelable = Boolean(init?.cancelable);
+    Object.defineProperty(this, "_stop", { value: false, writable: true, enumerable: false });
+  }
+  get type() { return this.#type; }
+  get cancelable() { return this.#cancelable; }
+  preventDefault() { if (this.#cancelable) this.defaultPrevented = true; }
+  stopImmediatePropagation() { this._stop = true; }
+  stopPropagation() {}
+}
+class EventTarget {
+  #list = [];
+  addEventListener(type, f, options) {
+    if (f === null || f === undefined) return;
+    const signal = options?.signal;
+    if (signal?.aborted || this.#list.some((l) => l.type === String(type) && l.f === f)) return;
+    this.#list.push({ type: String(type), f, once: Boolean(options?.once) });
+    signal?.addEventListener("abort", () => this.removeEventListener(type, f), { once: true });
+  }
+  removeEventListener(type, f) { this.#list = this.#list.filter((l) => l.type !== String(type) || l.f !== f); }
+  dispatchEvent(e) {
+    if (!(e instanceof Event)) throw new TypeError("dispatchEvent needs an Event");
+    e.target = e.currentTarget = this;
+    for (const l of this.#list.filter((l) => l.type === e.type)) {
+      if (e._stop) break;
+      if (l.once) this.removeEventListener(l.type, l.f);
+      // What a listener throws stops nobody else; the run fails with it, as node does.
+      try { typeof l.f === "function" ? l.f.call(this, e) : l.f.handleEvent(e); } catch (x) { (async () => { throw x; })(); }
+    }
+    e.currentTarget = null;
+    return !e.defaultPrevented;
+  }
+}
+let making = false;
+class AbortSignal extends EventTarget {
+  #aborted = false; #reason; #followers = [];
+  #on = null; #listens = false;
+  get onabort() { return this.#on; }
+  set onabort(f) {
+    this.#on = typeof f === "function" ? f : null;
+    if (this.#listens) return;
+    this.#listens = true; // from now on it has its place among the others
+    this.addEventListener("abort", (e) => { if (this.#on) this.#on.call(this, e); });
+  }
+  constructor() { if (!making) throw new TypeError("Illegal constructor: use new AbortController().signal, AbortSignal.abort(), AbortSignal.timeout(ms) or AbortSignal.any(list)"); super(); }
+  static _make() { making = true; try { return new AbortSignal(); } finally { making = false; } }
+  static _abort(s, reason) {
+    if (s.#aborted) return;
+    s.#aborted = true;
+    s.#reason = reason === undefined ? new DOMException("This operation was aborted", "AbortError") : reason;
+    const followers = s.#followers;
+    s.#followers = [];
+    s.dispatchEvent(new Event("abort"));
+    for (const f of followers) abortSignal(f, s.#reason);
+  }
+  static abort(reason) { const s = makeSignal(); abortSignal(s, reason); return s; }
+  static timeout(ms) {
+    if (!(Number(ms) >= 0 && Number(ms) <= Number.MAX_SAFE_INTEGER)) throw new RangeError("AbortSignal.timeout needs milliseconds, from 0 on");
+    const s = makeSignal();
+    host.timer(() => abortSignal(s, new DOMException("The operation was aborted due to timeout", "TimeoutError")), Math.min(Number(ms), 2147483647));
+    return s;
+  }
+  static any(signals) {
+    const s = makeSignal(), list = [...signals];
+    for (const x of list) if (!(x instanceof AbortSignal)) throw new TypeError("AbortSignal.any needs a list of signals");
+    const done = list.find((x) => x.#aborted);
+    if (done) abortSignal(s, done.#reason);
+    else for (const x of list) x.#followers.push(s);
+    return s;
+  }
+  get aborted() { return this.#aborted; }
+  get reason() { return this.#reason; }
+  throwIfAborted() { if (this.#aborted) throw this.#reason; }
+  get [Symbol.toStringTag]() { return "AbortSignal"; }
+}
+const makeSignal = AbortSignal._make, abortSignal = AbortSignal._abort;
+delete AbortSignal._make; delete AbortSignal._abort;
+class AbortController {
+  #signal = makeSignal();
+  get signal() { return this.#signal; }
+  abort(reason) { abortSignal(this.#signal, reason); }
+  get [Symbol.toStringTag]() { return "AbortController"; }
+}
+
+return { __proto__: null, URL, URLSearchParams, TextEncoder, TextDecoder, atob, btoa, structuredClone, AbortController, AbortSignal, Event, EventTarget, DOMException };
 })

@@ -42,6 +42,7 @@ type request struct {
 	Input      json.RawMessage            `json:"input,omitempty"`
 	Seed       string                     `json:"seed,omitempty"`
 	Now        int64                      `json:"now,omitempty"` // ms since 1970
+	Told       int64                      `json:"told,omitempty"`
 	Expression bool                       `json:"expression,omitempty"`
 	Globals    map[string]json.RawMessage `json:"globals,omitempty"`
 	Deliveries []wireDelivery             `json:"deliveries,omitempty"`

@@ -2,16 +2,17 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/api"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // prefix is where the interface is; what follows it belongs to this version.
@@ -55,6 +56,8 @@ func newAPI(s *Server) huma.API {
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	config.Transformers = append(config.Transformers, encode)
 	config.Info.Description = "Runs workflows of MCP tools, asks a person before what matters, and tells what happens as it happens."
+	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	config.Servers = []*huma.Server{{URL: "/", Description: "This server, on its socket or at the address that it listens at"}}
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", Description: "An API key. Over TCP only; on the socket none is needed."},
 		"key":    {Type: "apiKey", In: "header", Name: "x-api-key"},
@@ -66,6 +69,7 @@ func newAPI(s *Server) huma.API {
 	s.addReads()
 	s.addApprovals()
 	s.addAudit()
+	s.addPin()
 	s.addServer()
 	s.addStreams()
 	tune(a.OpenAPI())
@@ -220,4 +224,4 @@ func pageOf[T any](items []T, next string) *page[T] {
 	return &page[T]{Body: api.Page[T]{Items: items, Next: next}}
 }
 
-func number(n int64) string { return fmt.Sprintf("%d", n) }
+func number(n int64) string { return strconv.FormatInt(n, 10) }

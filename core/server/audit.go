@@ -18,8 +18,39 @@ func (s *Server) addAudit() {
 	add(s, op("verify-audit", http.MethodGet, prefix+"/audit/verify", "Check that no row of the whole audit log was changed, added or taken out"), verifyAudit)
 }
 
+type adoptPinInput struct {
+	Body struct {
+		Old string `json:"old,omitempty" doc:"The PIN that the server wants so far"`
+	}
+}
+
+type pinAdopted struct {
+	Body struct {
+		Needed bool `json:"needed" doc:"Whether approvals need a PIN now"`
+	}
+}
+
+// addPin: on the socket only, like everything that is the machine's own.
+func (s *Server) addPin() {
+	add(s, op("adopt-pin", http.MethodPost, prefix+"/pin", "Make the server's store want the PIN of its configuration, given the one that it wants so far; on the socket only"), adoptPin)
+}
+
+func adoptPin(ctx context.Context, c call, in *adoptPinInput) (*pinAdopted, error) {
+	p, ok := c.Backend.(PinKeeper)
+	if !ok || !listenerOf(ctx).socket {
+		return nil, core.Errorf(core.CodePermissionDenied, "the PIN is set on the machine of the server, on its socket; nothing was changed").WithNext("pml", "config", "pin")
+	}
+	if err := p.AdoptPin(ctx, in.Body.Old); err != nil {
+		return nil, err
+	}
+	var out pinAdopted
+	var err error
+	out.Body.Needed, err = p.NeedsPin(ctx)
+	return &out, err
+}
+
 func audit(ctx context.Context, c call, in *auditInput) (*page[core.AuditRow], error) {
-	rows, err := c.Audit(ctx, in.Since, in.Limit+1)
+	rows, err := c.Audit(ctx, api.Since{Any: in.Since}, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +75,7 @@ func verifyAudit(ctx context.Context, c call, _ *nothing) (*auditReport, error) 
 // unknownTo puts a decision about what the caller does not have into the audit
 // log; run is the one that it has, if any.
 func (c call) unknownTo(ctx context.Context, run core.ID, text string, err error) error {
-	a, ok := c.Backend.(Auditor)
+	a, ok := c.Backend.(api.Refusals)
 	if !ok || core.CodeOf(err) != core.CodeNotFound {
 		return err
 	}

@@ -79,6 +79,10 @@ func (s *Server) local(r *http.Request) (api.Scope, *problem) {
 		scope.By.Via = via
 	case core.ViaMCP: // an agent's host: never a person, and of its folder only
 		scope.By.Via, scope.Confined = via, true
+		name, ok := agentOf(r)
+		if scope.By.Agent = name; !ok {
+			faults = append(faults, core.Fault{Message: api.HeaderAgent + " must be there once, percent-encoded"})
+		}
 	default:
 		faults = append(faults, core.Fault{Message: api.HeaderVia + " must be cli, tui or mcp"})
 	}
@@ -88,12 +92,26 @@ func (s *Server) local(r *http.Request) (api.Scope, *problem) {
 	return scope, nil
 }
 
+// maxAgentName bounds the name of an agent's host, in characters.
+const maxAgentName = 60
+
+// agentOf is the name by which an agent's host has introduced itself to the pml
+// that sends a request for it; empty without one.
+func agentOf(r *http.Request) (name string, ok bool) {
+	name, err := url.PathUnescape(r.Header.Get(api.HeaderAgent))
+	return core.Visible(strings.TrimSpace(name), maxAgentName, false), err == nil && len(r.Header.Values(api.HeaderAgent)) <= 1
+}
+
 // keyed is the scope of a request with an API key.
 func (s *Server) keyed(r *http.Request) (api.Scope, *problem) {
-	via := core.ViaHTTP
+	by := core.Actor{Via: core.ViaHTTP}
 	for name, values := range r.Header {
-		if strings.EqualFold(name, api.HeaderVia) && len(values) == 1 && values[0] == string(core.ViaMCP) {
-			via = core.ViaMCP // who says that it is no person is believed
+		if name == api.HeaderVia && len(values) == 1 && values[0] == string(core.ViaMCP) {
+			by.Via = core.ViaMCP // who says that it is no person is believed
+			continue
+		}
+		if agent, ok := agentOf(r); name == api.HeaderAgent && ok {
+			by.Agent = agent
 			continue
 		}
 		if strings.HasPrefix(name, headerPrefix) {
@@ -114,7 +132,8 @@ func (s *Server) keyed(r *http.Request) (api.Scope, *problem) {
 	if !ok {
 		return api.Scope{}, problemOf(core.Errorf(core.CodeAuth, "this server does not know the API key; it may have been removed"))
 	}
-	return api.Scope{Owner: owner, By: core.Actor{Who: owner, Via: via}}, nil
+	by.Who = owner
+	return api.Scope{Owner: owner, By: by}, nil
 }
 
 // tokenOf is the key of a request; two different ones are none.

@@ -31,6 +31,8 @@ func TestAuth_Socket(t *testing.T) {
 		{"folder with a zero", []string{"Pml-Workspace", abs + "%00"}, 400, api.Scope{}},
 		{"tui", []string{"Pml-Via", "tui"}, 200, api.Scope{By: core.Actor{Who: "me", Via: core.ViaTUI}}},
 		{"an agent's host sees its folder only", []string{"Pml-Workspace", abs, "Pml-Via", "mcp"}, 200, api.Scope{Workspace: abs, Confined: true, By: core.Actor{Who: "me", Via: core.ViaMCP}}},
+		{"an agent's host with a name", []string{"Pml-Via", "mcp", "Pml-Agent", "cl%C3%A9%1b"}, 200, api.Scope{Confined: true, By: core.Actor{Who: "me", Via: core.ViaMCP, Agent: "clé\\x1b"}}},
+		{"a name badly encoded", []string{"Pml-Via", "mcp", "Pml-Agent", "%zz"}, 400, api.Scope{}},
 		{"elicitation cannot be claimed", []string{"Pml-Via", "elicitation"}, 400, api.Scope{}},
 		{"rule cannot be claimed", []string{"Pml-Via", "rule"}, 400, api.Scope{}},
 		{"relative folder", []string{"Pml-Workspace", "x"}, 400, api.Scope{}},
@@ -72,7 +74,8 @@ func TestAuth_TCP(t *testing.T) {
 		{"the hash is no key", "/api/v1/approvals", []string{"x-api-key", hashIn(t, e, "ana")}, 401, core.CodeAuth},
 		{"workspace", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Workspace", "/"}, 400, core.CodeInvalidArguments},
 		{"a person on TCP", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Via", "tui"}, 400, core.CodeInvalidArguments},
-		{"an agent's host", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Via", "mcp"}, 200, ""},
+		{"an agent's host", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Via", "mcp", "Pml-Agent", "x"}, 200, ""},
+		{"an agent's host, badly encoded", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Via", "mcp", "Pml-Agent", "%zz"}, 400, ""},
 		{"any pml header", "/api/v1/approvals", []string{"x-api-key", ana, "Pml-Owner", "ben"}, 400, core.CodeInvalidArguments},
 		{"health", "/healthz", nil, 200, ""},
 		{"ready", "/readyz", nil, 401, core.CodeAuth},
@@ -146,7 +149,7 @@ func TestOwners_AreApart(t *testing.T) {
 	e := newEdge(t, nil)
 	const bens = "/api/v1/workflows/22220002"
 	for _, req := range [][2]string{
-		{"GET", bens}, {"DELETE", bens}, {"GET", bens + "/dag"}, {"GET", bens + "/checkpoints"}, {"GET", bens + "/checkpoints/0000004d"}, {"GET", bens + "/journal"},
+		{"GET", bens}, {"DELETE", bens}, {"GET", bens + "/dag"}, {"GET", bens + "/checkpoints"}, {"GET", bens + "/checkpoints/0000004d"}, {"GET", bens + "/journal"}, {"GET", bens + "/export"},
 		{"GET", bens + "/result"}, {"GET", bens + "/events"}, {"POST", bens + "/continue"}, {"POST", bens + "/abort"}, {"POST", bens + "/retry"},
 		{"GET", "/api/v1/events?workflow=22220002"}, {"GET", "/api/v1/approvals/ffff0002"}, {"POST", bens + "/approvals/ffff0002/renew"},
 	} {

@@ -2,8 +2,8 @@ package server_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +48,7 @@ func report(b *testing.B, times []time.Duration) {
 // all of them.
 func BenchmarkEventToReader(b *testing.B) {
 	for _, readers := range []int{1, 200} {
-		b.Run(fmt.Sprint(readers), func(b *testing.B) {
+		b.Run(strconv.Itoa(readers), func(b *testing.B) {
 			e := newEdge(b, nil)
 			arrived := make(chan time.Duration, readers)
 			var wg sync.WaitGroup

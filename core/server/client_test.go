@@ -132,7 +132,7 @@ func TestClient_FollowsThroughRestarts(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		n := 0
-		done <- c.Events(t.Context(), "", 0, true, func(ev core.Event) error {
+		done <- c.Events(t.Context(), "", api.Since{}, true, func(ev core.Event) error {
 			read <- ev.Seq
 			if n++; n == restarts*each {
 				return enough

@@ -52,10 +52,12 @@ func (s *Server) streamed(o huma.Operation, ofRun bool) {
 	} else {
 		o.Parameters = append(o.Parameters, &huma.Param{Name: "workflow", In: "query", Description: "Events of this run", Schema: text})
 	}
-	schemas.Schema(reflect.TypeFor[api.Snapshot](), true, "")
+	frame := &huma.Schema{OneOf: []*huma.Schema{
+		schemas.Schema(reflect.TypeFor[api.Snapshot](), true, ""), schemas.Schema(reflect.TypeFor[core.Event](), true, ""),
+	}, Description: "The data of each frame"}
 	o.Responses = map[string]*huma.Response{
 		"200": {Description: "Frames: the first is a snapshot (schema Snapshot), the others are events (schema Event) whose id is their sequence number; or a page", Content: map[string]*huma.MediaType{
-			"text/event-stream": {Schema: text},
+			"text/event-stream": {Schema: frame},
 			"application/json":  {Schema: schemas.Schema(reflect.TypeFor[api.Page[core.Event]](), true, "")},
 		}},
 		"default": errorAnswer(),
@@ -153,7 +155,7 @@ func (s *Server) eventPage(w http.ResponseWriter, r *http.Request, c call, q str
 	out := api.Page[core.Event]{Items: []core.Event{}}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	err := c.Events(ctx, q.run, q.since, false, func(e core.Event) error {
+	err := c.Events(ctx, q.run, api.Since{Any: q.since}, false, func(e core.Event) error {
 		if len(out.Items) == q.limit {
 			out.Next = number(out.Items[q.limit-1].Seq)
 			return full

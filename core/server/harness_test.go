@@ -184,6 +184,18 @@ func (s *scoped) Checkpoints(_ context.Context, run core.ID) ([]core.Checkpoint,
 	return []core.Checkpoint{{ID: id(77), RunID: run, CreatedAt: start}}, nil
 }
 
+func (s *scoped) Checkpoint(_ context.Context, run core.ID, text string) (core.CheckpointView, error) {
+	if text != "0000004d" {
+		return core.CheckpointView{}, core.Errorf(core.CodeNotFound, "no checkpoint %s", text)
+	}
+	return core.CheckpointView{
+		Checkpoint: core.Checkpoint{ID: id(77), RunID: run, CreatedAt: start},
+		Tasks:      []core.Task{{ID: "t1", Tool: "a:b", State: core.TaskSuccess, Output: json.RawMessage(`{"n":1}`)}},
+		Decisions:  []core.Approval{sampleApproval(run)},
+		Messages:   []core.Event{{Seq: 3, Type: core.EventTaskLog, At: start, RunID: run, Message: "hello"}},
+	}, nil
+}
+
 func (s *scoped) Records(_ context.Context, _ core.ID, after int64) ([]core.Record, error) {
 	var out []core.Record
 	for seq := after + 1; seq <= 5; seq++ {
@@ -193,7 +205,8 @@ func (s *scoped) Records(_ context.Context, _ core.ID, after int64) ([]core.Reco
 }
 
 // Audit has a row of each run, and one of none.
-func (s *scoped) Audit(_ context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (s *scoped) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+	after := since.Any
 	if err := s.ask([]any{"audit", after, limit}); err != nil {
 		return nil, err
 	}
@@ -224,9 +237,18 @@ func (s *scoped) Refused(_ context.Context, run core.ID, reason string) error {
 	return s.ask(refusal{s.scope.Owner, run, reason})
 }
 
+func (s *scoped) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
+	run, err := s.find(id)
+	if err != nil {
+		return api.RunFile{}, err
+	}
+	return api.NewRunFile(api.ExportedRun{Run: run}, start, "test")
+}
+
 func (s *scoped) RemoveWorkflows(_ context.Context, ids ...core.ID) error { return s.ask(ids) }
 
-func (s *scoped) Events(ctx context.Context, run core.ID, since int64, follow bool, f func(core.Event) error) error {
+func (s *scoped) Events(ctx context.Context, run core.ID, from api.Since, follow bool, f func(core.Event) error) error {
+	since := from.Any
 	for {
 		s.mu.Lock()
 		list, changed := s.events[min(int(since), len(s.events)):], s.changed

@@ -169,8 +169,7 @@ func (k *Keys) read() error {
 		}
 		if err != nil {
 			bad = err
-			var unread *fs.PathError
-			if errors.As(err, &unread) {
+			if _, ok := errors.AsType[*fs.PathError](err); ok {
 				state.WriteString("unread\n") // what changes that may leave no trace in size and time
 			}
 			continue

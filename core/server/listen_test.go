@@ -114,17 +114,15 @@ func TestServe_Stops(t *testing.T) {
 	stream := e.open(t, "/api/v1/events")
 	waiting := make(chan error, 1)
 	go func() {
-		req, _ := http.NewRequestWithContext(context.Background(), "POST", "http://pml/api/v1/workflows", strings.NewReader(`{"code":"1","options":{"wait":-1}}`))
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://pml/api/v1/workflows", strings.NewReader(`{"code":"1","options":{"wait":-1}}`))
 		res, err := e.socket.Do(req)
 		if err == nil {
 			_ = res.Body.Close()
 		}
 		waiting <- err
 	}()
-	stream.next(t) // the snapshot
-	for last[api.ExecuteRequest](e.b).Code == "" && len(e.scopes()) < 3 {
-		time.Sleep(time.Millisecond) // until the request is inside; nothing tells
-	}
+	stream.next(t)                                                                                      // the snapshot
+	e.until(t, func() bool { return last[api.ExecuteRequest](e.b).Code != "" || len(e.scopes()) >= 3 }) // the request is inside
 	e.stop()
 	rest, _ := io.ReadAll(stream.body)
 	if !strings.Contains(string(rest), ": the server stops") {
@@ -215,14 +213,14 @@ func TestServe_LargeBodies(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	// Without saying how long it is.
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://pml/api/v1/workflows", io.MultiReader(strings.NewReader(large)))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://pml/api/v1/workflows", io.MultiReader(strings.NewReader(large)))
 	req.ContentLength = -1
 	res, err := e.socket.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	if res.StatusCode != 413 {
+	if res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("chunked: %d", res.StatusCode)
 	}
 	if r := e.do(t, "POST", "/api/v1/workflows", "code=1", "Content-Type", "application/x-www-form-urlencoded"); r.status != 415 {

@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -28,7 +30,7 @@ func document(t *testing.T, e *edge) map[string]any {
 
 func withAll(o *server.Options) {
 	none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	o.MCP, o.Metrics = none, none
+	o.MCP, o.Metrics, o.Backup = none, none, func(context.Context, io.Writer) error { return nil }
 }
 
 // Every path that is answered is in the document, and the other way round.
@@ -57,7 +59,7 @@ func TestOpenAPI_HasEveryRoute(t *testing.T) {
 	}
 	for _, route := range []string{ // of the contract
 		"POST /api/v1/workflows", "GET /api/v1/workflows", "GET /api/v1/workflows/{id}", "DELETE /api/v1/workflows/{id}", "GET /api/v1/workflows/{id}/dag",
-		"GET /api/v1/workflows/{id}/checkpoints", "GET /api/v1/workflows/{id}/checkpoints/{cid}", "GET /api/v1/workflows/{id}/journal", "GET /api/v1/workflows/{id}/result",
+		"GET /api/v1/workflows/{id}/checkpoints", "GET /api/v1/workflows/{id}/checkpoints/{cid}", "GET /api/v1/workflows/{id}/journal", "GET /api/v1/workflows/{id}/export", "GET /api/v1/workflows/{id}/result",
 		"GET /api/v1/workflows/{id}/events", "POST /api/v1/workflows/{id}/continue", "POST /api/v1/workflows/{id}/abort", "POST /api/v1/workflows/{id}/replan",
 		"POST /api/v1/workflows/{id}/retry", "POST /api/v1/workflows/{id}/trace", "POST /api/v1/workflows/{id}/approvals/{cid}",
 		"POST /api/v1/workflows/{id}/approvals/{cid}/extend", "POST /api/v1/workflows/{id}/approvals/{cid}/renew", "GET /api/v1/approvals", "GET /api/v1/approvals/{cid}",
@@ -91,6 +93,7 @@ func TestOpenAPI_AnswersFit(t *testing.T) {
 		{"GET", "/api/v1/workflows/{id}/checkpoints", one + "/checkpoints", "", "200"},
 		{"GET", "/api/v1/workflows/{id}/checkpoints/{cid}", one + "/checkpoints/0000004d", "", "200"},
 		{"GET", "/api/v1/workflows/{id}/journal", one + "/journal?limit=2", "", "200"},
+		{"GET", "/api/v1/workflows/{id}/export", one + "/export", "", "200"},
 		{"GET", "/api/v1/workflows/{id}/result", "/api/v1/workflows/22220002/result", "", "200"},
 		{"GET", "/api/v1/workflows/{id}/events", one + "/events", "", "200"},
 		{"POST", "/api/v1/workflows/{id}/continue", one + "/continue", "", "200"},
@@ -152,7 +155,7 @@ func fullResult() api.Result {
 		Totals: &api.Totals{SuccessfulTasks: 1}, CheckpointID: id(2), LayerIndex: &layer, TotalLayers: 2, LayerResults: []api.LayerResult{{TaskID: "t", Status: core.TaskSuccess}},
 		NextLayer: &api.LayerPreview{Index: 2, Tasks: []api.PreviewTask{{ID: "a"}}}, Options: []string{"continue"}, ExpiresAt: &start, Pending: []core.Approval{sampleApproval(id(3))},
 		Suggestions: &api.Suggestions{Tools: []api.SuggestedTool{{CallName: "a:b"}}, SuggestedDAG: &api.SuggestedDAG{Tasks: []core.TaskSpec{{ID: "t"}}}},
-		Plan:        &core.Plan{}, Error: "x", Location: &core.Position{Line: 1, Column: 2}, Failures: []core.Failure{{TaskID: "t"}}, Faults: []core.Fault{{Message: "m"}},
+		Plan:        &core.Plan{}, Dropped: []core.Dropped{{TaskID: "t", Tool: "a:b"}}, Error: "x", Location: &core.Position{Line: 1, Column: 2}, Failures: []core.Failure{{TaskID: "t"}}, Faults: []core.Fault{{Message: "m"}},
 		Decided: &core.DecidedBy{Actor: core.Actor{Who: "w", Via: core.ViaCLI}, At: start},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -32,6 +33,7 @@ var statuses = map[core.Code]int{
 	core.CodeSandboxTimeout:    http.StatusUnprocessableEntity,
 	core.CodeSandboxCrashed:    http.StatusUnprocessableEntity,
 	core.CodeCallLimit:         http.StatusUnprocessableEntity,
+	core.CodeRunLimit:          http.StatusTooManyRequests,
 	core.CodeDepthLimit:        http.StatusUnprocessableEntity,
 	core.CodeResultTooLarge:    http.StatusUnprocessableEntity,
 	core.CodeBudget:            http.StatusUnprocessableEntity,
@@ -64,7 +66,8 @@ var statuses = map[core.Code]int{
 	core.CodeInternal:          http.StatusInternalServerError,
 }
 
-func statusOf(code core.Code) int {
+// StatusCode returns the HTTP status of an error's code.
+func StatusCode(code core.Code) int {
 	if status, ok := statuses[code]; ok {
 		return status
 	}
@@ -92,7 +95,7 @@ func (*problem) ContentType(_ string) string { return problemType }
 const problemType = "application/problem+json"
 
 // problemOf makes the answer for an error, with the status of its code.
-func problemOf(e *core.Error) *problem { return problemWith(statusOf(e.Code), e) }
+func problemOf(e *core.Error) *problem { return problemWith(StatusCode(e.Code), e) }
 
 // problemWith is problemOf for what HTTP has a status of its own for.
 func problemWith(status int, e *core.Error) *problem {
@@ -128,12 +131,10 @@ var ofStopping = []core.Code{
 // failure makes the answer for what a backend returned. What is not an error of
 // pml is logged and not shown: nobody has checked what it says.
 func (s *Server) failure(ctx context.Context, err error) *problem {
-	var p *problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
-	var e *core.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*core.Error](err); ok {
 		if slices.Contains(ofStopping, e.Code) && s.leaving(ctx) {
 			return problemOf(core.Errorf(core.CodeCancelled, "the server is about to stop; ask again, and the next one answers").WithRun(e.RunID))
 		}
@@ -156,9 +157,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		p.Status = http.StatusInternalServerError
 		body = fmt.Appendf(nil, `{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"the error could not be written","code":%q}`, core.CodeInternal)
 	}
-	for name, values := range p.headers {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.headers)
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body) // who does not listen any more needs no answer

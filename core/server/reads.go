@@ -66,7 +66,7 @@ type journalInput struct {
 
 type checkpointInput struct {
 	RunPath
-	Checkpoint string `path:"cid" doc:"The id of a checkpoint, or the first 4 or more characters of it"`
+	Checkpoint string `path:"cid" doc:"The id of a checkpoint, or of an approval (as checkpoint_id of a result is) for the checkpoint before it, or the first 4 or more characters of one"`
 }
 
 func (s *Server) addReads() {
@@ -76,8 +76,9 @@ func (s *Server) addReads() {
 	add(s, op("remove", http.MethodDelete, one, "Remove a run that has ended"), remove)
 	add(s, op("dag", http.MethodGet, one+"/dag", "What a run executes, its newest version"), program)
 	add(s, op("checkpoints", http.MethodGet, one+"/checkpoints", "The newest checkpoints of a run"), checkpoints)
-	add(s, op("checkpoint", http.MethodGet, one+"/checkpoints/{cid}", "One checkpoint"), checkpoint)
+	add(s, op("checkpoint", http.MethodGet, one+"/checkpoints/{cid}", "The run as it stood at a checkpoint: tasks, decisions, messages"), checkpoint)
 	add(s, op("journal", http.MethodGet, one+"/journal", "What a run has done, record by record"), journal)
+	add(s, op("export", http.MethodGet, one+"/export", "A run as a file: all that is kept of it, for pml workflows import"), export)
 	add(s, op("result", http.MethodGet, one+"/result", "How a run ended"), result)
 	add(s, op("tools", http.MethodGet, prefix+"/tools", "The tools that there are"), tools)
 }
@@ -132,27 +133,15 @@ func checkpoints(ctx context.Context, c call, in *RunPath) (*page[core.Checkpoin
 	return pageOf(list, ""), err
 }
 
-type checkpointOutput struct{ Body core.Checkpoint }
+type checkpointOutput struct{ Body core.CheckpointView }
 
 func checkpoint(ctx context.Context, c call, in *checkpointInput) (*checkpointOutput, error) {
 	id, _, err := c.run(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.Checkpoints(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	var found []core.Checkpoint
-	for _, cp := range list {
-		if string(cp.ID) == in.Checkpoint || len(in.Checkpoint) >= 4 && strings.HasPrefix(string(cp.ID), in.Checkpoint) {
-			found = append(found, cp)
-		}
-	}
-	if len(found) != 1 {
-		return nil, core.Errorf(core.CodeNotFound, "%d checkpoints of the run %s are %q; the newest 5 are kept", len(found), id.Short(), core.Visible(in.Checkpoint, 40, false)).WithRun(id)
-	}
-	return &checkpointOutput{found[0]}, nil
+	view, err := c.Checkpoint(ctx, id, in.Checkpoint)
+	return &checkpointOutput{view}, err
 }
 
 func journal(ctx context.Context, c call, in *journalInput) (*page[core.Record], error) {
@@ -170,6 +159,17 @@ func journal(ctx context.Context, c call, in *journalInput) (*page[core.Record],
 		next = number(records[in.Limit-1].Seq)
 	}
 	return pageOf(records, next), nil
+}
+
+type exportOutput struct{ Body api.RunFile }
+
+func export(ctx context.Context, c call, in *RunPath) (*exportOutput, error) {
+	id, _, err := c.run(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.ExportRun(ctx, id)
+	return &exportOutput{f}, err
 }
 
 type resultOutput struct{ Body api.RunResult }

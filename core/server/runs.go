@@ -171,7 +171,7 @@ func (c call) decides(ctx context.Context, run, approval core.ID, d api.Decision
 	if approval != "" && d.AllOfType != "" {
 		return nil, invalid([]core.Fault{{Path: "/all_of_type", Message: "one approval is named; give one of the two"}})
 	}
-	return decision(d, approval), nil
+	return decision(ctx, d, approval), nil
 }
 
 func retry(ctx context.Context, c call, in *retryInput) (*outcome, error) {

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/server"
-	"github.com/google/go-cmp/cmp"
 )
 
 const one = "/api/v1/workflows/11110001"

@@ -5,26 +5,21 @@ import (
 	"slices"
 
 	"github.com/casys-ai/pml/core"
+	described "github.com/casys-ai/pml/core/approval"
 	"github.com/danielgtaylor/huma/v2"
 )
 
 // tune says in the schemas what the types of Go cannot: which words a field
-// takes, that a request has no other fields than these, and that a decision
-// must be there. The handlers check by the same schemas.
+// takes, and that a request has no other fields than these. The handlers check by
+// the same schemas.
 func tune(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas
 	all := schemas.Map()
 	field := func(name, field string) *huma.Schema { return all[name].Properties[field] }
 
-	for _, name := range []string{"DecisionBody", "ContinueWorkflow"} {
-		field(name, "approved").Nullable = false
-	}
 	hil := field("ExecuteOptions", "hil")
 	hil.Enum = []any{"", string(core.HILAlways), string(core.HILSideEffects), string(core.HILNever)}
-	zero, one := 0.0, 1.0
-	field("ExecuteOptions", "timeout").Minimum = &zero
-	field("ExtendBody", "by_ms").Minimum = &one
-	field("DecisionBody", "all_of_type").Enum = enum(approvalTypes)
+	field("DecisionBody", "all_of_type").Enum = enum(approvalTypes())
 	field("Trace", "state").Enum = enum(core.RunStates)
 	field("Answer", "remember").Enum = []any{"", string(core.RememberRun), string(core.RememberSession), string(core.RememberRule)}
 	field("Answer", "in_doubt").Enum = []any{"", string(core.RunAgain), string(core.SkipResult)}
@@ -32,13 +27,9 @@ func tune(doc *huma.OpenAPI) {
 	all["TaskSpec"].Properties["dependsOn"] = &huma.Schema{
 		Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Description: "Another spelling of depends_on",
 	}
-	// The numbers of a result come together, once the run has ended.
-	totals := []string{"replayed_calls", "successful_tasks", "failed_tasks"}
-	res := all["Result"]
-	res.Required = slices.DeleteFunc(res.Required, func(name string) bool { return slices.Contains(totals, name) })
-
 	closed := map[string]bool{}
 	for _, path := range doc.Paths {
+		sayClientErrors(path)
 		if path.Post == nil || path.Post.RequestBody == nil {
 			continue
 		}
@@ -51,9 +42,14 @@ func tune(doc *huma.OpenAPI) {
 	}
 }
 
-var approvalTypes = []core.ApprovalType{
-	core.ApproveDependency, core.ApproveKeys, core.ApproveIntegrity, core.ApproveTool, core.ApproveOAuth,
-	core.ApproveLayer, core.ApproveInDoubt, core.ApproveHook,
+// sayClientErrors names the range of the answers to bad requests, which are the
+// same everywhere: huma says "default" only.
+func sayClientErrors(path *huma.PathItem) {
+	for _, o := range []*huma.Operation{path.Get, path.Post, path.Delete} {
+		if o != nil && o.Responses["default"] != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(o.Responses)), func(status string) bool { return status[0] == '4' }) {
+			o.Responses["4XX"] = errorAnswer()
+		}
+	}
 }
 
 func enum[T ~string](words []T) []any {
@@ -91,4 +87,13 @@ func recompute(s *huma.Schema) {
 	for _, p := range s.Properties {
 		p.PrecomputeMessages()
 	}
+}
+
+// approvalTypes are all there are.
+func approvalTypes() []core.ApprovalType {
+	out := make([]core.ApprovalType, len(described.Types))
+	for i, d := range described.Types {
+		out[i] = d.Type
+	}
+	return out
 }

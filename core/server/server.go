@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,6 +37,9 @@ type Options struct {
 	// MetricsKeys are the names of keys that may read Metrics over TCP: they are
 	// of everybody's runs.
 	MetricsKeys []string
+	// Backup writes a backup of all that the store keeps, for the socket only; nil: no
+	// such path. What ends before its end is no backup: that shows when it is read.
+	Backup func(ctx context.Context, w io.Writer) error
 	// Hosts are names beside those of the loopback by which this server may be
 	// addressed over TCP, without port. Origins are web pages that may call it,
 	// such as https://example.com.
@@ -159,6 +163,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, conn)
+		},
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }()

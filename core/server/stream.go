@@ -197,7 +197,7 @@ func (rd *reader) choose(frames []*frame, buf []byte) []byte {
 func (rd *reader) catchUp(ctx context.Context) error {
 	reached := rd.s.hub.newest()
 	var buf []byte
-	err := rd.backend.Events(ctx, rd.filter.run, rd.cursor, false, func(e core.Event) error {
+	err := rd.backend.Events(ctx, rd.filter.run, api.Since{Any: rd.cursor}, false, func(e core.Event) error {
 		if !rd.filter.wants(e.RunID, e.Type) {
 			rd.cursor = e.Seq
 			return nil

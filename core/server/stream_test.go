@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -44,7 +44,7 @@ func (e *edge) open(t testing.TB, path string, headers ...string) *stream {
 
 func (e *edge) tryOpen(t testing.TB, c *http.Client, url string, headers ...string) (*stream, int) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), "GET", url, nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (e *edge) tryOpen(t testing.TB, c *http.Client, url string, headers ...stri
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
-	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "text/event-stream" {
 		return nil, res.StatusCode
 	}
 	return &stream{res.Body, bufio.NewReaderSize(res.Body, 64<<10)}, 200
@@ -243,10 +243,12 @@ func hammer(t *testing.T, e *edge) {
 		e.b.emit(core.Event{RunID: id(1), TaskID: strconv.Itoa(i)})
 	}
 	go func() {
+		drop := time.NewTicker(time.Millisecond) // rain, not one flood
+		defer drop.Stop()
 		for i := before; i < total; i++ {
 			e.b.emit(core.Event{RunID: id(1), TaskID: strconv.Itoa(i)})
 			if i%20 == 0 {
-				time.Sleep(time.Millisecond) // rain, not one flood
+				<-drop.C
 			}
 		}
 	}()
@@ -357,8 +359,12 @@ func TestEvents_StuckReader(t *testing.T) {
 // until waits for something that nothing tells of.
 func (e *edge) until(t testing.TB, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(hung); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	again, deadline := time.NewTicker(time.Millisecond), time.After(hung)
+	defer again.Stop()
+	for !done() {
+		select {
+		case <-again.C:
+		case <-deadline:
 			t.Fatal("it does not happen")
 		}
 	}
@@ -410,11 +416,11 @@ func TestEvents_Heartbeat(t *testing.T) {
 		b := newBackend()
 		s := server.New(server.Options{Half: b.half, Clock: &clock{now: start}, Keys: keys})
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://localhost/api/v1/events", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/events", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("x-api-key", token)
+		req.Header.Set("X-Api-Key", token)
 		w, done := &recorder{header: http.Header{}}, make(chan struct{})
 		go func() {
 			s.Handler().ServeHTTP(w, req)
@@ -464,11 +470,11 @@ type flaky struct {
 	fails chan struct{}
 }
 
-func (f *flaky) Events(ctx context.Context, run core.ID, since int64, follow bool, fn func(core.Event) error) error {
+func (f *flaky) Events(ctx context.Context, run core.ID, since api.Since, follow bool, fn func(core.Event) error) error {
 	return f.Backend.Events(ctx, run, since, follow, func(e core.Event) error {
 		select {
 		case <-f.fails:
-			return fmt.Errorf("the store is away")
+			return errors.New("the store is away")
 		default:
 			return fn(e)
 		}

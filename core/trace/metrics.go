@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // maxServers bounds the values of the label "server"; those that come later are
@@ -270,12 +271,6 @@ type standing struct{ m *Metrics }
 // Describe implements prometheus.Collector.
 func (s standing) Describe(ch chan<- *prometheus.Desc) { ch <- s.m.running; ch <- s.m.asking }
 
-// approvalTypes are all there are; those that nothing waits for are said too.
-var approvalTypes = []core.ApprovalType{
-	core.ApproveDependency, core.ApproveKeys, core.ApproveIntegrity, core.ApproveTool, core.ApproveOAuth,
-	core.ApproveLayer, core.ApproveInDoubt, core.ApproveHook,
-}
-
 // states are those of runs that have not ended; the ones without runs are said too.
 var states = []core.RunState{core.RunRunning, core.RunWaiting, core.RunInterrupted}
 
@@ -294,12 +289,12 @@ func (s standing) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
-	for _, kind := range []core.Kind{core.KindCode, core.KindDAG, core.KindAgent} {
+	for _, kind := range []core.Kind{core.KindCode, core.KindDAG} {
 		for _, state := range states {
 			gauge(s.m.running, now.Runs[RunKind{state, kind}], string(kind), string(state))
 		}
 	}
-	for _, t := range approvalTypes {
-		gauge(s.m.asking, now.Approvals[t], string(t))
+	for _, d := range approval.Types { // those that nothing waits for are said too
+		gauge(s.m.asking, now.Approvals[d.Type], string(d.Type))
 	}
 }

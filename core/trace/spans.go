@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -368,7 +369,7 @@ func traceID(run core.ID) trace.TraceID {
 func (r *runTrace) rootID(run core.ID) trace.SpanID { return spanID("run", run, r.again) }
 
 func (r *runTrace) layerID(run core.ID, n int) trace.SpanID {
-	return spanID("layer", run, r.again, fmt.Sprint(n))
+	return spanID("layer", run, r.again, strconv.Itoa(n))
 }
 
 func spanID(what string, parts ...any) trace.SpanID {

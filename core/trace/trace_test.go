@@ -31,8 +31,6 @@ var begun = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
 func at(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
 
-func layer(n int) *int { return &n }
-
 func event(t core.EventType, ms int, more func(*core.Event)) core.Event {
 	e := core.Event{Type: t, At: at(ms), RunID: run}
 	if more != nil {
@@ -43,7 +41,7 @@ func event(t core.EventType, ms int, more func(*core.Event)) core.Event {
 
 func task(t core.EventType, ms int, id, tool string, n int, more func(*core.Event)) core.Event {
 	return event(t, ms, func(e *core.Event) {
-		e.TaskID, e.Tool, e.Layer = id, tool, layer(n)
+		e.TaskID, e.Tool, e.Layer = id, tool, new(n)
 		if more != nil {
 			more(e)
 		}
@@ -60,7 +58,7 @@ func script() []core.Event {
 		task(core.EventTaskLog, 12, "a", "fs:read", 0, func(e *core.Event) { e.Message = secret }),
 		task(core.EventTaskComplete, 30, "a", "fs:read", 0, func(e *core.Event) { e.DurationMS = 20; e.Data = json.RawMessage(`"` + secret + `"`) }),
 		task(core.EventTaskComplete, 41, "b", "fs:stat", 0, func(e *core.Event) { e.DurationMS = 30; e.Message = "skipped" }),
-		event(core.EventCheckpoint, 42, func(e *core.Event) { e.Layer = layer(0) }),
+		event(core.EventCheckpoint, 42, func(e *core.Event) { e.Layer = new(0) }),
 		event(core.EventApprovalRequested, 50, func(e *core.Event) { e.ApprovalID, e.Message = "ap", secret }),
 		event(core.EventApprovalResolved, 2050, func(e *core.Event) {
 			e.ApprovalID, e.Data = "ap", json.RawMessage(`{"state":"approved","decided_by":{"who":"`+secret+`"}}`)
@@ -122,7 +120,6 @@ func TestMetrics(t *testing.T) {
 		`pml_event_readers 1`,
 		`pml_runs{kind="dag",state="waiting"} 2`,
 		`pml_runs{kind="code",state="running"} 1`,
-		`pml_runs{kind="agent",state="running"} 0`,
 		`pml_approvals_waiting{type="layer"} 1`,
 		`pml_approvals_waiting{type="integrity"} 0`,
 	} {

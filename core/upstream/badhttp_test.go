@@ -107,7 +107,7 @@ func TestBadHTTP_Calls(t *testing.T) {
 					}
 				}
 			}, core.CodeToolTimeout,
-			"remote:x did not answer within 300ms; it was told to stop, and may have had its effect",
+			"remote:x did not answer within 300ms, nor tell of progress (limits.call_timeout); it was told to stop, and may have had its effect",
 		},
 		"an event without end": {
 			func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
@@ -124,7 +124,7 @@ func TestBadHTTP_Calls(t *testing.T) {
 		"no headers": {
 			func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() },
 			core.CodeToolTimeout,
-			"remote:x did not answer within 300ms; it was told to stop, and may have had its effect",
+			"remote:x did not answer within 300ms, nor tell of progress (limits.call_timeout); it was told to stop, and may have had its effect",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestBadHTTP_Starts(t *testing.T) {
 		},
 			`server "remote" does not complete the MCP handshake: it answers with HTTP 500 Internal Server Error: no cheese`},
 		"status 403": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not from here", http.StatusForbidden) },
-			`server "remote" does not complete the MCP handshake: it answers with HTTP 403 Forbidden`},
+			`server "remote" does not complete the MCP handshake: it answers with HTTP 403 Forbidden: not from here`},
 		"a login page of its own": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/login" {
 				http.Redirect(w, r, "/login", http.StatusFound)

@@ -25,7 +25,12 @@ const soon = 3 * time.Minute
 
 // badServers are what some children do before they begin to serve.
 var badServers = map[string]func(*child){
-	"slow": func(*child) { time.Sleep(3 * time.Second) },
+	"usage":      failing("I1122 starting\nError: invalid configuration: no configuration has been provided\n", ""),
+	"usage-weak": failing("kubeconfig could not be loaded\n", ""),
+	"usage-last": failing("", "Error: no kubeconfig\n"),
+	"usage-only": failing("", ""),
+	"usage-old":  failing("Error: of an earlier time\n"+strings.Repeat("it works\n", 500), ""),
+	"slow":       func(*child) { time.Sleep(3 * time.Second) },
 	"flood": func(*child) { // of its log, before it reads anything
 		line := strings.Repeat("x", 1<<20-1) + "\n"
 		for range 100 {

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // Call calls a tool, starting its server when it must, and returns the value
@@ -21,7 +21,7 @@ import (
 // the call may have had its effect), CodeCancelled (wraps the context's
 // cause), CodeResultTooLarge, CodeInvalidArguments, CodeNoSuchTool, CodeAuth.
 // One of a call of which nothing was written to its server says so (NotMade).
-// A JSON-RPC error of the server itself is wrapped as an *RPCError; beside the
+// A JSON-RPC error of the server itself is wrapped as a *jsonrpc.Error; beside the
 // error of a tool that failed the Response has its Raw result.
 // A call is never sent twice, and never to another edition than it names; only
 // one that asks for input is sent again with it, when there is a Peer to ask.
@@ -35,7 +35,7 @@ func (m *Manager) Call(ctx context.Context, req Request) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if req.Timeout <= 0 {
+	if req.Timeout == 0 {
 		req.Timeout = m.limits.Call
 	}
 	if local, ok := m.local(req.Launch); ok {
@@ -61,6 +61,17 @@ func objectArgs(args json.RawMessage) (json.RawMessage, error) {
 	return args, nil
 }
 
+// mayBeSent asks whether the call is to be sent after all.
+func (r *Request) mayBeSent(ctx context.Context) error {
+	if r.Before == nil {
+		return nil
+	}
+	if err := r.Before(ctx); err != nil {
+		return core.AsError(err).WithNotMade()
+	}
+	return nil
+}
+
 // callOnce makes the call on the connection that lives now. sent is false when
 // the connection turned out to be gone before anything was sent.
 func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]json.RawMessage) (resp Response, sent bool, err error) {
@@ -70,22 +81,29 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 	}
 	defer m.release(s)
 	name := req.Launch.Name + ":" + req.Tool
-	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
-	case <-ctx.Done():
+	leave, ok := m.place(ctx, s, req.Launch, req.Queued)
+	if !ok {
 		return Response{}, true, cancelled(ctx, "the call of "+name).WithNotMade()
 	}
-	callCtx, cancel := context.WithTimeout(ctx, req.Timeout)
-	defer cancel()
-	callCtx, done := c.fly(callCtx, req.Owner, req.Launch.Peer)
+	defer leave()
+	callCtx, quiet, stop := bounded(ctx, req.Timeout, req.Total, req.Alive)
+	defer stop()
+	callCtx, done := c.fly(callCtx, quiet, req.Owner, req.Launch.Peer)
 	defer done()
-	callCtx, a := withAnswer(callCtx)
-	err = c.send(callCtx, req, meta)
+	if told := req.Progress; told != nil {
+		req.Progress = func(message string, done, total float64) {
+			quiet.sign()
+			told(message, done, total)
+		}
+	}
+	if err := req.mayBeSent(callCtx); err != nil {
+		return Response{}, true, err
+	}
+	a, err := c.send(callCtx, req, meta)
 	if a.raw != nil {
 		m.answered(s)
-		if len(a.raw) > m.limits.ResultBytes {
-			return Response{}, true, tooLarge(name, m.limits.ResultBytes)
+		if len(a.raw) > req.Launch.resultBytes(m.limits) {
+			return Response{}, true, tooLarge(name, req.Launch.resultBytes(m.limits))
 		}
 		value, err := NormalizeResult(a.raw)
 		if err != nil {
@@ -120,16 +138,16 @@ func tooLarge(tool string, limit int) error {
 }
 
 // refused maps a JSON-RPC error, and wraps it.
-func (m *Manager) refused(ctx context.Context, c *conn, req Request, e *mcp.JSONRPCErrorDetails) error {
+func (m *Manager) refused(ctx context.Context, c *conn, req Request, e *jsonrpc.Error) error {
 	name := req.Launch.Name + ":" + req.Tool
-	if e.Code == overlongCode { // ours
-		return tooLarge(name, m.limits.ResultBytes)
+	if e.Code == jsonrpc.CodeOverlong { // ours
+		return tooLarge(name, req.Launch.resultBytes(m.limits))
 	}
-	return as(m.worded(ctx, c, req, e), rpcError(e))
+	return as(m.worded(ctx, c, req, e), e)
 }
 
 // worded says what a JSON-RPC error means.
-func (m *Manager) worded(ctx context.Context, c *conn, req Request, e *mcp.JSONRPCErrorDetails) error {
+func (m *Manager) worded(ctx context.Context, c *conn, req Request, e *jsonrpc.Error) error {
 	name := req.Launch.Name + ":" + req.Tool
 	if e.Code == mcp.INVALID_PARAMS || e.Code == mcp.METHOD_NOT_FOUND {
 		if err := m.unknownTool(ctx, c, req); err != nil {
@@ -177,10 +195,10 @@ func (m *Manager) unanswered(ctx, callCtx context.Context, c *conn, req Request,
 		return errStopping(c.name)
 	case ctx.Err() != nil:
 		return cancelled(ctx, "the call of "+name)
-	case a.tooLong.Load():
-		return tooLarge(name, m.limits.ResultBytes)
+	case a.tooLong:
+		return tooLarge(name, req.Launch.resultBytes(m.limits))
 	case callCtx.Err() != nil:
-		return timedOut(name, req.Timeout)
+		return timedOut(callCtx, name, req)
 	case inputFailed(err) != nil:
 		return core.Errorf(core.CodeToolFailed, "%s asks for input: %w", name, inputFailed(err))
 	case wantedInput(err):
@@ -189,8 +207,11 @@ func (m *Manager) unanswered(ctx, callCtx context.Context, c *conn, req Request,
 	return c.broken(a, err, "calling "+req.Tool)
 }
 
-func timedOut(name string, after time.Duration) error {
-	return core.Errorf(core.CodeToolTimeout, "%s did not answer within %s; it was told to stop, and may have had its effect", name, after)
+func timedOut(ctx context.Context, name string, req Request) error {
+	if errors.Is(context.Cause(ctx), errTotal) {
+		return core.Errorf(core.CodeToolTimeout, "%s took longer than %s in all (limits.call_total); it was told to stop, and may have had its effect", name, req.Total)
+	}
+	return core.Errorf(core.CodeToolTimeout, "%s did not answer within %s, nor tell of progress (limits.call_timeout); it was told to stop, and may have had its effect", name, req.Timeout)
 }
 
 // local is a server inside this binary.
@@ -221,19 +242,22 @@ func (m *Manager) callLocal(ctx context.Context, l local, req Request) (Response
 	if err := noSuchTool(req.Launch.Name, req.Tool, l.Tools()); err != nil {
 		return Response{}, err
 	}
-	callCtx, cancel := context.WithTimeout(ctx, req.Timeout)
-	defer cancel()
+	callCtx, _, stop := bounded(ctx, req.Timeout, req.Total, nil)
+	defer stop()
+	if err := req.mayBeSent(callCtx); err != nil {
+		return Response{}, err
+	}
 	value, err := l.LocalServer.Call(callCtx, req.Launch.Workspace, req.Tool, req.Args)
 	var coded *core.Error
 	switch {
-	case err == nil && len(value) > m.limits.ResultBytes:
-		return Response{}, tooLarge(name, m.limits.ResultBytes)
+	case err == nil && len(value) > req.Launch.resultBytes(m.limits):
+		return Response{}, tooLarge(name, req.Launch.resultBytes(m.limits))
 	case err == nil:
 		return Response{Value: value, Raw: value}, nil
 	case ctx.Err() != nil:
 		return Response{}, cancelled(ctx, "the call of "+name)
 	case callCtx.Err() != nil:
-		return Response{}, timedOut(name, req.Timeout)
+		return Response{}, timedOut(callCtx, name, req)
 	case errors.As(err, &coded):
 		return Response{}, coded
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -220,7 +221,7 @@ func (c *child) call(msg message, line []byte) {
 		_ = json.Unmarshal(line, &raw)
 		c.result(msg.ID, text(string(raw.Params.Arguments)))
 	case "pid":
-		c.result(msg.ID, text(fmt.Sprint(os.Getpid())))
+		c.result(msg.ID, text(strconv.Itoa(os.Getpid())))
 	case "env":
 		b, _ := json.Marshal(os.Environ())
 		c.result(msg.ID, text(string(b)))

@@ -10,12 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 const (
@@ -33,10 +32,12 @@ type conn struct {
 	name    string
 	key     key
 	edition Edition // set before anybody gets it
-	client  *client.Client
+	wire    wire
 	// protocol and server are set by the handshake: what it said of itself.
 	protocol, server string
 	modern           bool     // it speaks the revision without a handshake
+	noHandshake      bool     // it must not be spoken to in a session
+	undiscovered     error    // what became of server/discover, used in the handshake only
 	proc             *process // nil for HTTP
 	clock            core.Clock
 	log              *slog.Logger
@@ -55,11 +56,14 @@ type conn struct {
 	// tell passes a notification on, nil for nowhere. It returns at once.
 	tell    func(during *flight, method string, params json.RawMessage)
 	serving serving
+	news    news
+	// beside runs something in the background, unless pml is stopping.
+	beside func(f func())
 	// greeting is the result of the handshake as it was sent.
 	greeting     json.RawMessage
 	capabilities Capabilities
 	info         mcp.Implementation
-	ids          atomic.Int64 // of requests that the library does not count
+	ids          atomic.Int64 // of all requests
 	// changed is signalled when the server announces other tools.
 	changed chan struct{}
 
@@ -67,13 +71,8 @@ type conn struct {
 	sinks   sync.Map // progress token → *sink
 	listing singleflight.Group
 
-	mu sync.Mutex
-	// listens is what the server is asked to tell of, relisten ends the stream
-	// that asks for less; both are for the newest revision.
-	listens   mcp.SubscriptionFilter
-	listening bool
-	relisten  context.CancelFunc
-	level     string // of the logs, for the newest revision
+	mu    sync.Mutex
+	level string // of the logs, for the newest revision
 	// standing is what is told with each request, at standingLevel.
 	standing      json.RawMessage
 	standingLevel string
@@ -114,20 +113,20 @@ func (c *conn) close(grace time.Duration) error {
 	c.lose(endedByUs)
 	c.cancel()
 	if c.proc == nil {
-		return c.closeClient()
+		return c.closeWire()
 	}
 	if c.end == endedItself {
 		c.proc.settle() // what pml does to it is not how it ended
 	}
-	err := c.closeClient() // what waits for an answer fails now
+	err := c.closeWire() // what waits for an answer fails now
 	return errors.Join(err, c.proc.stop(grace))
 }
 
-// closeClient ends the library's half of the connection. A panic in it does not
-// leave a child behind.
-func (c *conn) closeClient() (err error) {
+// closeWire ends the way to the server. A panic in it does not leave a child
+// behind.
+func (c *conn) closeWire() (err error) {
 	defer core.Recover(c.log, "a connection was closed", func(e *core.Error) { err = e }, "server", c.name)
-	return c.client.Close()
+	return c.wire.close()
 }
 
 // gone says what became of a connection that is lost, and during what, if
@@ -165,62 +164,21 @@ func (s *sink) end() {
 	s.mu.Unlock()
 }
 
-// answer is what came back for one request, before the library has made
-// its own types of it: numbers keep their digits.
+// answer is what came back for one request, and what became of one that failed.
 type answer struct {
 	raw     json.RawMessage
-	rpc     *mcp.JSONRPCErrorDetails // its data is a json.RawMessage
-	unsent  bool                     // nothing was sent: the request may be made again
-	tooLong atomic.Bool              // set by the HTTP reader
+	rpc     *jsonrpc.Error
+	unsent  bool // nothing was sent: the request may be made again
+	tooLong bool // set by the HTTP reader
 	// refused is set when a connection for the request could not be opened over
 	// HTTP, reached when one was: the server may have got it.
-	refused, reached atomic.Bool
-	http             atomic.Pointer[httpFacts]
-	data             atomic.Pointer[json.RawMessage] // of an error that came as an event
+	refused, reached bool
+	http             *httpFacts // nil: there was no response
 }
 
 // notMade reports whether it is certain that nothing of the request was written to
 // the server.
-func (a *answer) notMade() bool { return a.unsent || a.refused.Load() && !a.reached.Load() }
-
-type answerKey struct{}
-
-func withAnswer(ctx context.Context) (context.Context, *answer) {
-	a := &answer{}
-	return context.WithValue(ctx, answerKey{}, a), a
-}
-
-func answerOf(ctx context.Context) *answer {
-	a, _ := ctx.Value(answerKey{}).(*answer)
-	return a
-}
-
-// emptyResult is what the library gets to parse instead of a tool's result.
-var emptyResult = json.RawMessage(`{"content":[]}`)
-
-// keep stores a response in the request's answer.
-func keep(ctx context.Context, req transport.JSONRPCRequest, resp *transport.JSONRPCResponse) *transport.JSONRPCResponse {
-	a := answerOf(ctx)
-	if a == nil || resp == nil {
-		return resp
-	}
-	if resp.Error != nil {
-		a.rpc = resp.Error
-		return resp
-	}
-	a.rpc = nil
-	if req.Method != string(mcp.MethodToolsCall) {
-		a.raw = resp.Result
-		return resp
-	}
-	if wantsInput(resp.Result) {
-		return resp // the library answers or refuses; it may ask again
-	}
-	a.raw = resp.Result
-	short := *resp
-	short.Result = emptyResult
-	return &short
-}
+func (a *answer) notMade() bool { return a.unsent || a.refused && !a.reached }
 
 // wantsInput reports whether a result, which is valid JSON, asks for input: its type says so, however
 // it is written, and whatever another member of that name says.
@@ -229,9 +187,9 @@ func wantsInput(result json.RawMessage) (wants bool) {
 	if len(result) == 0 || result[0] != '{' {
 		return false
 	}
-	eachMember(result, func(name, value []byte) {
+	jsonrpc.EachMember(result, func(name, value []byte) {
 		if value[0] == '"' && bytes.EqualFold(name, []byte("resultType")) {
-			wants = wants || string(unquoted(value)) == "input_required"
+			wants = wants || string(jsonrpc.Unquoted(value)) == "input_required"
 		}
 	})
 	return wants
@@ -279,10 +237,10 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 	version := c.version
 	c.mu.Unlock()
 	tools := &listed{tools: []core.Tool{}, definitions: []Definition{}}
-	seen, names, bytes := map[mcp.Cursor]bool{}, map[string]bool{}, 0
-	var req mcp.ListToolsRequest
+	seen, names, bytes := map[string]bool{}, map[string]bool{}, 0
+	var cursor string
 	for range maxPages {
-		page, size, err := c.toolsPage(ctx, req)
+		page, size, err := c.toolsPage(ctx, cursor)
 		if err != nil {
 			return nil, err
 		}
@@ -295,6 +253,10 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 				return nil, c.notMCP(err)
 			}
 			t := d.Tool
+			if err := c.badHeaders(t); err != nil {
+				c.log.Warn("a tool whose x-mcp-header annotations are not valid is left out", "server", c.name, "tool", core.Visible(t.Name, 120, false), "why", core.Visible(err.Error(), 300, false))
+				continue
+			}
 			if core.TooDeep(t.InputSchema) || core.TooDeep(t.OutputSchema) || core.TooDeep(t.Rest) {
 				return nil, core.Errorf(core.CodeToolFailed, "server %q lists a tool %s whose schema is nested more than %d levels deep",
 					c.name, core.Visible(t.Name, 80, false), core.MaxDepth)
@@ -309,7 +271,7 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 			break
 		}
 		seen[next] = true
-		req.Params.Cursor = next
+		cursor = next
 	}
 	marked := markedTools(tools)
 	c.mu.Lock()
@@ -338,23 +300,30 @@ func (l *listed) add(d Definition) {
 // wirePage is tools/list as it is sent, the definitions untouched.
 type wirePage struct {
 	Tools      []json.RawMessage `json:"tools"`
-	NextCursor mcp.Cursor        `json:"nextCursor"`
+	NextCursor string            `json:"nextCursor"`
 }
 
 func (c *conn) notMCP(err error) error {
 	return core.Errorf(core.CodeServerUnreachable, "server %q listed its tools in a form that is not MCP: %w", c.name, err)
 }
 
-func (c *conn) toolsPage(ctx context.Context, req mcp.ListToolsRequest) (page wirePage, size int, err error) {
-	ctx, a := withAnswer(ctx)
-	_, err = c.client.ListToolsByPage(ctx, req)
+func (c *conn) toolsPage(ctx context.Context, cursor string) (page wirePage, size int, err error) {
+	var fields map[string]json.RawMessage
+	if cursor != "" {
+		text, err := json.Marshal(cursor)
+		if err != nil {
+			return page, 0, err
+		}
+		fields = map[string]json.RawMessage{"cursor": text}
+	}
+	a, err := c.request(ctx, string(mcp.MethodToolsList), fields)
 	switch {
 	case a.raw != nil:
 		if err := json.Unmarshal(a.raw, &page); err != nil {
 			return page, len(a.raw), c.notMCP(err)
 		}
 		return page, len(a.raw), nil
-	case a.rpc != nil && a.rpc.Code == overlongCode:
+	case a.rpc != nil && a.rpc.Code == jsonrpc.CodeOverlong:
 		return page, len(a.raw), core.Errorf(core.CodeResultTooLarge, "server %q lists too much at once: %s", c.name, a.rpc.Message)
 	case a.rpc != nil && a.rpc.Code == mcp.METHOD_NOT_FOUND:
 		return page, len(a.raw), nil // a server without tools
@@ -372,7 +341,7 @@ func (c *conn) broken(a *answer, err error, during string) error {
 	var coded *core.Error
 	var odd *answerError
 	switch {
-	case a.tooLong.Load():
+	case a.tooLong:
 		return core.Errorf(core.CodeResultTooLarge, "server %q sent too much while %s", c.name, during)
 	case errors.As(err, &coded):
 		return coded // from the Authorizer, or the server asks for authorization

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // A definition is read by pml and by the host that it is passed on to, and both
@@ -184,9 +185,9 @@ func doubled(value []byte) bool {
 		case ',':
 			in.named = false
 		case '"':
-			end := skipString(value, i)
+			end := jsonrpc.SkipString(value, i)
 			if in.names != nil && !in.named {
-				name := string(unquoted(value[i:end]))
+				name := string(jsonrpc.Unquoted(value[i:end]))
 				if in.names[name] {
 					return true
 				}

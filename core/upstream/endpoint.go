@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client/transport"
-
 	"github.com/casys-ai/pml/core"
 )
 
 // headBytes is how much is kept of the body of a response that failed.
 const headBytes = 300
-
-// maxSmall is the length of a body that is kept: it may be an error, whose data
-// the library does not keep as it was sent.
-const maxSmall = 16 << 10
 
 // endpoint sends the requests to one HTTP server: with its configured headers
 // and its authorization, to its own origin only, and with bounded responses.
@@ -35,9 +28,6 @@ type endpoint struct {
 	auth    Authorizer // nil when the entry has an Authorization of its own
 	max     int64
 	grace   time.Duration // for the goodbye of a session
-	stream  *streamGate
-	// heard gets what the server says in streams; set before the first request.
-	heard func(ctx context.Context, w wire)
 }
 
 // newEndpoint returns the endpoint of a launch.
@@ -48,7 +38,7 @@ func newEndpoint(l Launch, next http.RoundTripper, limits Limits) (*endpoint, er
 	}
 	e := &endpoint{
 		next: next, server: l.Name, origin: origin, headers: maps.Clone(l.Headers), auth: l.Auth,
-		max: int64(limits.ResultBytes) + 1<<20, grace: limits.StopGrace, stream: newStreamGate(),
+		max: int64(l.resultBytes(limits)) + 1<<20, grace: limits.StopGrace,
 	}
 	if e.configured() {
 		e.auth = nil
@@ -66,9 +56,16 @@ func (e *endpoint) configured() bool {
 	return false
 }
 
-// client returns an HTTP client of the endpoint.
-func (e *endpoint) client() *http.Client {
-	return &http.Client{Transport: e, CheckRedirect: sameHost}
+// attempt sends one request, and what the redirects make of it.
+type attempt struct {
+	*endpoint
+	answer *answer // may be nil
+}
+
+// do sends a request. What is known of how that went it notes in the answer.
+func (e *endpoint) do(req *http.Request, a *answer) (*http.Response, error) {
+	client := http.Client{Transport: attempt{e, a}, CheckRedirect: sameHost}
+	return client.Do(req)
 }
 
 // sameHost refuses redirects that would carry the headers elsewhere.
@@ -80,41 +77,22 @@ func sameHost(req *http.Request, via []*http.Request) error {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Host != e.origin.Host || req.URL.Scheme != e.origin.Scheme {
+func (t attempt) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != t.origin.Host || req.URL.Scheme != t.origin.Scheme {
 		closeBody(req)
 		return nil, errRedirect
 	}
-	switch {
-	case isListening(req):
-		return e.listen(req)
-	case req.Method == http.MethodDelete:
-		return e.goodbye(req)
-	}
-	resp, err := e.send(req)
-	if err != nil {
-		return nil, err
-	}
-	body := &boundedBody{ReadCloser: resp.Body, max: e.max, left: e.max, events: isEvents(resp)}
-	resp.Body = body
-	if body.answer = answerOf(req.Context()); body.answer != nil {
-		body.answer.note(resp, body)
-	}
-	if body.events && resp.StatusCode == http.StatusOK {
-		resp.Body = e.filtered(req.Context(), body)
-	}
-	return resp, nil
+	return t.send(req, t.answer)
 }
 
-// isListening reports whether a request opens the stream of notifications,
-// and neither goes on with the stream of a call nor follows a redirect.
-func isListening(req *http.Request) bool {
-	return req.Method == http.MethodGet && req.Header.Get("Accept") == "text/event-stream" && req.Header.Get("Last-Event-ID") == ""
+// body is what a response says, bounded.
+func (e *endpoint) body(resp *http.Response, a *answer, received func()) *boundedBody {
+	return &boundedBody{ReadCloser: resp.Body, max: e.max, left: e.max, events: isEvents(resp), keepHead: resp.StatusCode >= 300, answer: a, received: received}
 }
 
 // send sends a request, once more with another header when the first one was
 // rejected and the Authorizer has another.
-func (e *endpoint) send(req *http.Request) (*http.Response, error) {
+func (e *endpoint) send(req *http.Request, a *answer) (*http.Response, error) {
 	ctx := req.Context()
 	for try := 0; ; try++ {
 		header := ""
@@ -126,7 +104,7 @@ func (e *endpoint) send(req *http.Request) (*http.Response, error) {
 			}
 		}
 		resp, err := e.next.RoundTrip(e.dress(req, header))
-		answerOf(ctx).tried(err)
+		a.tried(err)
 		if err != nil {
 			return nil, err
 		}
@@ -158,9 +136,9 @@ func (a *answer) tried(err error) {
 	switch {
 	case a == nil:
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
-		a.refused.Store(true)
+		a.refused = true
 	default:
-		a.reached.Store(true)
+		a.reached = true
 	}
 }
 
@@ -176,19 +154,6 @@ func (e *endpoint) dress(req *http.Request, authorization string) *http.Request 
 	return out
 }
 
-// goodbye ends a session without waiting for a server that does not answer.
-func (e *endpoint) goodbye(req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), e.grace)
-	defer cancel()
-	resp, err := e.send(req.WithContext(ctx))
-	if err != nil {
-		return nil, err
-	}
-	discard(resp)
-	resp.Body = http.NoBody
-	return resp, nil
-}
-
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close()
@@ -202,9 +167,13 @@ func discard(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
-func isEvents(resp *http.Response) bool {
+func isEvents(resp *http.Response) bool { return kindOf(resp) == "text/event-stream" }
+
+func isJSON(resp *http.Response) bool { return kindOf(resp) == "application/json" }
+
+func kindOf(resp *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return kind == "text/event-stream"
+	return kind
 }
 
 // boundedBody cuts a response that is longer than max bytes, and a stream of
@@ -216,8 +185,6 @@ type boundedBody struct {
 	blank     bool // of a stream: the line so far is empty
 	head      []byte
 	keepHead  bool
-	small     []byte // the whole body if it is no longer than maxSmall
-	read      int64
 	answer    *answer
 	received  func() // of a notification stream: something came
 }
@@ -226,7 +193,7 @@ type boundedBody struct {
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		if b.answer != nil {
-			b.answer.tooLong.Store(true)
+			b.answer.tooLong = true
 		}
 		return 0, errTooLong
 	}
@@ -240,11 +207,6 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	if b.keepHead && len(b.head) < headBytes {
 		b.head = append(b.head, p[:min(n, headBytes-len(b.head))]...)
-	}
-	if b.read += int64(n); b.read > maxSmall || b.events {
-		b.small = nil
-	} else {
-		b.small = append(b.small, p[:n]...)
 	}
 	if n > 0 && b.received != nil {
 		b.received()
@@ -274,16 +236,6 @@ type httpFacts struct {
 	body   *boundedBody
 }
 
-// note keeps the facts of the first response behind redirects: those after it
-// in the same context belong to our answers to the server's own requests.
-func (a *answer) note(resp *http.Response, body *boundedBody) {
-	f := &httpFacts{status: resp.Status, code: resp.StatusCode, kind: resp.Header.Get("Content-Type"), body: body}
-	body.keepHead = f.code >= 300
-	if old := a.http.Load(); old == nil || old.code/100 == 3 {
-		a.http.Store(f)
-	}
-}
-
 // answerError says how a response was no answer.
 type answerError struct {
 	text  string
@@ -299,8 +251,8 @@ func (e *answerError) Unwrap() error { return e.cause }
 // explain says in our words why a request over HTTP failed, where the facts
 // tell more than the library.
 func (a *answer) explain(err error) error {
-	f := a.http.Load()
-	if f == nil || a.tooLong.Load() {
+	f := a.http
+	if f == nil || a.tooLong {
 		return err
 	}
 	if f.code >= 300 {
@@ -318,19 +270,4 @@ func (a *answer) explain(err error) error {
 		return &answerError{fmt.Sprintf("it answers with %s, which is no MCP message: is its url right?", core.Visible(kind, 60, false)), err}
 	}
 	return err
-}
-
-// mismatch returns an error unless resp is an answer to the request.
-func mismatch(req transport.JSONRPCRequest, resp *transport.JSONRPCResponse) error {
-	switch {
-	case resp == nil:
-		return &answerError{text: "it answers with nothing"}
-	case resp.Error != nil && resp.ID.IsNil():
-		return nil // it could not read the request's id
-	case resp.Error == nil && resp.Result == nil:
-		return &answerError{text: "it answers with neither a result nor an error"}
-	case resp.ID.String() != req.ID.String():
-		return &answerError{text: "it answers to another request than the one it was sent"}
-	}
-	return nil
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 const (
@@ -35,8 +35,8 @@ var forwarded = map[string]string{
 
 // Forward sends a request of a client to a server, starting it when it must, and
 // returns the result as the server sent it: resources/*, prompts/*,
-// completion/complete and logging/setLevel. An error of the server itself is an
-// *RPCError, and so is that it lacks the capability, which it is not asked;
+// completion/complete and logging/setLevel. An error of the server itself is a
+// *jsonrpc.Error, and so is that it lacks the capability, which it is not asked;
 // others are as for Call. That a client's roots have changed is told to the
 // connection that it has of its own, if that runs, and has no result.
 func (m *Manager) Forward(ctx context.Context, l Launch, method string, params json.RawMessage) (json.RawMessage, error) {
@@ -72,16 +72,14 @@ func (m *Manager) rootsChanged(ctx context.Context, l Launch) error {
 	if c == nil || c.modern {
 		return nil // it will ask when it wants to know
 	}
-	var n mcp.JSONRPCNotification
-	n.JSONRPC, n.Method = mcp.JSONRPC_VERSION, mcp.MethodNotificationRootsListChanged
-	if err := c.client.GetTransport().SendNotification(ctx, n); err != nil {
+	if err := c.wire.tell(ctx, tells(mcp.MethodNotificationRootsListChanged, nil)); err != nil {
 		return core.Errorf(core.CodeServerUnreachable, "server %q was not told that the roots have changed: %s", l.Name, core.Visible(plain(err).Error(), 2000, true))
 	}
 	return nil
 }
 
-func notOffers(method string) *RPCError {
-	return &RPCError{Code: mcp.METHOD_NOT_FOUND, Message: "Method not found: " + core.Visible(method, 100, false)}
+func notOffers(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: mcp.METHOD_NOT_FOUND, Message: "Method not found: " + core.Visible(method, 100, false)}
 }
 
 // paramsOf are the members of params, without what tells of the connection that
@@ -89,14 +87,14 @@ func notOffers(method string) *RPCError {
 func paramsOf(params json.RawMessage) (map[string]json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if len(orNone(params)) > 0 && json.Unmarshal(params, &fields) != nil {
-		return nil, &RPCError{Code: mcp.INVALID_PARAMS, Message: "the params must be an object"}
+		return nil, &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: "the params must be an object"}
 	}
 	if fields["_meta"] == nil {
 		return fields, nil
 	}
 	meta, err := cleanMeta(fields["_meta"])
 	if err != nil {
-		return nil, &RPCError{Code: mcp.INVALID_PARAMS, Message: "_meta must be an object"}
+		return nil, &jsonrpc.Error{Code: mcp.INVALID_PARAMS, Message: "_meta must be an object"}
 	}
 	if delete(fields, "_meta"); len(meta) > 0 {
 		fields["_meta"], err = json.Marshal(meta)
@@ -115,29 +113,27 @@ func (m *Manager) forwardOnce(ctx context.Context, l Launch, method string, fiel
 	if !c.capabilities.serve(method) {
 		return nil, true, notOffers(method)
 	}
-	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
-	case <-ctx.Done():
+	leave, ok := m.place(ctx, s, l, nil)
+	if !ok {
 		return nil, true, cancelled(ctx, method+" of "+l.Name)
 	}
+	defer leave()
 	if m.answersHere(s, c, l, method, fields) {
 		return json.RawMessage("{}"), true, nil
 	}
-	callCtx, cancel := context.WithTimeout(ctx, m.limits.Call)
-	defer cancel()
-	callCtx, done := c.fly(callCtx, ownerOf(l), l.Peer)
+	callCtx, quiet, stop := bounded(ctx, m.limits.Call, 0, nil)
+	defer stop()
+	callCtx, done := c.fly(callCtx, quiet, ownerOf(l), l.Peer)
 	defer done()
-	callCtx, a := withAnswer(callCtx)
-	err = c.request(callCtx, method, fields)
+	a, err := c.request(callCtx, method, fields)
 	name := l.Name + ":" + method
 	switch {
-	case a.rpc != nil && a.rpc.Code == overlongCode, len(a.raw) > m.limits.ResultBytes:
+	case a.rpc != nil && a.rpc.Code == jsonrpc.CodeOverlong, len(a.raw) > l.resultBytes(m.limits):
 		m.answered(s)
-		return nil, true, tooLarge(name, m.limits.ResultBytes)
+		return nil, true, tooLarge(name, l.resultBytes(m.limits))
 	case a.rpc != nil:
 		m.answered(s)
-		return nil, true, rpcError(a.rpc)
+		return nil, true, a.rpc
 	case a.raw != nil && wantsInput(a.raw):
 		return nil, true, core.Errorf(core.CodeToolFailed, "%s asks for input, and nobody can be asked", name)
 	case a.raw != nil:
@@ -164,56 +160,45 @@ func (c Capabilities) serve(method string) bool {
 	return c.has[forwarded[method]] != nil
 }
 
-// request sends a request of a client. The outcome is in the context's answer.
-func (c *conn) request(ctx context.Context, method string, fields map[string]json.RawMessage) error {
-	req := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: c.nextID(), Method: method}
+// request sends a request of a client, or of pml itself.
+func (c *conn) request(ctx context.Context, method string, fields map[string]json.RawMessage) (*answer, error) {
+	req := c.newRequest(method, nil)
 	if c.modern {
 		var err error
 		if fields, err = c.withMeta(fields); err != nil {
-			return err
+			return &answer{}, err
 		}
 		text, err := json.Marshal(fields)
 		if err != nil {
-			return err
+			return &answer{}, err
 		}
-		req.Header = http.Header{}
+		req.header = http.Header{}
 		for name, value := range mcp.StandardHeaders(c.protocol, mcp.MCPMethod(method), text) {
-			req.Header.Set(name, value)
+			req.header.Set(name, value)
 		}
 	}
 	if len(fields) > 0 {
 		req.Params = fields
 	}
-	_, err := c.sendOwn(ctx, req)
-	return err
+	return c.sendOwn(ctx, req)
 }
 
 // withMeta tells with a request what the newest revision wants to be told.
 func (c *conn) withMeta(fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
-	fields, err := fieldsOf(fields)
-	if err != nil {
-		return nil, err
-	}
-	meta := map[string]any{}
+	var given map[string]json.RawMessage
 	if raw := fields["_meta"]; raw != nil {
-		var given map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &given); err != nil {
 			return nil, err
 		}
-		for name, value := range given {
-			meta[name] = value
+	}
+	meta, err := c.callMeta(given, "")
+	out := map[string]json.RawMessage{"_meta": meta}
+	for name, value := range fields {
+		if name != "_meta" {
+			out[name] = value
 		}
 	}
-	meta[mcp.MetaKeyProtocolVersion] = c.protocol
-	meta[mcp.MetaKeyClientCapabilities] = struct{}{} // declare tells those of a peer
-	meta[mcp.MetaKeyClientInfo] = c.info
-	c.mu.Lock()
-	if c.level != "" {
-		meta[mcp.MetaKeyLogLevel] = c.level
-	}
-	c.mu.Unlock()
-	fields["_meta"], err = json.Marshal(meta)
-	return fields, err
+	return out, err
 }
 
 // cleanMeta is the _meta of a client's request without what tells of its own
@@ -236,8 +221,7 @@ func cleanMeta[M ~[]byte](meta M) (map[string]json.RawMessage, error) {
 
 // inputFailed is why the input that a server asked for could not be had.
 func inputFailed(err error) error {
-	var failed *inputError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*inputError](err); ok {
 		return failed.err
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
@@ -22,9 +23,9 @@ func forward(t *testing.T, m *upstream.Manager, l upstream.Launch, method, param
 	return string(got), err
 }
 
-func wantRPC(t *testing.T, err error, want upstream.RPCError) {
+func wantRPC(t *testing.T, err error, want jsonrpc.Error) {
 	t.Helper()
-	var got *upstream.RPCError
+	var got *jsonrpc.Error
 	if !errors.As(err, &got) {
 		t.Fatalf("no error of JSON-RPC: %v", err)
 	}
@@ -55,11 +56,11 @@ func TestForward_Errors(t *testing.T) {
 	m := newManager(t, func(o *upstream.Options) { o.Limits.ResultBytes = 4096 })
 	l := launch(t, "rich")
 	_, err := forward(t, m, l, "resources/read", `{"uri":"bad"}`)
-	wantRPC(t, err, upstream.RPCError{Code: -32002, Message: "Resource not found", Data: json.RawMessage(`{"uri":"bad","n":12345678901234567890}`)})
+	wantRPC(t, err, jsonrpc.Error{Code: -32002, Message: "Resource not found", Data: json.RawMessage(`{"uri":"bad","n":12345678901234567890}`)})
 	_, err = forward(t, m, l, "tools/call", `{}`)
-	wantRPC(t, err, upstream.RPCError{Code: -32601, Message: "Method not found: tools/call"})
+	wantRPC(t, err, jsonrpc.Error{Code: -32601, Message: "Method not found: tools/call"})
 	_, err = forward(t, m, l, "prompts/list", `[]`)
-	wantRPC(t, err, upstream.RPCError{Code: -32602, Message: "the params must be an object"})
+	wantRPC(t, err, jsonrpc.Error{Code: -32602, Message: "the params must be an object"})
 	for _, n := range []int{5000, 200_000} { // read whole, and never held
 		_, err = forward(t, m, l, "prompts/get", `{"x":"`+strings.Repeat("x", n)+`"}`)
 		wantCode(t, err, core.CodeResultTooLarge)
@@ -113,7 +114,7 @@ func TestForward_CapabilityIsMissing(t *testing.T) {
 	l := launch(t, "ignores-unknown", p.env())
 	for _, method := range []string{"resources/list", "resources/subscribe", "prompts/get", "completion/complete", "logging/setLevel"} {
 		_, err := forward(t, m, l, method, `{"uri":"u"}`)
-		wantRPC(t, err, upstream.RPCError{Code: -32601, Message: "Method not found: " + method})
+		wantRPC(t, err, jsonrpc.Error{Code: -32601, Message: "Method not found: " + method})
 	}
 	r := pick(t, p)
 	if err := m.Close(); err != nil {
@@ -295,7 +296,7 @@ func TestCall_FailuresUnharmed(t *testing.T) {
 	l := launch(t, "rich")
 	small := newManager(t, func(o *upstream.Options) { o.Limits.ResultBytes = 10 })
 	_, err := call(t, small, launch(t, "good"), "big", `{"n":200000}`)
-	var rpc *upstream.RPCError
+	var rpc *jsonrpc.Error
 	if wantCode(t, err, core.CodeResultTooLarge); errors.As(err, &rpc) {
 		t.Errorf("the server has not said %v", rpc)
 	}
@@ -306,7 +307,7 @@ func TestCall_FailuresUnharmed(t *testing.T) {
 	}
 	_, err = m.Call(t.Context(), upstream.Request{Launch: l, Tool: "t", Args: json.RawMessage(`{"do":"refuse"}`)})
 	wantError(t, err, core.CodeToolFailed, "rich:t: as a task only")
-	wantRPC(t, err, upstream.RPCError{Code: -32600, Message: "as a task only", Data: json.RawMessage(`[12345678901234567890]`)})
+	wantRPC(t, err, jsonrpc.Error{Code: -32600, Message: "as a task only", Data: json.RawMessage(`[12345678901234567890]`)})
 }
 
 func TestCall_Meta(t *testing.T) {

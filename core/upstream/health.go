@@ -16,22 +16,40 @@ type record struct {
 	lastErr          string
 }
 
-// record returns the record of a server. m.mu is held.
-func (m *Manager) record(of id) *record {
-	r, ok := m.records[of]
+// records are the servers that are remembered. Manager.mu guards them.
+type records map[id]*record
+
+// of returns the record of a server.
+func (all records) of(server id) *record {
+	r, ok := all[server]
 	if !ok {
 		r = &record{}
-		m.records[of] = r
+		all[server] = r
 	}
 	return r
 }
 
-// now is the time of the clock; a Manager without one does not know it.
-func (m *Manager) now() time.Time {
-	if m.opts.Clock == nil {
+// known is the connection that is told of: the shared one, or else one that a
+// peer has of its own.
+func (all records) known(name, workspace string) id {
+	of := id{name: name, workspace: workspace}
+	if all[of] != nil {
+		return of
+	}
+	for other := range all {
+		if other.name == name && other.workspace == workspace && (!of.own || other.peer < of.peer) {
+			of = other
+		}
+	}
+	return of
+}
+
+// now is the time of the clock; without one it is not known.
+func (o *Options) now() time.Time {
+	if o.Clock == nil {
 		return time.Time{}
 	}
-	return m.opts.Clock.Now()
+	return o.Clock.Now()
 }
 
 // Health tells how a server of a workspace stands; ok is false when it was
@@ -53,7 +71,7 @@ func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
 func (m *Manager) health(name, workspace string) (h Health, proc *process, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.known(name, workspace)
+	of := m.records.known(name, workspace)
 	r, ok := m.records[of]
 	if !ok {
 		return Health{}, nil, false
@@ -65,7 +83,7 @@ func (m *Manager) health(name, workspace string) (h Health, proc *process, ok bo
 	if s := m.newest(of); s != nil {
 		m.lost(s)
 		h.Failures = s.failures
-		waits := m.now().Before(s.readyAt)
+		waits := m.opts.now().Before(s.readyAt)
 		switch {
 		case s.conn != nil:
 			h.State = "running"
@@ -79,21 +97,6 @@ func (m *Manager) health(name, workspace string) (h Health, proc *process, ok bo
 		}
 	}
 	return h, r.proc, true
-}
-
-// known is the connection that is told of: the shared one, or else one that a
-// peer has of its own. m.mu is held.
-func (m *Manager) known(name, workspace string) id {
-	of := id{name: name, workspace: workspace}
-	if m.records[of] != nil {
-		return of
-	}
-	for other := range m.records {
-		if other.name == name && other.workspace == workspace && (!of.own || other.peer < of.peer) {
-			of = other
-		}
-	}
-	return of
 }
 
 // newest returns the server that is not about to be replaced. m.mu is held.

@@ -3,18 +3,18 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"sync/atomic"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // cancelWait bounds how long the notice of a cancelled call may take.
@@ -25,57 +25,87 @@ var (
 	errRedirect = errors.New("a redirect to another host is not followed: it would get the configured headers")
 )
 
-// httpTransport is the library's streamable HTTP.
+// httpTransport is streamable HTTP: a POST for each message, which is answered by
+// JSON or by a stream of events, and a GET for what belongs to none.
 type httpTransport struct {
-	*transport.StreamableHTTP
-	conn   *conn
-	url    string
-	client *http.Client // of the endpoint
-	// version is the revision that goes with our answers.
-	version atomic.Value
-	// modern is what SetProtocolVersion was told.
-	modern bool
+	conn *conn
+	end  *endpoint
+	url  string
+	// closed ends when no more is to be sent.
+	closed context.Context    //nolint:containedctx // of all requests
+	cut    context.CancelFunc // ends it
+	// version is the revision that goes with all that is sent, session the id of
+	// the session; both are texts.
+	version, session atomic.Value
 	// refused is set when the probe for the newest revision lacked
 	// authorization: the handshake that follows it would too.
 	refused error
 }
 
-// RequiresLegacyProtocol hides what the library deduces from its listening:
-// here it listens on old revisions, and subscribes on the newest.
-func (t *httpTransport) RequiresLegacyProtocol() bool { return false }
+// speak implements wire.
+func (t *httpTransport) speak(version string) { t.version.Store(version) }
 
-// SetProtocolVersion notes the era: before 2026-07-28 closing a request's
-// stream does not cancel it.
-func (t *httpTransport) SetProtocolVersion(version string) {
-	t.modern = mcp.IsModernProtocol(version)
-	t.version.Store(version)
-	t.StreamableHTTP.SetProtocolVersion(version)
+func text(v *atomic.Value) string {
+	s, _ := v.Load().(string)
+	return s
 }
 
-// SendRequest implements transport.Interface.
-func (t *httpTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	return t.conn.exchange(ctx, req, t.roundTrip)
+// modern reports whether requests stand alone. Before, closing the stream of one
+// does not cancel it.
+func (t *httpTransport) modern() bool { return mcp.IsModernProtocol(text(&t.version)) }
+
+// close implements wire. It ends the session without waiting for a server that
+// does not answer.
+func (t *httpTransport) close() error {
+	if t.closed.Err() != nil {
+		return nil
+	}
+	t.cut()
+	if text(&t.session) == "" || t.modern() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.closed), t.end.grace)
+	defer cancel()
+	req, err := t.request(ctx, http.MethodDelete, nil)
+	if err != nil {
+		return err
+	}
+	if resp, err := t.end.do(req, nil); err == nil {
+		discard(resp)
+	}
+	return nil
 }
 
-// roundTrip keeps the data of an error as it was sent and tells the server of
-// a request that was given up.
-func (t *httpTransport) roundTrip(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+// request is a request over HTTP with what goes with each.
+func (t *httpTransport) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, t.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if method == http.MethodPost {
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if id := text(&t.session); id != "" && !t.modern() {
+		req.Header.Set(transport.HeaderKeySessionID, id)
+	}
+	if v := text(&t.version); v != "" {
+		req.Header.Set(transport.HeaderKeyProtocolVersion, v)
+	}
+	return req, nil
+}
+
+// trip implements wire. It tells the server of a request that was given up.
+func (t *httpTransport) trip(ctx context.Context, req request, a *answer) (*jsonrpc.Message, error) {
 	if t.refused != nil && req.Method == string(mcp.MethodInitialize) {
 		return nil, t.refused
 	}
-	a := answerOf(ctx)
-	if a == nil {
-		ctx, a = withAnswer(ctx)
-	}
-	resp, err := t.StreamableHTTP.SendRequest(ctx, req)
+	m, err := t.post(ctx, req, a)
 	if err == nil {
-		err = mismatch(req, resp)
-	}
-	if err == nil {
-		if resp.Error != nil {
-			a.keepData(resp.Error)
+		if err = mismatch(req, m); err == nil {
+			return m, nil
 		}
-		return resp, nil
 	}
 	var auth *AuthRequired
 	switch {
@@ -84,84 +114,173 @@ func (t *httpTransport) roundTrip(ctx context.Context, req transport.JSONRPCRequ
 	case errors.Is(err, transport.ErrSessionTerminated):
 		a.unsent = true // the server has forgotten us and did nothing
 	}
-	starts := req.Method == string(mcp.MethodInitialize) || req.Method == string(mcp.MethodServerDiscover)
-	if ctx.Err() != nil && !starts && !t.modern {
-		go t.sendCancelled(context.WithoutCancel(ctx), req.ID)
+	if ctx.Err() != nil && !req.starts() && !t.modern() {
+		go t.sendCancelled(context.WithoutCancel(ctx), req)
 	}
 	return nil, a.explain(err)
 }
 
-func (t *httpTransport) sendCancelled(ctx context.Context, id mcp.RequestId) {
-	defer t.conn.survive("a server was told that a call is cancelled")
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, answerKey{}, (*answer)(nil)), cancelWait)
+// post sends a request and reads the response to it.
+func (t *httpTransport) post(ctx context.Context, req request, a *answer) (*jsonrpc.Message, error) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var n mcp.JSONRPCNotification
-	n.JSONRPC = mcp.JSONRPC_VERSION
-	n.Method = string(mcp.MethodNotificationCancelled)
-	n.Params.AdditionalFields = map[string]any{"requestId": id, "reason": "the caller has given up"}
-	if err := t.SendNotification(ctx, n); err != nil {
-		t.conn.log.Debug("the cancellation was not delivered", "server", t.conn.name, "err", plain(err))
+	defer context.AfterFunc(t.closed, cancel)()
+	body, err := json.Marshal(req.Request)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.request(ctx, http.MethodPost, body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range req.header {
+		if r.Header.Get(name) == "" {
+			r.Header[name] = values
+		}
+	}
+	resp, err := t.end.do(r, a) //nolint:bodyclose // its body is closed as what was said
+	if err != nil {
+		return nil, err
+	}
+	said := t.end.body(resp, a, nil)
+	defer func() { _ = said.Close() }()
+	a.http = &httpFacts{status: resp.Status, code: resp.StatusCode, kind: resp.Header.Get("Content-Type"), body: said}
+	switch ok := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusAccepted; {
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, transport.ErrSessionTerminated
+	case ok && isEvents(resp):
+		t.begin(req, resp)
+		s := eventStream{answers: true, heard: func(m jsonrpc.Message) { t.conn.heard(ctx, m, t.queue) }, reopen: t.end.reopening(r, resp, a, nil)}
+		return s.read(said)
+	case ok && !isJSON(resp):
+		return nil, errNoObject // explained by what it is
+	case ok:
+		t.begin(req, resp)
+	}
+	var text json.RawMessage
+	if err := json.NewDecoder(said).Decode(&text); err != nil {
+		return nil, err
+	}
+	m, ok := jsonrpc.Parse(text)
+	if !ok {
+		return nil, errNoObject
+	}
+	return &m, nil
+}
+
+// begin takes the id of the session that a handshake has begun.
+func (t *httpTransport) begin(req request, resp *http.Response) {
+	if id := resp.Header.Get(transport.HeaderKeySessionID); id != "" && req.Method == string(mcp.MethodInitialize) {
+		t.session.Store(id)
 	}
 }
 
-// keepData gives an error its data as it was sent.
-func (a *answer) keepData(e *mcp.JSONRPCErrorDetails) {
-	if e.Data == nil {
-		return
+// tell implements wire.
+func (t *httpTransport) tell(ctx context.Context, message any) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
 	}
-	if data := a.data.Load(); data != nil {
-		e.Data = *data
-	} else if f := a.http.Load(); f != nil {
-		if w, ok := parseWire(bytes.TrimSpace(f.body.small)); ok {
-			if data := errorData(w.failure); data != nil {
-				e.Data = data
-			}
-		}
+	return t.deliver(ctx, body)
+}
+
+// deliver posts what has no answer.
+func (t *httpTransport) deliver(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.closed, cancel)()
+	req, err := t.request(ctx, http.MethodPost, body)
+	if err != nil {
+		return err
+	}
+	resp, err := t.end.do(req, nil)
+	if err != nil {
+		return err
+	}
+	discard(resp)
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
+		return nil
+	case http.StatusNotFound:
+		return transport.ErrSessionTerminated
+	}
+	return &answerError{text: "it answers with HTTP " + core.Visible(resp.Status, 60, false)}
+}
+
+// queue has the answer to a request of the server sent, and returns at once.
+func (t *httpTransport) queue(response []byte) { t.conn.deliver(response, t.reply) }
+
+// replyWait bounds how long the delivery of an answer may take.
+const replyWait = 30 * time.Second
+
+// reply sends the answer to a request of the server.
+func (t *httpTransport) reply(response []byte) {
+	ctx, cancel := context.WithTimeout(t.conn.life, replyWait)
+	defer cancel()
+	if err := t.deliver(ctx, response); err != nil {
+		t.conn.log.Debug("an answer was not delivered", "server", t.conn.name, "err", plain(err))
+	}
+}
+
+func (t *httpTransport) sendCancelled(ctx context.Context, req request) {
+	defer t.conn.survive("a server was told that a call is cancelled")
+	ctx, cancel := context.WithTimeout(ctx, cancelWait)
+	defer cancel()
+	if err := t.tell(ctx, takesBack(req)); err != nil {
+		t.conn.log.Debug("the cancellation was not delivered", "server", t.conn.name, "err", plain(err))
 	}
 }
 
 // plain is an error without the address of its request, which may hold a key.
 func plain(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err
 }
 
 // dialHTTP opens a streamable HTTP endpoint and agrees on a revision.
-func (m *Manager) dialHTTP(ctx, life context.Context, l Launch) (*conn, error) {
+func (d *dialer) dialHTTP(ctx context.Context, l Launch, w way) (*conn, error) {
+	c, answered, err := d.openHTTP(ctx, l, w)
+	if err != nil && answered && w.first == Sessions && !w.only && ctx.Err() == nil {
+		c, _, err = d.openHTTP(ctx, l, way{first: Stateless, only: true})
+	}
+	return c, err
+}
+
+// openHTTP opens an endpoint in the way that comes first; where that is the
+// probe, the library does the handshake when it fails. answered is set where the
+// server has refused.
+func (d *dialer) openHTTP(ctx context.Context, l Launch, w way) (_ *conn, answered bool, _ error) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
-		return nil, core.Errorf(core.CodeInternal, "the HTTP transport was replaced")
+		return nil, false, core.Errorf(core.CodeInternal, "the HTTP transport was replaced")
 	}
 	own := base.Clone()
-	own.MaxIdleConnsPerHost = m.limits.PerServer
-	end, err := newEndpoint(l, own, m.limits)
+	own.MaxIdleConnsPerHost = l.atOnce(d.limits)
+	end, err := newEndpoint(l, own, d.limits)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	inner, err := transport.NewStreamableHTTP(l.URL, transport.WithHTTPBasicClient(end.client()),
-		transport.WithContinuousListening(), //nolint:staticcheck // deprecated with the revisions that need it
-		transport.WithHTTPLogger(slog.New(calmLog{m.log.Handler()})))
-	if err != nil {
-		return nil, core.Errorf(core.CodeInvalidConfig, "server %q: its url is not an address of HTTP", l.Name)
-	}
-	c := m.newConn(life, l)
+	c := d.newConn(l)
+	c.noHandshake = w.first == Stateless && w.only
 	cancel := c.cancel
 	c.cancel = func() { cancel(); own.CloseIdleConnections() }
-	t := &httpTransport{StreamableHTTP: inner, conn: c, url: l.URL, client: end.client()}
-	end.heard = func(ctx context.Context, w wire) { c.heard(ctx, w, t.queue) }
+	t := &httpTransport{conn: c, end: end, url: l.URL}
+	t.closed, t.cut = context.WithCancel(context.WithoutCancel(d.life))
+	c.wire = t
 	ready := false
 	defer func() {
 		if !ready { // in a panic, too
-			m.discard(c)
+			d.discard(c)
 		}
 	}()
-	if err := m.handshake(ctx, c, client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))); err != nil {
-		return nil, m.startFailed(ctx, c, l, err)
+	if err := d.handshake(ctx, c, w); err != nil {
+		return nil, wasAnswered(err), d.startFailed(ctx, c, l, err)
 	}
 	ready = true
-	end.stream.open(c.own != nil || c.capabilities.announces(), c.protocol)
-	return c, nil
+	if !c.modern && (c.own != nil || c.capabilities.announces()) {
+		c.beside(t.listen)
+	}
+	return c, true, nil
 }

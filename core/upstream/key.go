@@ -10,6 +10,9 @@ type key struct {
 type audience struct {
 	own  bool
 	peer string // its ID, for its own
+	// sessions is set of one that all clients share who speak in sessions, where
+	// the others are spoken for in another way: over HTTP.
+	sessions bool
 }
 
 func (k key) id() id { return id{k.name, k.workspace, k.audience} }
@@ -17,7 +20,9 @@ func (k key) id() id { return id{k.name, k.workspace, k.audience} }
 func keyOf(l Launch) key {
 	k := key{name: l.Name, workspace: l.Workspace, digest: l.Digest}
 	if len(l.Peer.declared()) > 0 {
-		k.audience = audience{true, l.Peer.ID}
+		k.audience = audience{own: true, peer: l.Peer.ID}
+	} else if l.URL != "" && l.Protocol == "" && l.Era == Sessions {
+		k.sessions = true
 	}
 	return k
 }

@@ -31,7 +31,7 @@ type Manager struct {
 	limits  Limits
 	log     *slog.Logger
 	schemas schemaCache
-	spawn   *spawner
+	dialer  *dialer
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -39,7 +39,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	servers map[key]*server
-	records map[id]*record
+	records records
 	// listeners are the peers that use a shared connection, by server and their ID.
 	listeners map[id]map[string]*Peer
 	// levels are those from which on servers were told to log.
@@ -62,7 +62,7 @@ type server struct {
 	failures         int           // in a row, without a call that was answered
 	ready            chan struct{} // closed when it may be started again
 	readyAt          time.Time     // when that is
-	places           chan struct{} // one for each call that runs
+	places           places
 	// watched are the resources that peers have subscribed to, by URI.
 	watched map[string]map[string]bool
 }
@@ -88,10 +88,24 @@ func New(opts Options) *Manager {
 		opts.ClientVersion = "0"
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Manager{
-		opts: opts, limits: opts.Limits.withDefaults(), log: opts.Logger,
-		spawn: newSpawner(ctx), ctx: ctx, cancel: cancel, servers: map[key]*server{}, records: map[id]*record{},
-		listeners: map[id]map[string]*Peer{}, levels: map[id]json.RawMessage{},
+	m := &Manager{
+		opts: opts, limits: opts.Limits.withDefaults(), log: opts.Logger, ctx: ctx, cancel: cancel,
+		servers: map[key]*server{}, records: records{}, listeners: map[id]map[string]*Peer{}, levels: map[id]json.RawMessage{},
+	}
+	m.dialer = &dialer{
+		opts: opts, limits: m.limits, log: m.log, spawn: newSpawner(ctx), life: ctx, wg: &m.wg,
+		noted: m.noted, beside: m.beside, tell: m.tell, eras: map[key]knownEra{},
+	}
+	return m
+}
+
+// beside runs something in the background, which Close waits for, unless it was
+// called already.
+func (m *Manager) beside(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.wg.Go(f)
 	}
 }
 
@@ -167,7 +181,7 @@ func (m *Manager) server(k key, l Launch) *server {
 			}
 		}
 	}
-	s = &server{key: k, launch: l, places: make(chan struct{}, m.limits.PerServer)}
+	s = &server{key: k, launch: l}
 	m.servers[k] = s
 	return s
 }
@@ -233,13 +247,13 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 		case <-st.ctx.Done():
 		}
 	}
-	began := m.now()
-	c, err := m.dial(st.ctx, s.launch)
-	took := m.now().Sub(began)
+	began := m.opts.now()
+	c, err := m.dialer.dial(st.ctx, s.launch)
+	took := m.opts.now().Sub(began)
 	m.mu.Lock()
 	s.start = nil
 	again := false
-	r := m.record(s.key.id())
+	r := m.records.of(s.key.id())
 	switch {
 	case m.closed:
 		err = errStopping(s.key.name)
@@ -264,7 +278,7 @@ func (m *Manager) run(s *server, st *start, ready <-chan struct{}) {
 		if err != nil {
 			c.lose(endedByUs)
 		} else {
-			m.takeUp(c, watched, level)
+			c.takeUp(watched, level)
 		}
 	}
 	if again { // before anybody calls the new one
@@ -281,27 +295,11 @@ func (m *Manager) toolsChanged(k key) {
 	}
 }
 
-// note remembers a process from its first moment on.
-func (m *Manager) note(l Launch, p *process) {
+// noted remembers a process from its first moment on.
+func (m *Manager) noted(l Launch, p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.record(keyOf(l).id()).proc = p
-}
-
-func (m *Manager) dial(ctx context.Context, l Launch) (c *conn, err error) {
-	defer core.Recover(m.log, "a server was started", func(e *core.Error) { c, err = nil, e }, "server", l.Name)
-	if ctx.Err() != nil {
-		if m.ctx.Err() != nil {
-			return nil, errStopping(l.Name)
-		}
-		return nil, context.Cause(ctx)
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.limits.Start)
-	defer cancel()
-	if l.URL != "" {
-		return m.dialHTTP(ctx, m.ctx, l)
-	}
-	return m.dialStdio(ctx, m.ctx, l)
+	m.records.of(keyOf(l).id()).proc = p
 }
 
 // watch tells when a connection announces other tools, and closes it when it
@@ -319,7 +317,7 @@ func (m *Manager) watch(s *server, c *conn) {
 	if c.end != endedByUs && c.proc != nil {
 		text := "server " + strconv.Quote(c.name) + " " + c.gone("")
 		m.mu.Lock()
-		m.record(s.key.id()).lastErr = text
+		m.records.of(s.key.id()).lastErr = text
 		m.mu.Unlock()
 	}
 }
@@ -349,7 +347,7 @@ func (m *Manager) tellChanges(k key, c *conn) {
 // call starts afresh.
 func (m *Manager) abandon(s *server, c *conn, err error) {
 	m.mu.Lock()
-	m.record(s.key.id()).lastErr = err.Error()
+	m.records.of(s.key.id()).lastErr = err.Error()
 	m.mu.Unlock()
 	c.lose(endedItself)
 }
@@ -374,7 +372,7 @@ func (m *Manager) failed(s *server, err error) {
 	}
 	wait := min(maxBackOff, 100*time.Millisecond<<min(s.failures-2, 10))
 	ready := make(chan struct{})
-	s.ready, s.readyAt = ready, m.now().Add(wait)
+	s.ready, s.readyAt = ready, m.opts.now().Add(wait)
 	time.AfterFunc(wait, func() { close(ready) })
 }
 
@@ -383,17 +381,6 @@ func (m *Manager) alone(s *server) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return s.active == 1
-}
-
-// discard closes a connection that never came to be, without making its
-// callers wait for a stubborn child.
-func (m *Manager) discard(c *conn) {
-	m.wg.Go(func() {
-		defer c.survive("a connection was closed")
-		if err := c.close(m.limits.StopGrace); err != nil {
-			m.log.Debug("closing a server", "server", c.name, "err", err)
-		}
-	})
 }
 
 // answered notes that the server works.

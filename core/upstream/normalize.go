@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // NormalizeResult turns the result of tools/call into the value that a script
@@ -51,7 +52,7 @@ func readResult(raw json.RawMessage) (r result, err error) {
 	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
 		return r, json.Unmarshal(raw, &struct{}{})
 	}
-	eachMember(raw, func(name, value []byte) {
+	jsonrpc.EachMember(raw, func(name, value []byte) {
 		var problem error
 		switch string(name) {
 		case "isError":
@@ -93,7 +94,7 @@ func textOf(raw json.RawMessage) (string, bool) {
 	var kind string
 	var text *string
 	fits := true
-	eachMember(raw, func(name, value []byte) {
+	jsonrpc.EachMember(raw, func(name, value []byte) {
 		switch string(name) {
 		case "type":
 			fits = json.Unmarshal(value, &kind) == nil && fits
@@ -128,7 +129,7 @@ func failureText(contents []json.RawMessage, structured json.RawMessage) string 
 	var texts []string
 	for _, raw := range contents {
 		if text, ok := textOf(raw); ok && strings.TrimSpace(text) != "" {
-			texts = append(texts, strings.TrimSpace(text))
+			texts = append(texts, text)
 		}
 	}
 	switch {

@@ -208,3 +208,25 @@ func TestNotMade_SecondRound(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// A call whose caller says no at the last moment is not sent.
+func TestNotMade_Before(t *testing.T) {
+	t.Parallel()
+	p, _ := newPhone(t)
+	m := newManager(t, nil)
+	l := launch(t, "good", p.env())
+	asked := 0
+	_, err := m.Call(t.Context(), upstream.Request{Launch: l, Tool: "hang", Before: func(context.Context) error {
+		asked++
+		return core.Errorf(core.CodeFenced, "taken for dead")
+	}})
+	wantCode(t, err, core.CodeFenced)
+	wantMade(t, err, false)
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	line(t, <-p.calls) // the server has started, and is not in a call: this one would wait for it
+	if _, err := call(t, m, l, "pid", `{}`); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
@@ -29,7 +31,7 @@ func person() *host {
 		case method == "roots/list":
 			return json.RawMessage(`{"roots":[{"uri":"file:///of/the/person","name":"mine"}]}`), nil
 		}
-		return nil, &upstream.RPCError{Code: -32601, Message: "no " + method}
+		return nil, &jsonrpc.Error{Code: -32601, Message: "no " + method}
 	}
 	return h
 }
@@ -60,7 +62,7 @@ func hears(t *testing.T, h *host, method, part string) {
 func TestReal_ServerEverythingAsksAndTells(t *testing.T) {
 	t.Parallel()
 	dir := installEverything(t)
-	node := requireTool(t, "node")
+	node := skiptest.Tool(t, "node")
 	for name, l := range map[string]upstream.Launch{
 		"stdio": {
 			Name: "everything", Workspace: t.TempDir(), Command: node, Args: []string{filepath.Join(dir, "dist", "index.js"), "stdio"},
@@ -96,7 +98,7 @@ func realQuestions(t *testing.T, m *upstream.Manager, l upstream.Launch) {
 		}
 	}
 	_, err := call(t, m, l, "trigger-url-elicitation", `{"url":"https://x.example/go","elicitationId":"e1","errorPath":true}`)
-	var rpc *upstream.RPCError
+	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) || rpc.Code != -32042 || !strings.Contains(string(rpc.Data), `"elicitationId"`) {
 		t.Errorf("the error path: %v, %+v", err, rpc)
 	}
@@ -152,7 +154,7 @@ func realRequests(t *testing.T, m *upstream.Manager, l upstream.Launch, h *host)
 		}
 	}
 	_, err = forward(t, m, l, "resources/read", `{"uri":"demo://nothing"}`)
-	var rpc *upstream.RPCError
+	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) || rpc.Code >= 0 {
 		t.Errorf("%v", err)
 	}

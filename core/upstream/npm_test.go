@@ -14,41 +14,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
 const everything = "@modelcontextprotocol/server-everything"
 
-// requireTool returns the path of a program that a test needs. Without it the
-// test is skipped, or fails when PML_TEST_REQUIRE=all says that nothing may be
-// skipped.
-func requireTool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		missing(t, "needs "+name+" in PATH: "+err.Error())
-	}
-	return path
-}
-
-func missing(t *testing.T, reason string) {
-	t.Helper()
-	if os.Getenv("PML_TEST_REQUIRE") == "all" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
-}
-
 // installEverything returns the folder of the server, from npm.
 func installEverything(t *testing.T) string {
 	t.Helper()
-	npm, dir := requireTool(t, "npm"), t.TempDir()
+	skiptest.Long(t, "installs from the npm registry")
+	npm, dir := skiptest.Tool(t, "npm"), t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--no-save", everything+"@2026.8.31")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		missing(t, "needs the npm registry: "+err.Error()+"\n"+string(out))
+		skiptest.Missing(t, "needs the npm registry: "+err.Error()+"\n"+string(out))
 	}
 	return filepath.Join(dir, "node_modules", everything)
 }
@@ -58,7 +40,7 @@ func installEverything(t *testing.T) string {
 // process: then the next one is tried.
 func serveEverything(t *testing.T, dir string) string {
 	t.Helper()
-	node := requireTool(t, "node")
+	node := skiptest.Tool(t, "node")
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -93,7 +75,7 @@ func serveEverything(t *testing.T, dir string) string {
 func TestReal_ServerEverything(t *testing.T) {
 	t.Parallel()
 	dir := installEverything(t)
-	node := requireTool(t, "node")
+	node := skiptest.Tool(t, "node")
 	launches := map[string]upstream.Launch{
 		"stdio": {
 			Name: "everything", Workspace: t.TempDir(), Command: node, Args: []string{filepath.Join(dir, "dist", "index.js"), "stdio"},

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/upstream"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 // asker is an old server over HTTP with a session. What call makes of a tool's
@@ -149,7 +149,7 @@ func TestPeer_OverHTTPErrorsUnharmed(t *testing.T) {
 	t.Cleanup(func() { _ = m.Close() })
 	_, err := call(t, m, remote(a.url), "x", `{}`)
 	wantCode(t, err, core.CodeToolFailed, "open it")
-	wantRPC(t, err, upstream.RPCError{Code: -32042, Message: "open it", Data: json.RawMessage(`{"n":12345678901234567890}`)})
+	wantRPC(t, err, jsonrpc.Error{Code: -32042, Message: "open it", Data: json.RawMessage(`{"n":12345678901234567890}`)})
 	_, err = forward(t, m, remote(a.url), "resources/read", `{"uri":"u"}`)
-	wantRPC(t, err, upstream.RPCError{Code: -32002, Message: "no such resource", Data: json.RawMessage(`{"n":12345678901234567890}`)})
+	wantRPC(t, err, jsonrpc.Error{Code: -32002, Message: "no such resource", Data: json.RawMessage(`{"n":12345678901234567890}`)})
 }

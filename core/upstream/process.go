@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -182,10 +183,20 @@ func (p *process) report() string {
 		case <-t.C:
 		}
 	}
-	if tail := p.stderr.tail(10, 2000); tail != "" {
-		text += "; it last said:\n" + tail
+	return text + p.lastSaid()
+}
+
+// lastSaid is what the child wrote to stderr, as the end of a sentence; empty for
+// nothing. What it was about often stands before a page of usage or stack.
+func (p *process) lastSaid() string {
+	tail := p.stderr.tail(10, 2000)
+	if tail == "" {
+		return ""
 	}
-	return text
+	if cause := p.stderr.firstError(500); cause != "" && !strings.Contains(tail, cause) {
+		return "; it said:\n" + cause + "\n…\n" + tail
+	}
+	return "; it last said:\n" + tail
 }
 
 // lookPath finds a command as the child's own PATH has it: the environment of
@@ -375,4 +386,33 @@ func (r *ring) tail(lines, max int) string {
 		all = all[len(all)-lines:]
 	}
 	return core.Visible(strings.ReplaceAll(strings.Join(all, "\n"), "\r", ""), 0, true)
+}
+
+// The words of a line that says what went wrong: those that name an error before
+// those that only say so.
+var errorWords = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)\b(\w*error|fatal|panic|\w*exception)\b`),
+	regexp.MustCompile(`(?i)\b(cannot|can't|could not|failed|unable to|missing|not found|no such)\b`),
+}
+
+// lastPage is among how many of the last lines the cause of a failure is looked
+// for: what stands before them is of an earlier time.
+const lastPage = 150
+
+// firstError returns the first line of the last page that speaks of an error as
+// safe text, at most max bytes of it; empty when none does.
+func (r *ring) firstError(max int) string {
+	r.mu.Lock()
+	text := strings.TrimSpace(strings.ReplaceAll(string(r.buf), "\r", ""))
+	r.mu.Unlock()
+	lines := strings.Split(text, "\n")
+	lines = lines[len(lines)-min(len(lines), lastPage):]
+	for _, words := range errorWords {
+		for _, line := range lines {
+			if line = strings.TrimSpace(line); words.MatchString(line) {
+				return core.Visible(line, max, false)
+			}
+		}
+	}
+	return ""
 }

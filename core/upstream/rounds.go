@@ -1,7 +1,7 @@
 package upstream
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
 const (
@@ -20,9 +20,6 @@ const (
 	maxRounds = 10
 	// maxEmptyRounds bounds how often in a row it asks for nothing but another try.
 	maxEmptyRounds = 3
-	// firstOwnID is where the ids of requests begin that the library does not
-	// count. Servers that keep ids in 32 bits can have them too.
-	firstOwnID = 1 << 30
 )
 
 // inputError says why a server did not get the input that it asked for. The
@@ -35,25 +32,31 @@ func (e *inputError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *inputError) Unwrap() error { return e.err }
 
-// roundTrip sends one request and returns its response.
-type roundTrip func(context.Context, transport.JSONRPCRequest) (*transport.JSONRPCResponse, error)
-
 // exchange sends a request. Where the server answers that it needs input, the
 // client is asked and the request is sent again with what it said, so that it
 // looks like a server that asks while it works.
-func (c *conn) exchange(ctx context.Context, req transport.JSONRPCRequest, send roundTrip) (*transport.JSONRPCResponse, error) {
+func (c *conn) exchange(ctx context.Context, req request, a *answer) (*jsonrpc.Message, error) {
+	if c.noHandshake && req.Method == string(mcp.MethodInitialize) {
+		return nil, cmp.Or(c.undiscovered, errNoHandshake)
+	}
 	params, err := c.declare(req)
 	if err != nil {
 		return nil, err
 	}
 	req.Params = params
-	resp, err := send(ctx, req)
-	for round, empty := 1, 0; err == nil && resp.Error == nil && wantsInput(resp.Result); round++ {
-		var wanted struct {
-			Requests map[string]inputRequest `json:"inputRequests"`
-			State    json.RawMessage         `json:"requestState"`
+	m, err := c.wire.trip(ctx, req, a)
+	if req.Method == string(mcp.MethodServerDiscover) {
+		if err == nil && !m.Failed() {
+			err = undiscovered(m.Result)
 		}
-		if err := json.Unmarshal(resp.Result, &wanted); err != nil {
+		c.undiscovered = whyNot(m, err)
+	}
+	for round, empty := 1, 0; err == nil && !m.Failed() && wantsInput(m.Result); round++ {
+		var wanted struct {
+			Requests map[string]Question `json:"inputRequests"`
+			State    json.RawMessage     `json:"requestState"`
+		}
+		if err := json.Unmarshal(m.Result, &wanted); err != nil {
 			return nil, &inputError{fmt.Errorf("it asks for input in a form that is not MCP: %w", err)}
 		}
 		if c.own == nil && len(wanted.Requests) > 0 {
@@ -72,29 +75,22 @@ func (c *conn) exchange(ctx context.Context, req transport.JSONRPCRequest, send 
 		if req, err = c.retry(req, answers, wanted.State); err != nil {
 			return nil, err
 		}
-		if resp, err = send(ctx, req); err != nil {
-			if a := answerOf(ctx); a != nil {
-				a.unsent = false // the server has had it before
-			}
+		if m, err = c.wire.trip(ctx, req, a); err != nil {
+			a.unsent = false // the server has had it before
 			return nil, err
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if req.Method == string(mcp.MethodInitialize) || req.Method == string(mcp.MethodServerDiscover) {
-		c.greeting = resp.Result
+	if req.starts() {
+		c.greeting = m.Result
 	}
-	return keep(ctx, req, resp), nil
-}
-
-type inputRequest struct {
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
+	return m, nil
 }
 
 // answers asks the client all that a server wants to know, at once.
-func (c *conn) answers(ctx context.Context, wanted map[string]inputRequest) (map[string]json.RawMessage, error) {
+func (c *conn) answers(ctx context.Context, wanted map[string]Question) (map[string]json.RawMessage, error) {
 	for _, r := range wanted {
 		if !c.asks(r.Method) {
 			return nil, &inputError{fmt.Errorf("it asks for %q, which its client has not declared", r.Method)}
@@ -103,6 +99,9 @@ func (c *conn) answers(ctx context.Context, wanted map[string]inputRequest) (map
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
+	if c.own != nil && c.own.AskAll != nil && len(wanted) > 0 {
+		return c.askAll(ctx, wanted)
+	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var failed error
@@ -127,8 +126,18 @@ func (c *conn) answers(ctx context.Context, wanted map[string]inputRequest) (map
 	return answers, failed
 }
 
+// askAll asks the client all of a round at once.
+func (c *conn) askAll(ctx context.Context, wanted map[string]Question) (answers map[string]json.RawMessage, err error) {
+	defer c.waiting(ctx)()
+	defer core.Recover(c.log, "a client was asked", func(e *core.Error) { answers, err = nil, &inputError{e} }, "server", c.name)
+	if answers, err = c.own.AskAll(ctx, wanted); err != nil {
+		return nil, &inputError{err}
+	}
+	return answers, nil
+}
+
 // retry is a request with the input that it lacked.
-func (c *conn) retry(req transport.JSONRPCRequest, answers map[string]json.RawMessage, state json.RawMessage) (transport.JSONRPCRequest, error) {
+func (c *conn) retry(req request, answers map[string]json.RawMessage, state json.RawMessage) (request, error) {
 	fields, err := fieldsOf(req.Params)
 	if err != nil {
 		return req, err
@@ -146,8 +155,6 @@ func (c *conn) retry(req transport.JSONRPCRequest, answers map[string]json.RawMe
 	req.ID, req.Params = c.nextID(), fields
 	return req, nil
 }
-
-func (c *conn) nextID() mcp.RequestId { return mcp.NewRequestId(firstOwnID + c.ids.Add(1)) }
 
 // fieldsOf are the members of the params of a request, to be changed.
 func fieldsOf(params any) (map[string]json.RawMessage, error) {
@@ -170,36 +177,15 @@ func fieldsOf(params any) (map[string]json.RawMessage, error) {
 
 var errNoObject = errors.New("the params of a request are no object")
 
-// declare puts the capabilities of the client into a request that tells them,
-// as it declared them: the library has types of its own for them.
-func (c *conn) declare(req transport.JSONRPCRequest) (any, error) {
-	if _, complete := req.Params.(json.RawMessage); complete || c.own == nil {
+// declare puts the capabilities of the client into a handshake as it declared
+// them: the library has types of its own for them.
+func (c *conn) declare(req request) (any, error) {
+	if req.Method != string(mcp.MethodInitialize) || c.own == nil {
 		return req.Params, nil
-	}
-	starts := req.Method == string(mcp.MethodInitialize)
-	modern, _ := req.Params.(map[string]json.RawMessage)
-	if !starts && !bytes.Contains(modern["_meta"], []byte(mcp.MetaKeyClientCapabilities)) {
-		return req.Params, nil
-	}
-	declared, err := json.Marshal(c.declared)
-	if err != nil {
-		return nil, err
 	}
 	fields, err := fieldsOf(req.Params)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		fields["capabilities"], err = json.Marshal(c.declared)
 	}
-	if starts {
-		fields["capabilities"] = declared
-		return fields, nil
-	}
-	meta := map[string]json.RawMessage{}
-	if err := json.Unmarshal(fields["_meta"], &meta); err != nil {
-		return nil, err
-	}
-	meta[mcp.MetaKeyClientCapabilities] = declared
-	if fields["_meta"], err = json.Marshal(meta); err != nil {
-		return nil, err
-	}
-	return fields, nil
+	return fields, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
@@ -45,7 +46,7 @@ func unquote(t *testing.T, value string, err error) string {
 
 func TestPeer_InputThatCannotBeHad(t *testing.T) {
 	t.Parallel()
-	declined := &upstream.RPCError{Code: -1, Message: "declined", Data: json.RawMessage(`[1.10]`)}
+	declined := &jsonrpc.Error{Code: -1, Message: "declined", Data: json.RawMessage(`[1.10]`)}
 	for name, tt := range map[string]struct {
 		capabilities, args, want string
 		err                      error
@@ -67,7 +68,7 @@ func TestPeer_InputThatCannotBeHad(t *testing.T) {
 			l := with(launch(t, "rich-modern", p.env()), h)
 			_, err := call(t, m, l, "t", tt.args)
 			wantCode(t, err, core.CodeToolFailed, tt.want)
-			var rpc *upstream.RPCError
+			var rpc *jsonrpc.Error
 			if tt.err != nil && (!errors.As(err, &rpc) || !cmp.Equal(rpc, declined)) {
 				t.Errorf("%#v", rpc)
 			}
@@ -79,4 +80,27 @@ func TestPeer_InputThatCannotBeHad(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client that answers by round gets all of it under the server's keys, and the
+// server what the client has brought.
+func TestPeer_AllOfARound(t *testing.T) {
+	t.Parallel()
+	p, _ := newPhone(t)
+	h := newHost("a", allCapabilities)
+	h.Peer.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		t.Error("asked one by one")
+		return nil, errors.New("no")
+	}
+	h.AskAll = func(_ context.Context, asked map[string]upstream.Question) (map[string]json.RawMessage, error) {
+		if len(asked) != 2 || string(asked["x"].Params) != `{"n":1.10}` || asked["y"].Method != "roots/list" {
+			t.Errorf("asked %+v", asked)
+		}
+		return map[string]json.RawMessage{"x": json.RawMessage(`{"b":1.10}`), "other": json.RawMessage(`[]`)}, nil
+	}
+	m := newManager(t, nil)
+	l := with(launch(t, "rich-modern", p.env()), h)
+	got, err := call(t, m, l, "t", `{"input":{"x":{"method":"elicitation/create","params":{"n":1.10}},"y":{"method":"roots/list"}}}`)
+	text, _, _ := strings.Cut(unquote(t, got, err), " ")
+	sameJSON(t, `{"x":{"b":1.10},"other":[]}`, text, nil)
 }

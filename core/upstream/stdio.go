@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/casys-ai/pml/core"
@@ -31,62 +30,63 @@ func fileURI(path string) string {
 	return u.String()
 }
 
-// dialStdio starts a child and completes the handshake. life is how long the
-// connection may live, ctx how long the start may take.
-func (m *Manager) dialStdio(ctx, life context.Context, l Launch) (*conn, error) {
+// dialStdio starts a child and completes the handshake.
+func (d *dialer) dialStdio(ctx context.Context, l Launch, w way) (*conn, error) {
 	if l.Verify != nil {
 		if err := l.Verify(); err != nil {
 			return nil, err
 		}
 	}
-	proc, err := startProcess(l, m.limits.StderrBytes, m.spawn.run)
+	proc, err := startProcess(l, d.limits.StderrBytes, d.spawn.run)
 	if err != nil {
 		return nil, err
 	}
-	c := m.newConn(life, l)
+	c := d.newConn(l)
 	c.proc = proc
 	ready := false
 	defer func() {
 		if !ready { // in a panic, too
-			m.discard(c)
+			d.discard(c)
 		}
 	}()
-	m.note(l, proc)
+	d.noted(l, proc)
 	noise := func(line []byte) {
-		if !m.log.Enabled(life, slog.LevelDebug) {
+		if !d.log.Enabled(d.life, slog.LevelDebug) {
 			return
 		}
-		m.log.Debug("not a message", "server", l.Name, "line", core.Visible(string(line), 300, false))
+		d.log.Debug("not a message", "server", l.Name, "line", core.Visible(string(line), 300, false))
 	}
 	go c.guard()
-	t := newPipe(c, proc.stdout, proc.stdin, m.limits.ResultBytes+64<<10, noise)
-	// The handshake first: a probe for the newest revision stalls or even ends
-	// many of the servers that are out there.
-	err = m.handshake(ctx, c, client.NewClient(t, client.WithLegacyProtocolOnly())) //nolint:staticcheck // deprecated with the old protocol, which is what most servers speak
-	var rpc *transport.Error
-	if err != nil && !errors.As(err, &rpc) && ctx.Err() == nil && !c.isLost() {
-		second := client.NewClient(t, client.WithDiscoverTimeout(discoverTimeout))
-		skipRequestID(c.life, second)
-		err = m.handshake(ctx, c, second)
+	openPipe(c, proc.stdout, proc.stdin, l.resultBytes(d.limits)+64<<10, noise)
+	c.noHandshake = w.first == Stateless && w.only
+	err = d.handshake(ctx, c, w)
+	if err != nil && w.first == Sessions && !w.only && wasAnswered(err) && ctx.Err() == nil && !c.isLost() {
+		c.noHandshake = true
+		w = way{first: Stateless, only: true}
+		err = d.handshake(ctx, c, w)
+	}
+	if err != nil && w.first == Stateless && !w.only && ctx.Err() == nil && c.isLost() { // the probe has ended it
+		return d.dialStdio(ctx, l, way{first: Sessions, only: true})
 	}
 	if err != nil {
-		return nil, m.startFailed(ctx, c, l, err)
+		return nil, d.startFailed(ctx, c, l, err)
 	}
 	ready = true
 	return c, nil
 }
 
-func (m *Manager) newConn(life context.Context, l Launch) *conn {
+func (d *dialer) newConn(l Launch) *conn {
 	c := &conn{
-		name: l.Name, key: keyOf(l), clock: m.opts.Clock, log: m.log, lost: make(chan struct{}),
-		changed: make(chan struct{}, 1), root: l.Workspace, patience: m.limits.Call,
-		info: mcp.Implementation{Name: m.opts.ClientName, Version: m.opts.ClientVersion},
+		name: l.Name, key: keyOf(l), clock: d.opts.Clock, log: d.log, lost: make(chan struct{}),
+		changed: make(chan struct{}, 1), root: l.Workspace, patience: d.limits.Call,
+		info: mcp.Implementation{Name: d.opts.ClientName, Version: d.opts.ClientVersion},
 	}
-	c.life, c.cancel = context.WithCancel(life)
+	c.life, c.cancel = context.WithCancel(d.life)
 	if c.declared = l.Peer.declared(); len(c.declared) > 0 {
 		c.own = l.Peer
 	}
-	c.tell = func(during *flight, method string, params json.RawMessage) { m.tell(c, during, method, params) }
+	c.news.conn, c.beside = c, d.beside
+	c.tell = func(during *flight, method string, params json.RawMessage) { d.tell(c, during, method, params) }
 	return c
 }
 
@@ -110,15 +110,16 @@ func (c *conn) guard() {
 	_ = c.proc.stdout.Close()
 }
 
-// handshake starts the connection's client and agrees on a protocol revision.
-func (m *Manager) handshake(ctx context.Context, c *conn, cl *client.Client) error {
-	c.client = cl
-	if err := c.client.Start(c.life); err != nil {
-		return err
-	}
+// handshake agrees on a protocol revision, by a client of mcp-go.
+func (d *dialer) handshake(ctx context.Context, c *conn, w way) error {
+	cl := client.NewClient(library{c}, w.option())
 	var req mcp.InitializeRequest
 	req.Params.ClientInfo = c.info
-	res, err := c.client.Initialize(ctx, req)
+	req.Params.ProtocolVersion = w.pin
+	res, err := cl.Initialize(ctx, req)
+	if err == nil {
+		err = w.pinned(c.name, res.ProtocolVersion)
+	}
 	if err != nil {
 		return err
 	}
@@ -126,25 +127,15 @@ func (m *Manager) handshake(ctx context.Context, c *conn, cl *client.Client) err
 	c.server = core.Visible(strings.TrimSpace(res.ServerInfo.Name+" "+res.ServerInfo.Version), maxServerName, false)
 	c.capabilities = capabilitiesOf(c.greeting, c.protocol)
 	c.modern = mcp.IsModernProtocol(res.ProtocolVersion)
-	c.listens = listensTo(res.Capabilities)
 	if c.modern {
-		m.startListening(c)
+		c.news.want(listensTo(res.Capabilities))
 	}
 	return nil
 }
 
-// skipRequestID uses up the client's first request id. A second client on the
-// same pipes must not take the id of the first one's handshake again: the
-// library forgets an id a moment after it has handed out the response.
-func skipRequestID(ctx context.Context, c *client.Client) {
-	ctx, cancel := context.WithCancel(ctx)
-	cancel() // counted, and not sent
-	_, _ = c.Discover(ctx, mcp.DiscoverRequest{})
-}
-
 // startFailed says why a server did not start.
-func (m *Manager) startFailed(ctx context.Context, c *conn, l Launch, err error) error {
-	if m.ctx.Err() != nil {
+func (d *dialer) startFailed(ctx context.Context, c *conn, l Launch, err error) error {
+	if d.life.Err() != nil {
 		return errStopping(l.Name)
 	}
 	var coded *core.Error
@@ -154,16 +145,13 @@ func (m *Manager) startFailed(ctx context.Context, c *conn, l Launch, err error)
 	case ctx.Err() != nil:
 		tail := ""
 		if c.proc != nil {
-			if tail = c.proc.stderr.tail(10, 2000); tail != "" {
-				tail = "; it last said:\n" + tail
-			}
+			tail = c.proc.lastSaid()
 		}
-		return core.Errorf(core.CodeServerUnreachable, "server %q did not answer initialize within %s%s", l.Name, m.limits.Start, tail)
+		return core.Errorf(core.CodeServerUnreachable, "server %q did not answer initialize within %s%s", l.Name, d.limits.Start, tail)
 	case c.proc != nil && c.isLost():
 		return core.Errorf(core.CodeServerUnreachable, "server %q stopped before it was ready: %s", l.Name, c.proc.report())
 	}
-	var odd *answerError
-	if errors.As(err, &odd) {
+	if odd, ok := errors.AsType[*answerError](err); ok {
 		err = odd
 	}
 	return core.Errorf(core.CodeServerUnreachable, "server %q does not complete the MCP handshake: %s", l.Name, core.Visible(plain(err).Error(), 2000, true))

@@ -170,6 +170,14 @@ func TestCall_Failures(t *testing.T) {
 	if _, err := call(t, m, l, "pid", `{}`); err != nil {
 		t.Fatal("the connection does not go on: ", err)
 	}
+	l.ResultBytes = 4000 // as it is configured now
+	_, err = call(t, m, l, "big", `{"n":6000}`)
+	wantCode(t, err, core.CodeResultTooLarge, "4000")
+	own := launch(t, "good")
+	own.Digest, own.ResultBytes = "another", 4_000_000
+	if _, err = call(t, m, own, "big", `{"n":1000000}`); err != nil {
+		t.Error("a limit of the launch does not stand for that of all: ", err)
+	}
 }
 
 // Scenario 22.
@@ -517,22 +525,41 @@ func TestManager_AnotherDigestIsAnotherProcess(t *testing.T) {
 
 func TestManager_PerServerLimit(t *testing.T) {
 	t.Parallel()
-	m := newManager(t, func(o *upstream.Options) { o.Limits.PerServer = 1 })
-	p, _ := newPhone(t)
-	l := launch(t, "good", p.env())
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = m.Call(ctx, upstream.Request{Launch: l, Tool: "hang"}) })
-	r := <-p.calls
-	line(t, r)
-	line(t, r)
-	short, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer stop()
-	_, err := m.Call(short, upstream.Request{Launch: l, Tool: "pid"})
-	wantCode(t, err, core.CodeCancelled)
-	cancel()
-	wg.Wait()
-	if _, err := call(t, m, l, "pid", `{}`); err != nil {
-		t.Fatal(err)
+	for name, bounded := range map[string]func(o *upstream.Options, l *upstream.Launch){
+		"Manager": func(o *upstream.Options, _ *upstream.Launch) { o.Limits.PerServer = 1 },
+		"Launch":  func(_ *upstream.Options, l *upstream.Launch) { l.AtOnce = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, _ := newPhone(t)
+			l := launch(t, "good", p.env())
+			m := newManager(t, func(o *upstream.Options) { bounded(o, &l) })
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			wg.Go(func() { _, _ = m.Call(ctx, upstream.Request{Launch: l, Tool: "hang"}) })
+			r := <-p.calls
+			line(t, r)
+			line(t, r)
+			short, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer stop()
+			queued := 0
+			_, err := m.Call(short, upstream.Request{
+				Launch: l, Tool: "pid", Queued: func() { queued++ }, Before: func(context.Context) error { t.Error("it was sent"); return nil },
+			})
+			wantCode(t, err, core.CodeCancelled)
+			if queued != 1 {
+				t.Errorf("told %d times that it waits", queued)
+			}
+			wide := l
+			wide.AtOnce = 2 // the configuration has changed
+			if _, err := call(t, m, wide, "pid", `{}`); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			wg.Wait()
+			if _, err := call(t, m, l, "pid", `{}`); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }

@@ -45,10 +45,19 @@ type Launch struct {
 	// Peer, when set, is the client that the connection works for: the server
 	// may ask it. Peers with capabilities have connections of their own.
 	Peer *Peer
+	// Era is the one that the server is spoken to in where it has both; Protocol,
+	// when set, is the one revision that is spoken, whatever it has.
+	Era      Era
+	Protocol string
 	// Digest covers the configured entry and its environment values. Another
 	// digest is another process; the one with the old digest is stopped as
 	// soon as its calls are done.
 	Digest string
+	// AtOnce bounds the calls that run at once, others wait; 0: Limits.PerServer.
+	AtOnce int
+	// ResultBytes bounds one result; 0: Limits.ResultBytes. A connection reads what
+	// it was started with.
+	ResultBytes int64
 }
 
 // Authorizer gives the Authorization header of the requests to one server. It
@@ -90,7 +99,7 @@ type Health struct {
 // Limits bound what servers may take. A zero field means its default.
 type Limits struct {
 	Start       time.Duration // until the handshake is complete; 30 s
-	Call        time.Duration // one call, when the request names no time-out; 60 s
+	Call        time.Duration // one call without a sign of life, when the request names no time-out; 60 s
 	Idle        time.Duration // without a call until it is stopped; 5 min, negative: never
 	StopGrace   time.Duration // between closing stdin, TERM and KILL; 2 s
 	ResultBytes int           // one result, as on the wire; 16 MiB
@@ -159,9 +168,19 @@ type Request struct {
 	Meta json.RawMessage
 	// Owner is whose call it is, where servers work for several.
 	Owner string
-	// Timeout bounds the call itself, not the start of the server nor the wait
-	// for a free place; zero means Limits.Call.
-	Timeout time.Duration
+	// Timeout is the longest time without an answer, progress, or a question to
+	// the client that is open; Total bounds all of the call. The start of the
+	// server and the wait for a free place do not count. Zero means Limits.Call for
+	// Timeout and no bound for Total; a Timeout below zero is none.
+	Timeout, Total time.Duration
+	// Alive, when set, is told of each such sign, and now and then while a question
+	// is open. It must return at once.
+	Alive func()
+	// Queued, when set, is called when the call has to wait for a free place.
+	Queued func()
+	// Before, when set, is called right before the call is sent; with an error of it
+	// the call is not made.
+	Before func(ctx context.Context) error
 	// Progress, when set, is told what the server says of its progress; total
 	// is 0 when the server does not say it. It runs on the connection's reader
 	// and must return at once. It is never called after Call has returned.

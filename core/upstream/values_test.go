@@ -31,6 +31,7 @@ func TestNormalizeResult(t *testing.T) {
 		"content missing":      {raw: `{}`, want: `null`},
 		"error text":           {raw: `{"isError":true,"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, fails: "a\nb"},
 		"error structured":     {raw: `{"isError":true,"content":[],"structuredContent":{"why":"x"}}`, fails: `{"why":"x"}`},
+		"error text as it is":  {raw: `{"isError":true,"content":[{"type":"text","text":"  at line 1\n    here\n"}]}`, fails: "  at line 1\n    here\n"},
 		"error without a word": {raw: `{"isError":true}`, fails: "did not say why"},
 		"not a result":         {raw: `[1]`, fails: "not an MCP result"},
 		"structured too deep":  {raw: `{"structuredContent":` + nested(9000) + `}`, fails: "more than 500 levels"},

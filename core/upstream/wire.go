@@ -1,173 +1,112 @@
 package upstream
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"net/http"
+	"strconv"
 
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/jsonrpc"
 )
 
-// wire is one JSON-RPC message as it was sent: the texts of its members, which
-// share the memory of the whole. What is not there is nil.
-type wire struct {
-	text                                []byte
-	id, method, params, result, failure []byte
-	versioned                           bool // "jsonrpc" is "2.0"
+// wire is the way to a server.
+type wire interface {
+	// trip sends a request and returns the response to it. What else is known of
+	// how that went it notes in the answer.
+	trip(ctx context.Context, req request, a *answer) (*jsonrpc.Message, error)
+	// tell sends a message that is not answered.
+	tell(ctx context.Context, message any) error
+	// speak sets the revision that goes with all that is sent.
+	speak(version string)
+	close() error
 }
 
-// isMessage reports whether it is a request, a notification or a response.
-// Other JSON that happens to look like one in part is not: with the id of a
-// call in it, it would be taken for the answer.
-func (w *wire) isMessage() bool { return w.versioned && (w.method != nil || w.id != nil) }
-
-// unasked reports whether it is a request or a notification of the server.
-func (w *wire) unasked() bool { return w.method != nil }
-
-// isRequest reports whether something unasked wants an answer.
-func (w *wire) isRequest() bool { return w.id != nil && !bytes.Equal(w.id, core.Null) }
-
-// name is the text of the method.
-func (w *wire) name() string {
-	var s string
-	if json.Unmarshal(w.method, &s) != nil {
-		return ""
-	}
-	return s
+// request is a request to a server; over HTTP the header goes with it.
+type request struct {
+	jsonrpc.Request
+	header http.Header
 }
 
-// rpc is the error of a response, nil for none; its data keeps its text.
-func (w *wire) rpc() *mcp.JSONRPCErrorDetails {
-	if w.failure == nil || bytes.Equal(w.failure, core.Null) {
-		return nil
-	}
-	details := &mcp.JSONRPCErrorDetails{}
-	if err := json.Unmarshal(w.failure, details); err != nil {
-		return &mcp.JSONRPCErrorDetails{Code: mcp.INTERNAL_ERROR, Message: string(w.failure)}
-	}
-	if data := errorData(w.failure); data != nil {
-		details.Data = data
-	}
-	return details
+// newRequest is a request with an id that no other of the connection has.
+func (c *conn) newRequest(method string, params any) request {
+	return request{Request: jsonrpc.Request{Version: jsonrpc.Version, ID: c.nextID(), Method: method, Params: params}}
 }
 
-// errorData is the data of a JSON-RPC error as it was sent, nil for none.
-func errorData(failure []byte) json.RawMessage {
-	var e struct {
-		Data json.RawMessage `json:"data"`
-	}
-	_ = json.Unmarshal(failure, &e) // a text instead of an object has none
-	return e.Data
+func (c *conn) nextID() json.RawMessage { return strconv.AppendInt(nil, c.ids.Add(1), 10) }
+
+// starts reports whether a request begins a connection.
+func (r request) starts() bool {
+	return r.Method == string(mcp.MethodInitialize) || r.Method == string(mcp.MethodServerDiscover)
 }
 
-// parseWire finds the members of one JSON object. ok is false for anything else.
-func parseWire(text []byte) (w wire, ok bool) {
-	if len(text) == 0 || text[0] != '{' || !json.Valid(text) {
-		return w, false
-	}
-	w.text = text
-	eachMember(text, w.member)
-	return w, true
+// tells is a message to a server that is not answered.
+func tells(method string, params any) jsonrpc.Request {
+	return jsonrpc.Request{Version: jsonrpc.Version, Method: method, Params: params}
 }
 
-func (w *wire) member(name, value []byte) {
-	switch string(name) {
-	case "id":
-		w.id = value
-	case "method":
-		w.method = value
-	case "params":
-		w.params = value
-	case "result":
-		w.result = value
-	case "error":
-		w.failure = value
-	case "jsonrpc":
-		w.versioned = string(value) == `"2.0"`
-	}
+// takesBack tells a server that nobody waits for its response any more.
+func takesBack(req request) jsonrpc.Request {
+	return tells(string(mcp.MethodNotificationCancelled), map[string]any{"requestId": req.ID, "reason": "the caller has given up"})
 }
 
-// eachMember calls f with the name and the text of each member of an object,
-// which is valid JSON and begins with its brace; doubled ones come twice, names
-// as they read without escapes. Who reads names by it reads them exactly:
-// encoding/json takes "ID" for "id".
-func eachMember(text []byte, f func(name, value []byte)) {
-	for i := 1; ; {
-		i = skipSpace(text, i)
-		if text[i] == '}' {
-			return
-		}
-		if text[i] == ',' {
-			i = skipSpace(text, i+1)
-		}
-		end := skipValue(text, i)
-		name := text[i:end]
-		i = skipSpace(text, skipSpace(text, end)+1) // behind the colon
-		end = skipValue(text, i)
-		f(unquoted(name), text[i:end:end])
-		i = end
+// mismatch returns an error unless m is a response to the request.
+func mismatch(req request, m *jsonrpc.Message) error {
+	switch {
+	case m.Failed() && !m.IsRequest():
+		return nil // it could not read the request's id
+	case !m.Failed() && m.Result == nil:
+		return &answerError{text: "it answers with neither a result nor an error"}
+	case !jsonrpc.SameID(m.ID, req.ID):
+		return &answerError{text: "it answers to another request than the one it was sent"}
 	}
+	return nil
 }
 
-// unquoted is what a JSON string says.
-func unquoted(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	var s string
-	if json.Unmarshal(quoted, &s) != nil {
-		return nil
-	}
-	return []byte(s)
-}
+// library is what mcp-go's client has of a connection: it agrees on a revision
+// over it, and sends nothing else.
+type library struct{ c *conn }
 
-func skipSpace(text []byte, i int) int {
-	for text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n' {
-		i++
-	}
-	return i
-}
+var _ transport.HTTPConnection = library{}
 
-// skipValue returns where the value that begins at i ends. The text is valid.
-func skipValue(text []byte, i int) int {
-	switch text[i] {
-	case '"':
-		return skipString(text, i)
-	case '{', '[':
-	default:
-		for i < len(text) && bytes.IndexByte([]byte(",}] \t\r\n"), text[i]) < 0 {
-			i++
-		}
-		return i
-	}
-	for depth := 0; ; {
-		switch text[i] {
-		case '"':
-			i = skipString(text, i)
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-		i++
-	}
-}
+// Start implements transport.Interface.
+func (library) Start(context.Context) error { return nil }
 
-// skipString looks at each byte at most twice, whatever is escaped.
-func skipString(text []byte, i int) int {
-	i++
-	quote := i + bytes.IndexByte(text[i:], '"')
-	for {
-		back := bytes.IndexByte(text[i:quote], '\\')
-		if back < 0 {
-			return quote + 1
-		}
-		if i += back + 2; i > quote {
-			quote = i + bytes.IndexByte(text[i:], '"')
+// Close implements transport.Interface: the connection is closed by itself.
+func (library) Close() error { return nil }
+
+// GetSessionId implements transport.Interface.
+func (library) GetSessionId() string { return "" }
+
+// SetNotificationHandler implements transport.Interface: the connection handles
+// them.
+func (library) SetNotificationHandler(func(mcp.JSONRPCNotification)) {}
+
+// SetProtocolVersion implements transport.HTTPConnection.
+func (l library) SetProtocolVersion(version string) { l.c.wire.speak(version) }
+
+// SendRequest implements transport.Interface. The request gets another id: each
+// client of mcp-go numbers its own anew.
+func (l library) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	own := l.c.newRequest(req.Method, req.Params)
+	own.header = req.Header
+	m, err := l.c.exchange(ctx, own, &answer{})
+	if err != nil {
+		return nil, err
+	}
+	resp := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: req.ID, Result: m.Result}
+	if e := m.Err(); e != nil {
+		resp.Error = &mcp.JSONRPCErrorDetails{Code: e.Code, Message: e.Message}
+		if e.Data != nil {
+			resp.Error.Data = e.Data
 		}
 	}
+	return resp, nil
+}
+
+// SendNotification implements transport.Interface.
+func (l library) SendNotification(ctx context.Context, n mcp.JSONRPCNotification) error {
+	return l.c.wire.tell(ctx, n)
 }

@@ -3,7 +3,6 @@ package bolt
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,7 +116,7 @@ func (b blobs) load(run core.ID, p part) ([]byte, error) {
 		return nil, fileFailure("read", path, err)
 	}
 	if sha256.Sum256(raw) != p.blob.sum {
-		return nil, fileFailure("read", path, &damage{reason: fmt.Sprintf("its content does not have the hash %s", p.blob.name())})
+		return nil, fileFailure("read", path, &damage{reason: "its content does not have the hash " + p.blob.name()})
 	}
 	return raw, nil
 }

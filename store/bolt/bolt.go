@@ -7,16 +7,12 @@
 // any moment leaves a complete file behind and nothing locked. For a moment the
 // open file is kept without a lock, to be used again if nobody has changed it.
 //
-// An exclusive file is opened once, by the first process that comes; others are
-// refused at once. What waits is drained into one transaction all the same, and
-// reads run beside it.
-//
-// On Linux a commit counts, and is durable, once its changes are in a redo log beside
-// the file (Name.db.redo), which takes one sync; the file gets them afterwards, from
-// whoever opens it next if this process is killed, and is synced now and then.
+// An exclusive file is opened once, by the first process that comes; others fail
+// at once. Operations that wait share one transaction there too (batch.go), and reads
+// run concurrently with it.
 //
 // Arguments and results of calls over 64 KiB, and inputs, contexts and results of
-// runs over 4 KiB, lie beside the database in blobs/<run id>/
+// runs over 4 KiB, are files in blobs/<run id>/
 // (Name.blobs/<run id>/ of an exclusive file); they are durable
 // before the reference to them is committed.
 package bolt
@@ -34,7 +30,7 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// Options say where a store is and what it is given.
+// Options say where a store is and what it depends on.
 type Options struct {
 	// Dir is $PML_HOME. It is created on first use.
 	Dir string
@@ -52,18 +48,14 @@ type Options struct {
 	// LockTimeout is how long an operation waits for the lock before it fails
 	// with core.CodeStoreBusy. Default 5 s. An exclusive store does not wait.
 	LockTimeout time.Duration
-	// Boot names the run of the machine since it was started, so that a store can
-	// tell that power may have been lost. Default: what the system says. Where that
-	// is nothing there is no redo log, and each commit syncs the file.
-	Boot string
-	// Logger is told of damage and of what could not be tidied up. Default: nothing.
+	// Logger gets damage and failed clean-ups. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
 // Store is a store.Store on a bbolt file. It is safe for concurrent use.
 type Store struct {
 	opts   Options
-	opener opener
+	access access
 	blobs  blobs
 
 	mu       sync.Mutex
@@ -75,20 +67,10 @@ type Store struct {
 
 	watch   watchers
 	runners registry
-	rows    rowCache
-	asked   approvalCache
 
-	// These belong to whoever works.
-	notBefore time.Time // of the next compaction
-	changes   []byte    // room for those of a transaction
+	notBefore time.Time // of the next compaction; belongs to whoever works
 
-	// written is closed when the file has all that counts; nil before the first commit.
-	written chan struct{}
-
-	// finish brings a transaction into the file, and commit is that of the opener unless
-	// it is set; tests replace them.
-	finish func(*bbolt.Tx) error
-	commit func(*handle, *bbolt.Tx, *changes, func(*bbolt.Tx) error) (func() error, error)
+	commit func(*bbolt.Tx) error // (*bbolt.Tx).Commit; tests replace it
 }
 
 var _ store.Store = (*Store)(nil)
@@ -99,22 +81,8 @@ func Open(opts Options) (*Store, error) {
 	if opts.Dir == "" || opts.Clock == nil || opts.NewID == nil {
 		return nil, core.Errorf(core.CodeInternal, "bolt.Open needs Dir, Clock and NewID")
 	}
-	if opts.Name == "" {
-		opts.Name = "pending"
-		if opts.Exclusive {
-			opts.Name = "server"
-		}
-	}
-	if opts.LockTimeout <= 0 {
-		opts.LockTimeout = 5 * time.Second
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Boot == "" {
-		opts.Boot = bootID()
-	}
-	s := &Store{opts: opts, finish: (*bbolt.Tx).Commit}
+	opts = opts.withDefaults()
+	s := &Store{opts: opts, commit: (*bbolt.Tx).Commit}
 	if opts.Exclusive {
 		if err := s.openExclusive(); err != nil {
 			return nil, err
@@ -125,12 +93,28 @@ func Open(opts Options) (*Store, error) {
 	return s, nil
 }
 
+func (o Options) withDefaults() Options {
+	if o.Name == "" {
+		o.Name = "pending"
+		if o.Exclusive {
+			o.Name = "server"
+		}
+	}
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = 5 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
 func (s *Store) openShared() {
 	opts := s.opts
 	seq := &seqFile{path: filepath.Join(opts.Dir, opts.Name+".seq")}
 	s.blobs = blobs{dir: filepath.Join(opts.Dir, "blobs")}
 	s.runners = &runnerDir{dir: filepath.Join(opts.Dir, "runners"), newID: opts.NewID, pid: opts.PID}
-	s.opener = newShared(opts, seq)
+	s.access = newShared(opts, seq)
 	s.watch = watchers{seq: seq, logger: opts.Logger}
 }
 
@@ -140,7 +124,7 @@ func (s *Store) openExclusive() error {
 	o := newExclusive(s.opts)
 	s.blobs = blobs{dir: filepath.Join(s.opts.Dir, s.opts.Name+".blobs")}
 	s.runners = &runnerSet{newID: s.opts.NewID}
-	s.opener = o
+	s.access = o
 	s.watch = watchers{logger: s.opts.Logger}
 	return o.start()
 }
@@ -169,7 +153,7 @@ func (s *Store) Close() error {
 		s.rest.Stop()
 	}
 	if !s.working { // else the worker closes when it gets its lock
-		s.opener.close()
+		s.access.close()
 	}
 	return nil
 }

@@ -53,7 +53,6 @@ type meta struct {
 	root     uint64
 	pages    uint64
 	txid     uint64
-	sum      uint64
 }
 
 // readMeta returns the newest valid meta page.
@@ -90,8 +89,8 @@ func parseMeta(b []byte) (meta, bool) {
 	ne := binary.NativeEndian
 	h := fnv.New64a()
 	_, _ = h.Write(b[:metaHashed])
-	if ne.Uint32(b[:]) != metaMagic || ne.Uint32(b[4:]) != metaVersion || ne.Uint64(b[metaHashed:]) != h.Sum64() {
+	if ne.Uint32(b) != metaMagic || ne.Uint32(b[4:]) != metaVersion || ne.Uint64(b[metaHashed:]) != h.Sum64() {
 		return meta{}, false
 	}
-	return meta{pageSize: ne.Uint32(b[metaPageSize:]), root: ne.Uint64(b[metaRoot:]), pages: ne.Uint64(b[metaHWM:]), txid: ne.Uint64(b[metaTxid:]), sum: h.Sum64()}, true
+	return meta{pageSize: ne.Uint32(b[metaPageSize:]), root: ne.Uint64(b[metaRoot:]), pages: ne.Uint64(b[metaHWM:]), txid: ne.Uint64(b[metaTxid:])}, true
 }

@@ -126,20 +126,8 @@ func (c *copies) add(v []byte) { *c = append(*c, bytes.Clone(v)) }
 // deeper than 10,000 levels, and answers put some around it.
 const readable = 9000
 
-// appender is what encodes itself without reflection, as encoding/json would.
-type appender interface {
-	AppendJSON(b []byte) ([]byte, error)
-}
-
-// rowSize is room for most headers.
-const rowSize = 512
-
-func marshal(v any) (raw []byte, err error) {
-	if a, ok := v.(appender); ok {
-		raw, err = a.AppendJSON(make([]byte, 0, rowSize))
-	} else {
-		raw, err = json.Marshal(v)
-	}
+func marshal(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
 	if err == nil && core.Depth(raw) > readable {
 		err = errors.New("it is nested too deeply")
 	}

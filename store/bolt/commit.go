@@ -13,24 +13,24 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// keyLife is how long an idempotency key is honoured.
-const keyLife = 24 * time.Hour
-
 // prepared is a step with everything encoded and its blobs written, so that
 // nothing of that happens while the lock is held.
 type prepared struct {
 	store.Step
-	records    [][]byte
-	open       []*approvalRow
-	program    []byte
-	checkpoint []byte
-	result     []byte // the row of the run's result, nil without one
-	input      []byte // of its input, with Create
+	records     [][]byte
+	open        []*approvalRow // new ones; those of a copy are settled
+	program     []byte
+	checkpoints []checkpointRow
+	result      []byte // the row of the run's result, nil without one
+	input       []byte // of its input, with Create
 }
+
+// checkpointRow is a checkpoint with its key.
+type checkpointRow struct{ key, raw []byte }
 
 // Commit implements store.Writer.
 func (s *Store) Commit(ctx context.Context, step store.Step) error {
-	if err := checkStep(step); err != nil {
+	if err := store.CheckStep(step); err != nil {
 		return err
 	}
 	p, err := s.prepare(step)
@@ -38,38 +38,6 @@ func (s *Store) Commit(ctx context.Context, step store.Step) error {
 		return err
 	}
 	return s.submit(ctx, &op{write: true, own: true, f: func(t *txn) error { return t.commit(p) }})
-}
-
-// checkStep refuses what no state of the store could accept.
-func checkStep(step store.Step) error {
-	ids := []core.ID{step.Run.ID}
-	for _, a := range step.Open {
-		ids = append(ids, a.ID)
-		if a.State != "" && a.State != core.ApprovalOpen {
-			return core.Errorf(core.CodeInternal, "the new approval %s is %s instead of open", a.ID.Short(), a.State).WithRun(step.Run.ID)
-		}
-	}
-	for _, id := range ids {
-		if !validID(id) {
-			return core.Errorf(core.CodeInvalidArguments, "%q cannot be an id: letters, digits and dashes, at most 64", id)
-		}
-	}
-	for i, r := range step.Records {
-		if r.Seq != step.Records[0].Seq+int64(i) {
-			return core.Errorf(core.CodeInternal, "the records of the run %s do not follow one another", step.Run.ID.Short()).WithRun(step.Run.ID)
-		}
-	}
-	return nil
-}
-
-// validID keeps ids fit for keys and for the name of a folder.
-func validID(id core.ID) bool {
-	for _, c := range []byte(id) {
-		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return id != "" && len(id) <= 64
 }
 
 func (s *Store) prepare(step store.Step) (*prepared, error) {
@@ -83,21 +51,33 @@ func (s *Store) prepare(step store.Step) (*prepared, error) {
 		p.records = append(p.records, row)
 	}
 	for _, a := range step.Open {
-		a.RunID, a.State = step.Run.ID, core.ApprovalOpen
-		ctx, err := st.part(a.Context, inlineMax)
+		a.State = core.ApprovalOpen
+		if err := p.ask(st, a); err != nil {
+			return nil, err
+		}
+	}
+	var marks []core.Checkpoint
+	if step.Checkpoint != nil {
+		marks = append(marks, *step.Checkpoint)
+	}
+	if step.Past != nil {
+		marks = append(marks, step.Past.Checkpoints...)
+		for _, a := range step.Past.Approvals {
+			if err := p.ask(st, a); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, c := range marks {
+		raw, err := marshal(&c)
 		if err != nil {
 			return nil, err
 		}
-		p.open = append(p.open, &approvalRow{Approval: a, context: ctx})
+		p.checkpoints = append(p.checkpoints, checkpointRow{append(seqKey(c.JournalSeq), c.ID...), raw})
 	}
 	var err error
 	if step.Program != nil {
 		if p.program, err = marshal(step.Program); err != nil {
-			return nil, err
-		}
-	}
-	if step.Checkpoint != nil {
-		if p.checkpoint, err = marshal(step.Checkpoint); err != nil {
 			return nil, err
 		}
 	}
@@ -110,6 +90,16 @@ func (s *Store) prepare(step store.Step) (*prepared, error) {
 		}
 	}
 	return p, st.sync()
+}
+
+// ask adds a new approval of the run.
+func (p *prepared) ask(st *stager, a core.Approval) error {
+	a.RunID = p.Run.ID
+	ctx, err := st.part(a.Context, inlineMax)
+	if err == nil {
+		p.open = append(p.open, &approvalRow{Approval: a, context: ctx})
+	}
+	return err
 }
 
 func (s *stager) record(r core.Record) ([]byte, error) {
@@ -182,18 +172,18 @@ func (t *txn) admit(p *prepared) (*runRow, error) {
 	}
 	if p.Create {
 		if stored != nil {
-			return nil, duplicate(stored.ID, "there is a run %s already", stored.ID)
+			return nil, store.Duplicate(stored.ID, "there is a run %s already", stored.ID)
 		}
 		return nil, t.checkKey(p.Run)
 	}
 	if stored == nil {
-		return nil, noRun(p.Run.ID)
+		return nil, store.NoRun(p.Run.ID)
 	}
 	if stored.Runner != p.Run.Runner || stored.Epoch != p.Run.Epoch {
-		return nil, fenced(stored)
+		return nil, store.Fenced(stored.Run)
 	}
 	if stored.State.Final() && p.Run.State != stored.State && !core.CanMove(stored.State, p.Run.State) {
-		return nil, fenced(stored)
+		return nil, store.Fenced(stored.Run)
 	}
 	if (p.Run.State == core.RunComplete || p.Run.State == core.RunFailed) && p.Run.DAGVersion < stored.DAGVersion {
 		return nil, core.Errorf(core.CodeNotWaiting, "the run %s was planned anew before it ended: it is at version %d", stored.ID.Short(), stored.DAGVersion).WithRun(stored.ID)
@@ -202,20 +192,10 @@ func (t *txn) admit(p *prepared) (*runRow, error) {
 		return nil, core.Errorf(core.CodeFenced, "the journal of the run %s ends at %d; a record %d does not follow on",
 			stored.ID.Short(), stored.JournalSeq, p.Records[0].Seq).WithRun(stored.ID)
 	}
-	return stored, nil
-}
-
-func fenced(r *runRow) error {
-	if r.State.Final() {
-		return core.Errorf(core.CodeFenced, "the run %s has ended meanwhile: it is %s", r.ID.Short(), r.State).
-			WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
+	if stored.Abort != nil && p.Begins() {
+		return nil, store.Aborted(stored.ID)
 	}
-	return core.Errorf(core.CodeFenced, "another process (runner %s) has taken the run %s over; this one stops", r.Runner, r.ID.Short()).
-		WithRun(r.ID).WithNext("pml", "workflows", "watch", string(r.ID))
-}
-
-func duplicate(id core.ID, format string, args ...any) error {
-	return core.Errorf(core.CodeDuplicate, format, args...).WithRun(id).WithNext("pml", "continue", string(id))
+	return stored, nil
 }
 
 // keyOf is what a run's idempotency key is kept under.
@@ -234,7 +214,7 @@ func (t *txn) checkKey(r core.Run) error {
 		return nil
 	}
 	other, err := t.run(core.ID(id))
-	if err != nil || other == nil || t.now.Sub(other.CreatedAt) >= keyLife {
+	if err != nil || other == nil || t.now.Sub(other.CreatedAt) >= store.KeyLife {
 		return err
 	}
 	if a, b := other.IdempotencyDigest, r.IdempotencyDigest; a != "" && b != "" && a != b {
@@ -242,7 +222,7 @@ func (t *txn) checkKey(r core.Run) error {
 			core.Visible(r.IdempotencyKey, 120, false), other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339)).
 			WithRun(other.ID).WithNext("pml", "workflows", "show", string(other.ID))
 	}
-	return duplicate(other.ID, "the idempotency key %q was used for the run %s at %s", r.IdempotencyKey,
+	return store.Duplicate(other.ID, "the idempotency key %q was used for the run %s at %s", r.IdempotencyKey,
 		other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339))
 }
 
@@ -279,66 +259,66 @@ func (t *txn) ensureRun(p *prepared, row *runRow) (*bbolt.Bucket, error) {
 		}
 		return b, nil
 	}
-	for _, part := range [][]byte{nil, bucketJournal, bucketPrograms, bucketCheckpoints} {
-		if err := t.create(ofRun(row.ID, part)); err != nil {
-			return nil, err
-		}
+	b, err := t.createRun(row.ID)
+	if err != nil {
+		return nil, err
 	}
 	if row.IdempotencyKey != "" {
-		if err := t.put(top(bucketKeys), keyOf(row.Workspace, row.IdempotencyKey), []byte(row.ID)); err != nil {
+		if err := t.put(t.bucket(bucketKeys), keyOf(row.Workspace, row.IdempotencyKey), []byte(row.ID)); err != nil {
 			return nil, err
 		}
 	}
-	return t.runBucket(row.ID), t.put(top(bucketCreated), timeKey(&row.CreatedAt, row.ID), row.labels())
+	return b, t.put(t.bucket(bucketCreated), timeKey(&row.CreatedAt, row.ID), row.labels())
 }
 
-// putParts writes journal, program, checkpoint, result and input.
+// putParts writes journal, program, checkpoints, result and input.
 func (t *txn) putParts(b *bbolt.Bucket, p *prepared, row *runRow) error {
-	b.Bucket(bucketJournal).FillPercent = 0.95 // keys only grow
+	journal := b.Bucket(bucketJournal)
+	journal.FillPercent = 0.95 // keys only grow
 	seq := row.JournalSeq - int64(len(p.records))
 	for _, raw := range p.records {
 		seq++
-		if err := t.put(ofRun(row.ID, bucketJournal), seqKey(seq), raw); err != nil {
+		if err := t.put(journal, seqKey(seq), raw); err != nil {
 			return err
 		}
 	}
 	if p.program != nil {
-		if err := t.put(ofRun(row.ID, bucketPrograms), seqKey(int64(p.Program.Version)), p.program); err != nil {
+		if err := t.put(b.Bucket(bucketPrograms), seqKey(int64(p.Program.Version)), p.program); err != nil {
 			return err
 		}
 	}
 	if p.input != nil {
-		if err := t.put(ofRun(row.ID, nil), keyInput, p.input); err != nil {
+		if err := t.put(b, keyInput, p.input); err != nil {
 			return err
 		}
 	}
 	if p.result != nil {
-		if err := t.put(ofRun(row.ID, nil), keyResult, p.result); err != nil {
+		if err := t.put(b, keyResult, p.result); err != nil {
 			return err
 		}
 	}
-	return t.putCheckpoint(p)
+	return t.putCheckpoints(b.Bucket(bucketCheckpoints), p)
 }
 
 // keptCheckpoints is how many checkpoints of a run are kept.
 const keptCheckpoints = 5
 
-func (t *txn) putCheckpoint(p *prepared) error {
-	if p.checkpoint == nil {
+func (t *txn) putCheckpoints(b *bbolt.Bucket, p *prepared) error {
+	if len(p.checkpoints) == 0 {
 		return nil
 	}
-	where := ofRun(p.Run.ID, bucketCheckpoints)
-	key := append(seqKey(p.Checkpoint.JournalSeq), p.Checkpoint.ID...)
-	if err := t.put(where, key, p.checkpoint); err != nil {
-		return err
+	for _, c := range p.checkpoints {
+		if err := t.put(b, c.key, c.raw); err != nil {
+			return err
+		}
 	}
 	var keys [][]byte
-	c := t.at(where).Cursor()
+	c := b.Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		keys = append(keys, slices.Clone(k))
 	}
 	for len(keys) > keptCheckpoints {
-		if err := t.del(where, keys[0]); err != nil {
+		if err := t.del(b, keys[0]); err != nil {
 			return err
 		}
 		keys = keys[1:]

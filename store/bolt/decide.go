@@ -27,7 +27,7 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 			return nil, err
 		}
 		if run == nil {
-			return nil, noRun(row.RunID)
+			return nil, store.NoRun(row.RunID)
 		}
 		if err := t.putApproval(run, &before, row); err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 // Renew implements store.Decider. It follows an approval to the one under
 // which it was renewed; when that has expired too, that one is renewed.
 func (s *Store) Renew(ctx context.Context, id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (core.Approval, error) {
-	if !validID(fresh) {
+	if !store.ValidID(fresh) {
 		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "%q cannot be an id", fresh)
 	}
 	return s.onApproval(ctx, func(t *txn) (*approvalRow, error) { return t.renew(id, fresh, now.UTC(), until, by) })
@@ -77,7 +77,7 @@ func (t *txn) undecided(id core.ID) (*approvalRow, *runRow, error) {
 		if row.State == core.ApprovalApproved || row.State == core.ApprovalDenied {
 			return row, nil, nil
 		}
-		return nil, nil, noRun(row.RunID)
+		return nil, nil, store.NoRun(row.RunID)
 	}
 	if err := approval.Undecided(row.Approval, run.Run, t.now); err != nil {
 		return nil, nil, err
@@ -95,8 +95,12 @@ func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error)
 		_, err := approval.Decide(before, d, t.now)
 		return row, err
 	}
+	g, err := t.guard()
+	if err != nil {
+		return nil, err
+	}
 	old := *run
-	res, write, err := approval.Rule(before, &run.Run, d, renew.RunUntil, t.now)
+	res, write, err := approval.Rule(g, before, &run.Run, d, renew.RunUntil, t.now)
 	if err != nil || !write {
 		return row, err
 	}
@@ -124,7 +128,7 @@ func (t *txn) renew(id, fresh core.ID, now time.Time, until *time.Time, by core.
 	if state == core.ApprovalOpen || renewed && state != core.ApprovalExpired {
 		return row, nil
 	}
-	again, err := approval.Renew(row.Approval, fresh, now, utc(until), by)
+	again, err := approval.Renew(row.Approval, fresh, now, core.UTC(until), by)
 	if err != nil {
 		return nil, err
 	}
@@ -155,14 +159,6 @@ func (t *txn) renew(id, fresh core.ID, now time.Time, until *time.Time, by core.
 	return next, t.putRun(&old, run)
 }
 
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
-}
-
 // RequestAbort implements store.Decider.
 func (s *Store) RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error) {
 	return s.onRun(ctx, id, func(t *txn, run *runRow) error {
@@ -183,11 +179,8 @@ func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) err
 		if err != nil {
 			return err
 		}
-		switch state := approval.RunAt(run.Run, t.now).State; {
-		case state == core.RunExpired:
-			return approval.Expired(run.Run)
-		case state.Final():
-			return approval.Ended(run.Run)
+		if err := approval.NotEnded(run.Run, t.now); err != nil {
+			return err
 		}
 		return f(t, run)
 	})
@@ -203,12 +196,13 @@ func (s *Store) Replan(ctx context.Context, id core.ID, program core.Program, by
 	if err != nil {
 		return core.Run{}, err
 	}
-	if event.Data == nil {
-		if event.Data, err = marshal(map[string]any{"by": by, "dag_version": program.Version}); err != nil {
-			return core.Run{}, err
+	return s.onRun(ctx, id, func(t *txn, run *runRow) error {
+		event, err := approval.ReplanEvent(event, program, by, t.now)
+		if err != nil {
+			return err
 		}
-	}
-	return s.onRun(ctx, id, func(t *txn, run *runRow) error { return t.replan(run, program, raw, event) })
+		return t.replan(run, program, raw, event)
+	})
 }
 
 // replan adds a DAG version. Questions whether a layer may start that are open
@@ -218,24 +212,12 @@ func (t *txn) replan(run *runRow, program core.Program, raw []byte, event core.E
 	if err != nil {
 		return err
 	}
-	if state != core.RunWaiting && state != core.RunInterrupted {
-		return core.Errorf(core.CodeNotWaiting, "the run %s is %s; only a run that waits or was interrupted can be planned anew",
-			run.ID.Short(), state).WithRun(run.ID).WithNext("pml", "workflows", "watch", string(run.ID))
-	}
-	if program.Version != run.DAGVersion+1 {
-		return core.Errorf(core.CodeNotWaiting, "the run %s was planned anew meanwhile: it is at version %d; look at it and try again",
-			run.ID.Short(), run.DAGVersion).WithRun(run.ID).WithNext("pml", "workflows", "show", string(run.ID))
-	}
 	old := *run
-	run.State, run.DAGVersion, run.Replanned = state, program.Version, true
-	if program.Plan != nil {
-		run.TotalLayers = len(program.Plan.Layers)
+	if err := approval.Replan(&run.Run, state, program, t.now); err != nil {
+		return err
 	}
-	run.UpdatedAt = t.now
-	if event.At.IsZero() {
-		event.At = t.now
-	}
-	if err := t.put(ofRun(run.ID, bucketPrograms), seqKey(int64(program.Version)), raw); err != nil {
+	run.Replanned = true
+	if err := t.put(t.runBucket(run.ID).Bucket(bucketPrograms), seqKey(int64(program.Version)), raw); err != nil {
 		return err
 	}
 	if err := t.addEvents(run, event); err != nil {
@@ -355,11 +337,7 @@ func (t *txn) expireRun(id core.ID, now time.Time) error {
 			return err
 		}
 	}
-	at := *run.ExpiresAt
-	run.State, run.EndedAt, run.UpdatedAt = core.RunExpired, &at, now.UTC()
-	run.Runner, run.Epoch = "", run.Epoch+1
-	event := core.Event{Type: core.EventWorkflowExpired, At: now.UTC(), Message: "it waited too long for a decision"}
-	if err := t.addEvents(run, event); err != nil {
+	if err := t.addEvents(run, approval.ExpireRun(&run.Run, now)); err != nil {
 		return err
 	}
 	return t.putRun(&old, run)

@@ -2,7 +2,6 @@ package bolt_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,21 +27,6 @@ func mount(t *testing.T, flags uintptr, options string) string {
 		}
 	})
 	return dir
-}
-
-// fill takes what is left of the disk that a folder is on.
-func fill(t *testing.T, dir string) {
-	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "fill"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestFiles_DiskFull fills the disk with commits, then by others: each refused
@@ -75,10 +59,12 @@ func TestFiles_DiskFull(t *testing.T) {
 	checkIntegrity(t, s, dir)
 }
 
+// TestFiles_ReadOnly: what lies on a read-only file system can be listed and not
+// changed; once it can be written, the same store goes on.
 func TestFiles_ReadOnly(t *testing.T) {
 	dir := mount(t, 0, "size=512k")
 	s := open(t, dir, wall{})
-	_, _, err := createWaiting(s, false)
+	run, _, err := createWaiting(s, false)
 	if err := errors.Join(err, s.Close()); err != nil { // an open file would keep the disk writable
 		t.Fatal(err)
 	}
@@ -89,10 +75,26 @@ func TestFiles_ReadOnly(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		skip(t, "cannot remount", err)
 	}
-	wantFailed(t, dir, core.CodeStoreFailed, "read-only", "make the folder writable")
+	s = open(t, dir, wall{})
+	for range 2 {
+		runs, err := s.Runs(t.Context(), store.RunFilter{})
+		if err != nil || len(runs) != 1 || runs[0].ID != run.ID {
+			t.Errorf("listed: %v %+v", err, runs)
+		}
+		_, _, err = createWaiting(s, false)
+		if core.CodeOf(err) != core.CodeStoreFailed || !strings.Contains(err.Error(), "read-only") || !strings.Contains(err.Error(), "make the folder writable") {
+			t.Errorf("written: %v", err)
+		}
+	}
 	after, err := os.ReadFile(filepath.Join(dir, "pending.db"))
 	if err != nil || string(before) != string(after) {
 		t.Errorf("the file was changed: %v", err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=512k"); err != nil {
+		skip(t, "cannot remount", err)
+	}
+	if _, _, err := createWaiting(s, false); err != nil {
+		t.Errorf("writable again: %v", err)
 	}
 }
 
@@ -138,79 +140,4 @@ func TestExclusive_ReadOnly(t *testing.T) {
 		skip(t, "cannot remount", err)
 	}
 	wantNotOpened(t, dir, core.CodeStoreFailed, "read-only", "make the folder writable")
-}
-
-// TestFiles_DiskFullLog: with no room for the redo log, what the file itself has
-// room for is committed all the same, so that runs can be removed.
-func TestFiles_DiskFullLog(t *testing.T) {
-	for name, open := range openers {
-		t.Run(name, func(t *testing.T) {
-			dir := mount(t, 0, "size=2m")
-			var run core.Run
-			for range 2 { // by then both heads of the log have been written
-				s := open(t, dir, wall{})
-				for range 30 { // what is removed leaves free pages
-					var err error
-					if run, _, err = createWaiting(s, false); err != nil {
-						t.Fatal(err)
-					}
-					run.State = core.RunComplete
-					if err := errors.Join(s.Commit(t.Context(), store.Step{Run: run}), s.Remove(t.Context(), run.ID)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				run, _, _ = createWaiting(s, false)
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s := open(t, dir, wall{})
-			if err := os.Truncate(s.Path()+".redo", 8<<10); err != nil { // a log that has not grown yet
-				t.Fatal(err)
-			}
-			fill(t, dir)
-			for i := range 20 {
-				if err := s.Commit(t.Context(), store.Step{Run: run}); err != nil {
-					t.Fatalf("commit %d: %v", i, err)
-				}
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			checkPages(t, s.Path())
-		})
-	}
-}
-
-// TestFiles_DiskFullUnfinished: a commit that counts gets into the file on a full disk,
-// too, when its process was killed.
-func TestFiles_DiskFullUnfinished(t *testing.T) {
-	for name, open := range openers {
-		for _, before := range []int{0, 20, 60} {
-			t.Run(fmt.Sprint(name, before), func(t *testing.T) {
-				dir := mount(t, 0, "size=32m")
-				s := open(t, dir, wall{})
-				for range before {
-					if _, _, err := createWaiting(s, false); err != nil {
-						t.Fatal(err)
-					}
-				}
-				s.Written()
-				s.DieInWrite()
-				run, _, err := createWaiting(s, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.Written()
-				fill(t, dir)
-				if _, err := s.Run(t.Context(), run.ID); err != nil {
-					t.Error(err)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-				checkPages(t, s.Path())
-			})
-		}
-	}
 }

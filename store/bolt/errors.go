@@ -24,30 +24,39 @@ func (s *Store) failure(doing string, err error) error {
 }
 
 func fileFailure(doing, path string, err error) error {
+	return failureWith(doing, path, err, "nothing was changed")
+}
+
+// commitFailure is the failure of a commit, which may have been kept all the same.
+func commitFailure(path string, err error) error {
+	return failureWith("write", path, err, "whether this change was kept shows when the file is read again, which pml does before it uses it")
+}
+
+// failureWith says at its end what became of the file.
+func failureWith(doing, path string, err error, outcome string) error {
 	if err == nil {
 		return nil
 	}
-	var known *core.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*core.Error](err); ok {
 		return known
 	}
 	switch {
 	case isDamage(err), errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum),
 		errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrInvalidMapping):
 		return core.Errorf(core.CodeStoreFailed,
-			"the store %s is damaged: %w; move it away or restore a backup; nothing was changed", path, err)
+			"the store %s is damaged: %w; move it away or restore a backup; %s", path, err, outcome)
 	case errors.Is(err, berrors.ErrTimeout):
 		return core.Errorf(core.CodeStoreBusy,
 			"another program has the store %s open without its lock; close it and try again", path)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return core.Errorf(core.CodeStoreFailed,
-			"cannot %s the store %s: the disk is full (%w); free some space and try again; nothing was changed", doing, path, err)
+			"cannot %s the store %s: the disk is full (%w); free some space and try again; %s", doing, path, err, outcome)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return core.Errorf(core.CodeStoreFailed,
-			"cannot %s the store %s: %w; make the folder writable for you or choose another with --home; nothing was changed", doing, path, err)
+			"cannot %s the store %s: %w; make the folder writable for you or choose another with --home; %s", doing, path, err, outcome)
 	}
 	return core.Errorf(core.CodeStoreFailed,
-		"cannot %s the store %s: %w; nothing was changed", doing, path, err)
+		"cannot %s the store %s: %w; %s", doing, path, err, outcome)
 }
 
 func panicText(p any) string {

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"slices"
 
 	"github.com/casys-ai/pml/core"
@@ -45,12 +46,12 @@ func (t *txn) addEvents(r *runRow, events ...core.Event) error {
 			return err
 		}
 		seq += int64(len(list))
-		if err := t.put(top(bucketEvents), seqKey(seq), row); err != nil {
+		if err := t.put(b, seqKey(seq), row); err != nil {
 			return err
 		}
 	}
 	r.LastEvent = seq
-	return t.count(top(bucketEvents), uint64(seq))
+	return b.SetSequence(uint64(seq))
 }
 
 // eventRow encodes events of a run, numbered from the one after a number.
@@ -60,23 +61,18 @@ func eventRow(r *runRow, events []core.Event, seq int64) ([]byte, error) {
 		row = append(row, packedMark)
 	}
 	row = append(append(row, byte(len(r.ID))), r.ID...)
-	var raw []byte
-	if len(events) > 1 {
-		raw = make([]byte, 0, eventSize)
-	}
 	for i := range events {
 		e := events[i]
 		seq++
 		e.Seq, e.RunID, e.Owner = seq, r.ID, r.Owner
-		var err error
-		if len(events) == 1 {
-			row, err = e.AppendJSON(row)
-		} else if raw, err = e.AppendJSON(raw[:0]); err == nil {
-			row = append(binary.AppendUvarint(row, uint64(len(raw))), raw...)
-		}
+		raw, err := json.Marshal(&e)
 		if err != nil {
 			return nil, core.Errorf(core.CodeInvalidArguments, "the event %s of the run %s cannot be stored: %w", e.Type, r.ID.Short(), err)
 		}
+		if len(events) > 1 {
+			row = binary.AppendUvarint(row, uint64(len(raw)))
+		}
+		row = append(row, raw...)
 	}
 	return row, nil
 }

@@ -2,7 +2,7 @@ package bolt
 
 import (
 	"encoding/json"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,7 +18,7 @@ func rowOf(t *testing.T, n int, after int64) (row []byte, want []core.Event) {
 	r := &runRow{Run: core.Run{ID: "run-1", Owner: "ann"}}
 	list := make([]core.Event, n)
 	for i := range list {
-		list[i] = core.Event{Type: core.EventTaskLog, At: time.Unix(int64(i), 0).UTC(), Message: fmt.Sprint(i)}
+		list[i] = core.Event{Type: core.EventTaskLog, At: time.Unix(int64(i), 0).UTC(), Message: strconv.Itoa(i)}
 	}
 	row, err := eventRow(r, list, after)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestEventRow(t *testing.T) {
 		if (row[0] == packedMark) != (n > 1) {
 			t.Errorf("the row of %d events begins with %#x", n, row[0])
 		}
-		for cut := range len(row) {
+		for cut := range row {
 			if n > 1 && cut == 1+1+len("run-1") { // no event at all
 				continue
 			}

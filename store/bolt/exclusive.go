@@ -1,7 +1,9 @@
 package bolt
 
 import (
+	"errors"
 	"os"
+	"strings"
 	"sync"
 
 	bbolt "go.etcd.io/bbolt"
@@ -25,8 +27,7 @@ func newExclusive(opts Options) *exclusive {
 	// A long list of free pages is not written with each commit: after many
 	// removals that would cost more than the commit. close writes it, so that only
 	// after a crash the next open has to read the whole file.
-	o.dbFile = dbFile{dir: opts.Dir, path: dbPath(opts), used: o.wasUsed, freelist: bbolt.FreelistMapType}
-	o.redo = newRedoer(opts, redoExclusive, mapExclusive, growExclusive)
+	o.dbFile = dbFile{dir: opts.Dir, path: dbPath(opts), side: &o.sidecar, used: o.wasUsed, freelist: bbolt.FreelistMapType}
 	return o
 }
 
@@ -60,7 +61,7 @@ func (o *exclusive) markUsed() {
 
 func (o *exclusive) wasUsed() bool {
 	raw, err := os.ReadFile(o.lockPath)
-	return err == nil && len(raw) >= labelLen && string(raw[labelLen:]) == usedMark
+	return err == nil && len(raw) >= labelLen && strings.HasPrefix(string(raw[labelLen:]), usedMark)
 }
 
 // lock, tryLock and unlock implement opener: the lock is held all the time.
@@ -92,7 +93,7 @@ func (o *exclusive) release(h *handle, damaged bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.h = nil
-	return h.finish(damaged)
+	return errors.Join(h.finish(damaged), o.distrust(h))
 }
 
 func (o *exclusive) reader() (*handle, func()) {
@@ -110,14 +111,14 @@ func (o *exclusive) close() {
 	if h := o.h; h != nil {
 		if h.changed {
 			h.db.NoFreelistSync = false
-			if o.logOff(h) == nil {
-				_ = h.db.Update(stamp) // an open without the freelist only takes longer
+			if h.db.Update(stamp) != nil { // an open without the freelist only takes longer
+				h.doubtful = true
 			}
 		}
 		_ = h.finish(false)
+		_ = o.distrust(h)
 		o.h = nil
 	}
-	o.redo.close()
 	o.sidecar.unlock()
 	o.sidecar.close()
 }

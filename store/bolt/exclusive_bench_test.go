@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -221,7 +222,7 @@ func BenchmarkExclusive_Kept(b *testing.B) {
 		}
 	}
 	for _, n := range sizes {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			benchLists(b, stores[n])
 			b.Run("Open/AfterCrash", func(b *testing.B) { benchCrashed(b, dirs[n]) })
 		})

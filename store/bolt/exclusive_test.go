@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 )
@@ -64,10 +64,7 @@ func TestExclusive_Busy(t *testing.T) {
 func TestExclusive_Kill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	kills := 25
-	if testing.Short() {
-		kills = 6
-	}
+	kills := skiptest.Brief(6, 25)
 	for range kills {
 		cmd, _, out := child(t, "exclusive rounds", dir, "-1")
 		line(t, out)
@@ -219,56 +216,11 @@ func TestExclusive_ReadsBeside(t *testing.T) {
 	}
 }
 
-// TestRedo_ReadsWhatCounts: a commit is done when it counts, before it is in the file;
-// who reads then waits for that, and writers come after it.
-func TestRedo_ReadsWhatCounts(t *testing.T) {
-	t.Parallel()
-	needsLog(t)
-	for name, open := range openers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, t.TempDir(), wall{})
-			run, _, err := createWaiting(s, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			held, release := make(chan struct{}), make(chan struct{})
-			s.HoldWrite(held, release)
-			run.State = core.RunRunning
-			if err := s.Commit(t.Context(), store.Step{Run: run}); err != nil {
-				t.Fatal(err)
-			}
-			<-held
-			read, wrote := make(chan core.RunState, 1), make(chan error, 1)
-			go func() {
-				got, err := s.Run(t.Context(), run.ID)
-				if err != nil {
-					t.Error(err)
-				}
-				read <- got.State
-			}()
-			go func() { wrote <- s.Commit(t.Context(), store.Step{Run: run, Records: []core.Record{newRecord(2)}}) }()
-			for range 10_000 { // who does not wait has the time to come to an end
-				runtime.Gosched()
-			}
-			if len(read)+len(wrote) > 0 {
-				t.Error("the file was used before it had what counts")
-			}
-			close(release)
-			if state := <-read; state != core.RunRunning {
-				t.Errorf("%s was read", state)
-			}
-			if err := <-wrote; err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // TestExclusive_FreePages: whether the list of free pages is short and kept or
 // long and left out, what a crash leaves behind is whole and goes on.
 func TestExclusive_FreePages(t *testing.T) {
 	t.Parallel()
+	skiptest.Short(t, "writes and removes many runs")
 	dir := t.TempDir()
 	s := openExclusive(t, dir, wall{})
 	filler := &core.Program{Kind: core.KindCode, Version: 1, Source: strings.Repeat("x", 12<<10)}
@@ -289,7 +241,6 @@ func TestExclusive_FreePages(t *testing.T) {
 		if _, _, err := createWaiting(s, false); err != nil {
 			t.Fatal(err)
 		}
-		s.Written()
 		now, err := os.ReadFile(filepath.Join(dir, "server.db"))
 		if err != nil {
 			t.Fatal(err)

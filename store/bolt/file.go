@@ -14,19 +14,23 @@ import (
 // dbFile opens and replaces the database file. Whoever uses it has the lock.
 type dbFile struct {
 	dir, path string
+	side      *sidecar
+	unsynced  bool // see distrust
 	// used reports whether anything was ever committed, so that an existing file
 	// cannot be empty.
 	used         func() bool
 	freelist     bbolt.FreelistType
 	syncFreelist bool
-	redo         redoer
 }
 
 func dbPath(opts Options) string { return filepath.Join(opts.Dir, opts.Name+".db") }
 
 // openReady opens the file, which is set up when it is new.
 func (o *dbFile) openReady(write bool) (*handle, error) {
-	if err := o.restore(); err != nil {
+	if err := o.resync(); err != nil {
+		return nil, err
+	}
+	if err := o.settleLog(); err != nil {
 		return nil, err
 	}
 	for {
@@ -52,15 +56,13 @@ func (o *dbFile) openReady(write bool) (*handle, error) {
 			write = true
 			continue
 		}
-		err = o.logOff(h)
-		if err == nil {
-			err = migrate(h, state.version)
-		}
+		err = migrate(h, state.version)
 		if err == nil {
 			err = syncDir(o.dir)
 		}
 		if err != nil {
-			return nil, errors.Join(err, h.finish(false))
+			h.doubtful = true
+			return nil, errors.Join(err, h.finish(false), o.distrust(h))
 		}
 		return h, nil
 	}
@@ -70,9 +72,7 @@ func (o *dbFile) openReady(write bool) (*handle, error) {
 // becomes an error.
 func (o *dbFile) openFile(write bool) (h *handle, err error) {
 	h = &handle{writable: write}
-	if write && o.redo.boot != "" {
-		h.mapped = o.mapped()
-	}
+	_, missing := os.Stat(o.path)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -87,13 +87,11 @@ func (o *dbFile) openFile(write bool) (h *handle, err error) {
 	h.db, err = bbolt.Open(o.path, 0o600, &bbolt.Options{
 		// Nobody else has the file while we have the sidecar's lock, so there
 		// is nothing to wait for.
-		Timeout:         time.Millisecond,
-		ReadOnly:        !write,
-		NoFreelistSync:  !o.syncFreelist,
-		FreelistType:    o.freelist,
-		InitialMmapSize: int(h.mapped),
+		Timeout:        time.Millisecond,
+		ReadOnly:       !write,
+		NoFreelistSync: !o.syncFreelist,
+		FreelistType:   o.freelist,
 		OpenFile: func(path string, flag int, mode os.FileMode) (*os.File, error) {
-			_, missing := os.Stat(path)
 			f, err := os.OpenFile(path, flag, mode)
 			if err != nil {
 				return nil, err
@@ -106,32 +104,26 @@ func (o *dbFile) openFile(write bool) (h *handle, err error) {
 		},
 	})
 	if err != nil {
+		if errors.Is(missing, fs.ErrNotExist) { // what bbolt began may never reach the disk
+			err = errors.Join(err, removeIfThere(o.path))
+		}
 		return nil, err
-	}
-	if h.mapped > 0 {
-		h.db.AllocSize = o.redo.step // else the file would grow by what is mapped
 	}
 	return h, nil
 }
 
-// mapped is how much of the file is mapped at once, so that it can grow while a
-// base is held.
-func (o *dbFile) mapped() int64 {
-	size := int64(0)
-	if info, err := os.Stat(o.path); err == nil {
-		size = info.Size()
-	}
-	return max(o.redo.least, mappedFor(2*size))
-}
-
-// compact writes a new file beside the old one and puts it in its place. Until
-// the rename the old file is untouched.
-func (o *dbFile) compact(h *handle) error {
-	if err := o.logOff(h); err != nil {
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	return nil
+}
+
+// compact writes a new file and renames it over the old one. Until the rename the old
+// file is untouched.
+func (o *dbFile) compact(h *handle) error {
 	tmp := o.path + ".compact"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeIfThere(tmp); err != nil {
 		return err
 	}
 	dst, err := bbolt.Open(tmp, 0o600, &bbolt.Options{Timeout: time.Millisecond, NoSync: true, NoGrowSync: true})

@@ -40,7 +40,6 @@ func (t *txn) ensureIndexed() error {
 
 // rebuild makes the indexes anew from the rows.
 func (t *txn) rebuild() error {
-	t.changes.unknown = true
 	for _, name := range [][]byte{bucketState, bucketTodo} {
 		if t.bucket(name) != nil {
 			if err := t.tx.DeleteBucket(name); err != nil {
@@ -124,7 +123,7 @@ func hasWork(r *runRow) bool {
 // indexRun keeps the indexes of a run by state and by what there is to do;
 // before is nil for a new run, r for one that goes.
 func (t *txn) indexRun(before, r *runRow) error {
-	states := top(bucketState)
+	states := t.bucket(bucketState)
 	if before != nil && (r == nil || before.State != r.State) {
 		if err := t.del(states, stateKey(before)); err != nil {
 			return err
@@ -138,9 +137,9 @@ func (t *txn) indexRun(before, r *runRow) error {
 	had, has := before != nil && hasWork(before), r != nil && hasWork(r)
 	switch {
 	case had && !has:
-		return t.del(top(bucketTodo), timeKey(&before.CreatedAt, before.ID))
+		return t.del(t.bucket(bucketTodo), timeKey(&before.CreatedAt, before.ID))
 	case has && !had:
-		return t.put(top(bucketTodo), timeKey(&r.CreatedAt, r.ID), []byte{})
+		return t.put(t.bucket(bucketTodo), timeKey(&r.CreatedAt, r.ID), []byte{})
 	}
 	return nil
 }

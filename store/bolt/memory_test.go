@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 )
 
 // TestExclusive_Memory: runs lie in the file and not in memory, those that wait
 // included. It measures the whole process, so it runs alone.
 func TestExclusive_Memory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 11,000 runs")
-	}
+	skiptest.Short(t, "writes 11,000 runs")
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()

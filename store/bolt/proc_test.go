@@ -22,6 +22,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 )
@@ -275,10 +276,7 @@ func TestProcesses_Sixteen(t *testing.T) {
 // whole, and nothing may stay locked.
 func TestProcesses_Kill(t *testing.T) {
 	dir := t.TempDir()
-	kills := 40
-	if testing.Short() {
-		kills = 8
-	}
+	kills := skiptest.Brief(8, 40)
 	for range kills {
 		cmd, _, out := child(t, "rounds", dir, "-1")
 		line(t, out)
@@ -313,10 +311,7 @@ func childTell(s *bolt.Store, _ string) error {
 // commit, when most are about to bring it into the file: it is there all the same.
 func TestProcesses_KillKeepsWhatCounts(t *testing.T) {
 	t.Parallel()
-	kills := 60
-	if testing.Short() {
-		kills = 10
-	}
+	kills := skiptest.Brief(10, 60)
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ type op struct {
 	write bool
 	// sweeps is set when the operation itself records what expired.
 	sweeps bool
-	// own is set for a step of a runner: WatchOthers does not tell of it.
+	// own is set for a step of a runner: it does not wake WatchOthers.
 	own bool
 	f   func(*txn) error
 
@@ -35,25 +35,17 @@ func (s *Store) read(ctx context.Context, f func(*txn) error) error {
 	return s.submit(ctx, &op{f: f})
 }
 
-// readBeside runs f at once, beside whatever is being written, when the file is
-// open for that; false when it is not.
+// readBeside runs f at once, concurrently with a write, when the file is open for
+// that; false when it is not.
 func (s *Store) readBeside(ctx context.Context, f func(*txn) error) (done bool, err error) {
 	if ctx.Err() != nil {
 		return false, nil
 	}
-	written, ok := s.enter()
-	if !ok {
+	if !s.enter() {
 		return false, nil
 	}
 	defer s.inflight.Done()
-	if written != nil {
-		select {
-		case <-written: // what counts is seen
-		case <-ctx.Done():
-			return true, cancelled(ctx)
-		}
-	}
-	h, leave := s.opener.reader()
+	h, leave := s.access.reader()
 	if h == nil {
 		return false, nil
 	}
@@ -74,18 +66,18 @@ func (s *Store) readBeside(ctx context.Context, f func(*txn) error) (done bool, 
 }
 
 // enter counts an operation, so that Close waits for it; false when the store
-// is closed. Once written is closed, the file has what counted by then.
-func (s *Store) enter() (written <-chan struct{}, ok bool) {
+// is closed.
+func (s *Store) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.inflight.Add(1)
 	}
-	return s.written, !s.closed
+	return !s.closed
 }
 
 func (s *Store) readTxn(tx *bbolt.Tx) *txn {
-	return &txn{tx: tx, now: s.now(), runners: s.runners, rows: &s.rows, asked: &s.asked, indexed: stampedBy(tx, tx.ID())}
+	return &txn{tx: tx, now: s.now(), runners: s.runners, indexed: stampedBy(tx, tx.ID())}
 }
 
 // update runs f in a write transaction that is committed when update returns
@@ -115,29 +107,15 @@ func (s *Store) submit(ctx context.Context, o *op) error {
 	// With nobody at work and the lock free, the operation runs right here: to
 	// wake another thread would cost more than the operation.
 	if lead {
-		s.begin()
+		if ok, err := s.access.tryLock(); ok || err != nil {
+			s.runQueue(err)
+			if s.leave() {
+				return s.await(ctx, o)
+			}
+		}
+		go s.work()
 	}
 	return s.await(ctx, o)
-}
-
-// begin begins to work. What is left then goes on beside: to bring into the file what
-// counts already, or to wait for the lock.
-func (s *Store) begin() {
-	ok, err := s.opener.tryLock()
-	if !ok && err == nil {
-		go s.work()
-		return
-	}
-	later, rest := s.runQueue(err)
-	if !later && rest() {
-		return
-	}
-	go func() {
-		if later && rest() {
-			return
-		}
-		s.work()
-	}()
 }
 
 // await waits for an operation's outcome, for as long as the lock may take. Of
@@ -190,21 +168,22 @@ func (s *Store) abandon(o *op) bool {
 
 func (s *Store) busy() error {
 	return core.Errorf(core.CodeStoreBusy, "the store %s was locked for %s by %s; try again, and if that does not help look at what that process does",
-		s.path(), s.opts.LockTimeout, s.opener.holder())
+		s.path(), s.opts.LockTimeout, s.access.holder())
 }
 
-// work runs batches until nothing waits. The lock is waited for here, in the
-// worker's own thread: operations may give up meanwhile, and a lock that comes
-// too late for all of them is given back at once.
+// work runs batches until nothing waits. It waits for the lock in a thread of its own:
+// operations may give up meanwhile, and a lock that comes too late for all of them is
+// released at once.
 func (s *Store) work() {
 	for {
-		if _, rest := s.runQueue(s.opener.lock()); rest() {
+		s.runQueue(s.access.lock())
+		if s.leave() {
 			return
 		}
 	}
 }
 
-// leave ends the turn of whoever works, unless something waits.
+// leave ends the worker, unless something waits.
 func (s *Store) leave() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +193,8 @@ func (s *Store) leave() bool {
 	s.working = false
 	switch {
 	case s.closed:
-		s.opener.close()
-	case s.opener.keeps():
+		s.access.close()
+	case s.access.keeps():
 		s.restLater()
 	}
 	return true
@@ -229,66 +208,43 @@ func (s *Store) restLater() {
 	}
 	s.rest = time.AfterFunc(keepTime, func() {
 		s.mu.Lock()
-		idle := !s.working && !s.closed
-		if idle {
-			s.working = true
-			s.inflight.Add(1)
-		}
-		s.mu.Unlock()
-		if !idle {
-			return
-		}
-		s.opener.drop()
-		over := s.leave()
-		s.inflight.Done()
-		if !over {
-			s.work()
+		defer s.mu.Unlock()
+		if !s.working {
+			s.access.drop()
 		}
 	})
 }
 
-// runQueue runs all that waits as one batch. err is that of the lock; without
-// one the lock is held and is given back. rest ends the turn, and reports whether
-// nobody waits any more; later says that it has something to write, which nobody
-// need wait for.
-func (s *Store) runQueue(err error) (later bool, rest func() (over bool)) {
+// runQueue runs all that waits as one batch. err is that of the lock; if it is nil the
+// lock is held, and runQueue releases it.
+func (s *Store) runQueue(err error) {
 	s.mu.Lock()
 	batch := s.queue
 	s.queue = nil
-	if len(batch) > 0 {
-		s.inflight.Add(1) // the batch's operations are counted still
-	}
 	s.mu.Unlock()
-	var t turn
+	var wake func()
 	if err == nil {
+		var done committed
 		if len(batch) > 0 {
-			err = s.runBatch(&t, batch)
+			done, err = s.runBatch(batch)
 		}
-		if t.write != nil {
-			s.later(&t)
-		} else {
-			s.end(&t)
+		if done.txid > 0 {
+			// Sequence numbers are published in the order of the commits.
+			wake = s.watch.committed(done)
 		}
+		s.access.unlock()
+	}
+	if wake != nil {
+		wake()
 	}
 	for _, o := range batch {
 		o.finish(err)
-	}
-	return t.write != nil, func() bool {
-		if t.write != nil {
-			s.writeLater(&t)
-		}
-		over := s.leave()
-		if len(batch) > 0 {
-			s.inflight.Done()
-		}
-		return over
 	}
 }
 
 // finish gives an operation that has no outcome of its own the batch's.
 func (o *op) finish(err error) {
-	var skip *refused
-	if errors.As(o.err, &skip) {
+	if skip, ok := errors.AsType[*refused](o.err); ok {
 		o.err = skip.err
 	} else if err != nil && (o.write || !o.ran) {
 		o.err = err // a read that succeeded saw what was committed before

@@ -169,11 +169,9 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	}
 	var found []*approvalRow
 	for _, stored := range rows {
-		r, ok := s.asked.get(stored.id, stored.raw)
-		if !ok {
-			if r, err = decodeApproval(stored.raw); err != nil {
-				return nil, s.failure("read", err)
-			}
+		r, err := decodeApproval(stored.raw)
+		if err != nil {
+			return nil, s.failure("read", err)
 		}
 		if r.State == core.ApprovalOpen && gone[r.RunID] {
 			r.State = core.ApprovalExpired
@@ -203,7 +201,7 @@ func (t *txn) readInto(f store.ApprovalFilter) error {
 		return err
 	}
 	if f.Owner != "" && run.Owner != f.Owner || f.Workspace != "" && run.Workspace != f.Workspace {
-		return noRun(f.RunID)
+		return store.NoRun(f.RunID)
 	}
 	*f.Into = approval.RunAt(run.Run, t.now)
 	return nil

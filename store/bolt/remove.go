@@ -56,14 +56,14 @@ func (t *txn) remove(row *runRow) error {
 			return err
 		}
 		if r.State == core.ApprovalOpen {
-			if err := t.del(top(bucketOpen), timeKey(r.ExpiresAt, a)); err != nil {
+			if err := t.del(t.bucket(bucketOpen), timeKey(r.ExpiresAt, a)); err != nil {
 				return err
 			}
 		}
-		if err := t.del(top(bucketByRun), byRunKey(id, a)); err != nil {
+		if err := t.del(t.bucket(bucketByRun), byRunKey(id, a)); err != nil {
 			return err
 		}
-		if err := t.del(top(bucketApprovals), []byte(a)); err != nil {
+		if err := t.del(t.bucket(bucketApprovals), []byte(a)); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (t *txn) remove(row *runRow) error {
 	if row.IdempotencyKey != "" {
 		key := keyOf(row.Workspace, row.IdempotencyKey)
 		if core.ID(t.bucket(bucketKeys).Get(key)) == id {
-			if err := t.del(top(bucketKeys), key); err != nil {
+			if err := t.del(t.bucket(bucketKeys), key); err != nil {
 				return err
 			}
 		}
@@ -84,13 +84,13 @@ func (t *txn) remove(row *runRow) error {
 	if err := t.indexRun(row, nil); err != nil {
 		return err
 	}
-	if err := t.del(top(bucketCreated), timeKey(&row.CreatedAt, id)); err != nil {
+	if err := t.del(t.bucket(bucketCreated), timeKey(&row.CreatedAt, id)); err != nil {
 		return err
 	}
-	if err := t.del(top(bucketRuns), []byte(id)); err != nil {
+	if err := t.del(t.bucket(bucketRuns), []byte(id)); err != nil {
 		return err
 	}
-	return t.drop(ofRun(id, nil))
+	return t.bucket(bucketRun).DeleteBucket([]byte(id))
 }
 
 func (t *txn) removeEvents(row *runRow) error {
@@ -109,7 +109,7 @@ func (t *txn) removeEvents(row *runRow) error {
 		}
 	}
 	for _, k := range keys {
-		if err := t.del(top(bucketEvents), seqKey(k)); err != nil {
+		if err := t.del(t.bucket(bucketEvents), seqKey(k)); err != nil {
 			return err
 		}
 	}

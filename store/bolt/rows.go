@@ -2,12 +2,12 @@ package bolt
 
 import (
 	"bytes"
-	"strconv"
 
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
 )
 
 // runRow is a run's header as it is kept: small, because every commit writes
@@ -24,43 +24,11 @@ type runRow struct {
 	Replanned bool `json:"replanned,omitempty"`
 }
 
-// AppendJSON is that of the run with the fields of the row behind its own, as
-// encoding/json has them.
-func (r *runRow) AppendJSON(b []byte) ([]byte, error) {
-	b, err := r.Run.AppendJSON(b)
-	if err != nil {
-		return nil, err
-	}
-	b = b[:len(b)-1] // the closing brace
-	if r.FirstEvent != 0 {
-		b = strconv.AppendInt(append(b, `,"first_event":`...), r.FirstEvent, 10)
-	}
-	if r.LastEvent != 0 {
-		b = strconv.AppendInt(append(b, `,"last_event":`...), r.LastEvent, 10)
-	}
-	if r.HasInput {
-		b = append(b, `,"has_input":true`...)
-	}
-	if r.HasResult {
-		b = append(b, `,"has_result":true`...)
-	}
-	if r.Undone != 0 {
-		b = strconv.AppendInt(append(b, `,"undone":`...), int64(r.Undone), 10)
-	}
-	if r.Replanned {
-		b = append(b, `,"replanned":true`...)
-	}
-	return append(b, '}'), nil
-}
-
 // run returns a run's row, nil when there is none.
 func (t *txn) run(id core.ID) (*runRow, error) {
 	raw := t.bucket(bucketRuns).Get([]byte(id))
 	if raw == nil {
 		return nil, nil
-	}
-	if r, ok := t.rows.get(id, raw); ok {
-		return r, nil
 	}
 	var r runRow
 	return &r, unmarshal(raw, &r)
@@ -70,13 +38,9 @@ func (t *txn) run(id core.ID) (*runRow, error) {
 func (t *txn) mustRun(id core.ID) (*runRow, error) {
 	r, err := t.run(id)
 	if err == nil && r == nil {
-		return nil, noRun(id)
+		return nil, store.NoRun(id)
 	}
 	return r, err
-}
-
-func noRun(id core.ID) error {
-	return core.Errorf(core.CodeNotFound, "there is no run %s", id).WithNext("pml", "workflows", "ls")
 }
 
 // putRun writes a run's row and keeps its indexes; before is the row
@@ -97,8 +61,7 @@ func (t *txn) putRun(before, r *runRow) error {
 	if err != nil {
 		return err
 	}
-	t.rows.put(r, raw)
-	return t.put(top(bucketRuns), []byte(r.ID), raw)
+	return t.put(t.bucket(bucketRuns), []byte(r.ID), raw)
 }
 
 // indexExpiry lists the run among those that can expire.
@@ -106,7 +69,7 @@ func (t *txn) indexExpiry(r *runRow, add bool) error {
 	if r.ExpiresAt == nil || !approval.MayExpire(r.State) {
 		return nil
 	}
-	where, key := top(bucketRunExpiry), timeKey(r.ExpiresAt, r.ID)
+	where, key := t.bucket(bucketRunExpiry), timeKey(r.ExpiresAt, r.ID)
 	if add {
 		return t.put(where, key, []byte{})
 	}
@@ -139,9 +102,6 @@ func (t *txn) approval(id core.ID) (*approvalRow, error) {
 	if raw == nil {
 		return nil, nil
 	}
-	if r, ok := t.asked.get(id, raw); ok {
-		return r, nil
-	}
 	return decodeApproval(raw)
 }
 
@@ -161,9 +121,9 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	if before != nil {
 		run.Undone -= undone(before)
 	}
-	open := top(bucketOpen)
+	open := t.bucket(bucketOpen)
 	if before == nil {
-		if err := t.put(top(bucketByRun), byRunKey(r.RunID, r.ID), []byte{}); err != nil {
+		if err := t.put(t.bucket(bucketByRun), byRunKey(r.RunID, r.ID), []byte{}); err != nil {
 			return err
 		}
 	} else if before.State == core.ApprovalOpen {
@@ -180,8 +140,7 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	if err != nil {
 		return err
 	}
-	t.asked.put(r, raw)
-	return t.put(top(bucketApprovals), []byte(r.ID), raw)
+	return t.put(t.bucket(bucketApprovals), []byte(r.ID), raw)
 }
 
 func byRunKey(run, id core.ID) []byte {
@@ -215,8 +174,7 @@ func (t *txn) addAudit(rows ...core.AuditRow) error {
 	for _, row := range rows {
 		var prev core.AuditRow
 		if k, v := b.Cursor().Last(); k != nil {
-			var err error
-			if prev, err = t.asked.newest(v); err != nil {
+			if err := unmarshal(v, &prev); err != nil {
 				return err
 			}
 		}
@@ -229,10 +187,9 @@ func (t *txn) addAudit(rows ...core.AuditRow) error {
 			return err
 		}
 		b.FillPercent = 0.95
-		if err := t.put(top(bucketAudit), seqKey(row.Seq), raw); err != nil {
+		if err := t.put(b, seqKey(row.Seq), raw); err != nil {
 			return err
 		}
-		t.asked.audited(row, raw)
 	}
 	return nil
 }

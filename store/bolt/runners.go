@@ -105,6 +105,12 @@ func (d *runnerDir) path(id string) string { return filepath.Join(d.dir, id+".lo
 // Lost implements store.Runner: the lock of a file is held until it is given up.
 func (r *runner) Lost() <-chan struct{} { return nil }
 
+// Gone implements store.Runner: that a lock is free is found out by trying.
+func (r *runner) Gone() <-chan struct{} { return nil }
+
+// Holds implements store.Runner: a process that is stopped keeps its lock.
+func (r *runner) Holds(context.Context) error { return nil }
+
 // ID implements store.Runner.
 func (r *runner) ID() string { return r.id }
 
@@ -133,7 +139,7 @@ func (s *Store) Alive(_ context.Context, runner string) (bool, error) {
 // alive probes with a shared lock, so that two who ask at the same time do not
 // take each other for the runner. It removes the file of a dead one.
 func (d *runnerDir) alive(id string) (bool, error) {
-	if !validID(core.ID(id)) {
+	if !store.ValidID(core.ID(id)) {
 		return false, nil
 	}
 	path := d.path(id)
@@ -163,11 +169,8 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 		if err != nil {
 			return err
 		}
-		switch state := approval.RunAt(run.Run, t.now).State; {
-		case state == core.RunExpired:
-			return approval.Expired(run.Run)
-		case state.Final() && !core.CanMove(state, core.RunRunning):
-			return approval.Ended(run.Run)
+		if err := approval.Claimable(run.Run, t.now); err != nil {
+			return err
 		}
 		// Nobody runs what has ended.
 		if run.Runner != "" && run.Runner != runner && !run.State.Final() {

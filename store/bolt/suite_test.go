@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 	"github.com/casys-ai/pml/store/storetest"
@@ -70,8 +71,5 @@ func TestStore(t *testing.T) {
 // skip skips a test for a reason, or fails it under PML_TEST_REQUIRE=all.
 func skip(t *testing.T, reason string, err error) {
 	t.Helper()
-	if os.Getenv("PML_TEST_REQUIRE") == "all" {
-		t.Fatalf("%s: %v", reason, err)
-	}
-	t.Skipf("%s: %v", reason, err)
+	skiptest.Missing(t, reason+": "+err.Error())
 }

@@ -36,15 +36,18 @@ var (
 	keyInput          = []byte("input")
 
 	keyVersion = []byte("version")
+	keyGuard   = []byte("guard")   // in meta: what decisions need
 	keyIndexed = []byte("indexed") // in meta: the last commit that kept the indexes
 )
 
 // formatVersion is the format that this package writes.
-const formatVersion = 1
+const formatVersion = 2
 
 // migrations lead from a format to the next: migrations[0] sets up an empty
-// file as format 1. Within a major version of pml formats only grow.
-var migrations = []func(tx *bbolt.Tx) error{createBuckets}
+// file as format 1. Within a major version of pml formats only grow. Format 2 has
+// a guard in meta: nothing is to be done for it, but a pml that does not know of it
+// must not decide.
+var migrations = []func(tx *bbolt.Tx) error{createBuckets, func(*bbolt.Tx) error { return nil }}
 
 func createBuckets(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{
@@ -114,45 +117,45 @@ type txn struct {
 	tx      *bbolt.Tx
 	now     time.Time
 	runners registry
-	rows    *rowCache
-	asked   *approvalCache
 	// indexed is set when the indexes of runs say how things are.
 	indexed bool
 	// wrote is set when the present operation has begun to write, changed when
 	// any of the batch has.
 	wrote, changed bool
-	changes        changes
 }
 
 func (t *txn) bucket(name []byte) *bbolt.Bucket { return t.tx.Bucket(name) }
 
-func (t *txn) at(where place) *bbolt.Bucket { return where.in(t.tx) }
-
-func (t *txn) put(where place, key, value []byte) error {
-	return t.do(change{kind: changePut, where: where, key: key, value: value})
-}
-
-func (t *txn) del(where place, key []byte) error {
-	return t.do(change{kind: changeDelete, where: where, key: key})
-}
-
-// create makes a bucket that is not there yet.
-func (t *txn) create(where place) error { return t.do(change{kind: changeCreate, where: where}) }
-
-// drop removes a bucket with all that is in it.
-func (t *txn) drop(where place) error { return t.do(change{kind: changeDrop, where: where}) }
-
-// count sets the sequence number of a bucket.
-func (t *txn) count(where place, n uint64) error {
-	return t.do(change{kind: changeCount, where: where, value: be64(n)})
-}
-
-// do makes a change and notes it for the redo log.
-func (t *txn) do(c change) error {
+// put and del change a bucket of the database; one that is not there is damage.
+func (t *txn) put(b *bbolt.Bucket, key, value []byte) error {
 	t.wrote, t.changed = true, true
-	t.changes.add(c)
-	return c.make(t.tx)
+	if b == nil {
+		return errNoBucket
+	}
+	return b.Put(key, value)
 }
+
+func (t *txn) del(b *bbolt.Bucket, key []byte) error {
+	t.wrote, t.changed = true, true
+	if b == nil {
+		return errNoBucket
+	}
+	return b.Delete(key)
+}
+
+// createRun makes the bucket of a new run and those within it.
+func (t *txn) createRun(id core.ID) (*bbolt.Bucket, error) {
+	t.wrote, t.changed = true, true
+	b, err := t.bucket(bucketRun).CreateBucket([]byte(id))
+	for _, part := range [][]byte{bucketJournal, bucketPrograms, bucketCheckpoints} {
+		if err == nil {
+			_, err = b.CreateBucket(part)
+		}
+	}
+	return b, err
+}
+
+var errNoBucket = &damage{reason: "a bucket is missing"}
 
 // runBucket is the bucket of one run, nil when there is none.
 func (t *txn) runBucket(id core.ID) *bbolt.Bucket { return t.bucket(bucketRun).Bucket([]byte(id)) }

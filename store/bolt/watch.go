@@ -91,7 +91,7 @@ func (q *seqFile) close() {
 	}
 }
 
-// backstop is how often the file is read in case the system told nothing.
+// backstop is how often the file is read without a notification: those are best effort.
 const backstop = 2 * time.Second
 
 // watchers wakes the channels of Watch: at once after a commit of this

@@ -13,24 +13,18 @@ import (
 // Decide implements store.Decider. An approval of a run that has expired is
 // core.CodeWorkflowExpired: it cannot be asked again.
 func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
-	quick, cancel := context.WithTimeout(ctx, quickly)
-	a, done, err := s.decideQuickly(quick, d, renew)
-	patience := briefly
-	if quick.Err() != nil {
-		patience -= quickly
-	}
-	cancel()
-	if done || err != nil {
-		return a, err
-	}
-	return s.onApproval(ctx, patience, d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
-		return t.decide(row, run, d, renew)
+	return s.onApproval(ctx, d.ApprovalID, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+		g, err := t.guard(" FOR SHARE")
+		if err != nil {
+			return nil, err
+		}
+		return t.decide(g, row, run, d, renew)
 	})
 }
 
 // Extend implements store.Decider. A zero time lets the approval never expire.
 func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.Approval, error) {
-	return s.onApproval(ctx, briefly, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+	return s.onApproval(ctx, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		before := row.Approval
 		var err error
 		if row.Approval, err = approval.Extend(before, until, t.now); err != nil {
@@ -47,19 +41,19 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 // Renew implements store.Decider. It follows an approval to the one under
 // which it was renewed; when that has expired too, that one is renewed.
 func (s *Store) Renew(ctx context.Context, id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (core.Approval, error) {
-	if !validID(fresh) {
+	if !store.ValidID(fresh) {
 		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "%q cannot be an id", fresh)
 	}
-	return s.onApproval(ctx, briefly, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
+	return s.onApproval(ctx, id, func(t *txn, row *approvalRow, run *runRow) (*approvalRow, error) {
 		return t.renew(row, run, fresh, now.UTC(), until, by)
 	})
 }
 
 // onApproval runs f on an approval and its run, both locked, and returns the
 // approval that it leaves. Unless the approval was decided, its run has not ended.
-func (s *Store) onApproval(ctx context.Context, patience time.Duration, id core.ID, f func(*txn, *approvalRow, *runRow) (*approvalRow, error)) (core.Approval, error) {
+func (s *Store) onApproval(ctx context.Context, id core.ID, f func(*txn, *approvalRow, *runRow) (*approvalRow, error)) (core.Approval, error) {
 	var out core.Approval
-	err := s.write(ctx, patience, func(t *txn) error {
+	err := s.update(ctx, func(t *txn) error {
 		var run *runRow
 		var row *approvalRow
 		if err := t.read(readRun(&run, lockRunOf, id), readApproval(&row, id), t.readHead()); err != nil {
@@ -69,7 +63,7 @@ func (s *Store) onApproval(ctx context.Context, patience time.Duration, id core.
 			return approval.NotFound(id)
 		}
 		if run == nil {
-			return noRun(row.RunID)
+			return store.NoRun(row.RunID)
 		}
 		if err := approval.Undecided(row.Approval, run.Run, t.now); err != nil {
 			return err
@@ -86,8 +80,8 @@ func (s *Store) onApproval(ctx context.Context, patience time.Duration, id core.
 	return out, nil
 }
 
-func (t *txn) decide(row *approvalRow, run *runRow, d core.Decision, renew store.Renewal) (*approvalRow, error) {
-	res, write, err := approval.Rule(row.Approval, &run.Run, d, renew.RunUntil, t.now)
+func (t *txn) decide(g core.Guard, row *approvalRow, run *runRow, d core.Decision, renew store.Renewal) (*approvalRow, error) {
+	res, write, err := approval.Rule(g, row.Approval, &run.Run, d, renew.RunUntil, t.now)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +115,7 @@ func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time,
 	if state == core.ApprovalOpen || renewed && state != core.ApprovalExpired {
 		return row, nil
 	}
-	again, err := approval.Renew(row.Approval, fresh, now, utc(until), by)
+	again, err := approval.Renew(row.Approval, fresh, now, core.UTC(until), by)
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,7 @@ func failure(err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *core.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*core.Error](err); ok {
 		return known
 	}
 	var pg *pgconn.PgError

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/casys-ai/pml/core"
@@ -38,7 +36,7 @@ func (s *Store) Setting(ctx context.Context, name string) (value string, err err
 // Packet is what a commit of a step would send now. It can be sent later, and
 // more than once; it reports whether the step was kept.
 func (s *Store) Packet(step store.Step) (func(context.Context) (bool, error), error) {
-	p, err := s.prepare(step, string(s.opts.NewID()))
+	p, err := prepare(step, string(s.opts.NewID()))
 	if err != nil {
 		return nil, err
 	}
@@ -50,41 +48,6 @@ func (s *Store) Packet(step store.Step) (func(context.Context) (bool, error), er
 		kept, _, err := s.send(ctx, []*op{{prepared: p}})
 		return kept[string(step.Run.ID)], err
 	}, nil
-}
-
-// Ruling is what a decision would send now, made from what is read or from what is
-// known without that. It can be sent later, and more than once; it reports whether the
-// decision was kept.
-func (s *Store) Ruling(ctx context.Context, d core.Decision, known bool) (func() (bool, error), error) {
-	at := s.known.standing(d.ApprovalID, s.now())
-	if known && at == nil {
-		return nil, core.Errorf(core.CodeInternal, "it is not known")
-	}
-	if !known {
-		var err error
-		if at, err = s.stand(ctx, d.ApprovalID); err != nil {
-			return nil, err
-		}
-	}
-	left := s.rulingOn(at, d, store.Renewal{})
-	if left == nil {
-		return nil, core.Errorf(core.CodeInternal, "there is no quick way")
-	}
-	return func() (bool, error) { return s.rule(ctx, left.args) }, nil
-}
-
-// Standings are what a decision is made from: as it is known, and as it is read.
-func (s *Store) Standings(ctx context.Context, id core.ID) (known, read string) {
-	at, err := s.stand(ctx, id)
-	return shown(s.known.standing(id, s.now()), nil), shown(at, err)
-}
-
-func shown(at *standing, err error) string {
-	if at == nil || err != nil {
-		return fmt.Sprintf("nothing: %v", err)
-	}
-	raw, err := json.Marshal([]any{at.run.Run, at.run.lastStep, at.run.seen, at.run.open, at.run.undone, at.row.Approval, string(at.row.raw), string(at.header), at.head})
-	return fmt.Sprintf("%s %v", raw, err)
 }
 
 // Take is what would be begun at once of steps of so many bytes: those that go in

@@ -1,10 +1,10 @@
 // Package postgres keeps runs in PostgreSQL, for any number of servers that work
 // on one database.
 //
-// Steps of runs take a short way: one worker drains what waits in this process
-// and hands it to one function of the database, as one statement. What that
-// function does not take (approvals, an idempotency key, whatever stands
-// against a step) goes the long way: a transaction in which the rules are
+// There are two ways to write. Steps of runs take the short one: one worker drains
+// what waits in this process and hands it to the database as one statement. What
+// that statement does not take (approvals, decisions, an idempotency key, whatever
+// stands against a step) goes the long way: a transaction in which the rules are
 // applied here. Each step is marked, so that a commit that a lost connection
 // left unknown is tried again without being done twice.
 //
@@ -28,7 +28,7 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// Options say where the database is and what the store is given.
+// Options say where the database is and what the store depends on.
 type Options struct {
 	// URL is the address, as postgres://user@host/database. pool_max_conns in it
 	// bounds the connections of the pool (default 8); up to three more serve
@@ -36,11 +36,14 @@ type Options struct {
 	URL   string
 	Clock core.Clock
 	NewID func() core.ID
-	// Logger is told of lost connections. Default: nothing.
+	// Logger gets lost connections. Default: nothing is logged.
 	Logger *slog.Logger
 	// Patience is how long a commit is tried again while the database cannot be
 	// reached. Default 60 s.
 	Patience time.Duration
+	// Elapsed is a clock that never goes back and also goes while this process is
+	// stopped or the machine sleeps. Default: the system's.
+	Elapsed func() time.Duration
 }
 
 // briefly is how long everything but a commit is tried again.
@@ -56,11 +59,8 @@ type Store struct {
 	queue    []*op
 	busy     map[core.ID]bool   // runs with a step under way
 	last     map[core.ID]string // the newest steps of runs, as far as they are known
-	ruled    map[core.ID][]byte // how decisions are stored that nobody has acted upon, as far as that is known
 	aside    chan struct{}      // places for steps that are committed beside the others
 	working  bool
-	known    known
-	deciding sync.Mutex // held by whoever decides the quick way
 	closed   bool
 	inflight sync.WaitGroup
 
@@ -82,6 +82,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Patience <= 0 {
 		opts.Patience = 60 * time.Second
 	}
+	if opts.Elapsed == nil {
+		opts.Elapsed = elapsed
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +99,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, failure(err)
 	}
-	s := &Store{opts: opts, origin: string(opts.NewID()), pool: pool, busy: map[core.ID]bool{}, last: map[core.ID]string{}, ruled: map[core.ID][]byte{}}
+	s := &Store{opts: opts, origin: string(opts.NewID()), pool: pool, busy: map[core.ID]bool{}, last: map[core.ID]string{}}
 	s.aside = make(chan struct{}, max(1, config.MaxConns/2))
 	s.background, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.watch = watchers{store: s}

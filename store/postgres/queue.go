@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,11 +16,11 @@ type op struct {
 
 	ctx  context.Context
 	done chan error
-	long *txn // the transaction that has committed it
 }
 
 // mostAtOnce and mostBytes bound what goes in one statement; a step that is
-// larger than largeStep goes beside it, so that nobody waits until it is sent.
+// larger than largeStep has a transaction of its own, so that no other step waits until
+// it is sent.
 const (
 	mostAtOnce = 256
 	mostBytes  = 1 << 20
@@ -31,10 +30,10 @@ const (
 // Commit implements store.Writer. While the database cannot be reached it is
 // tried again for Options.Patience, longer when the step is large.
 func (s *Store) Commit(ctx context.Context, step store.Step) error {
-	if err := checkStep(step); err != nil {
+	if err := store.CheckStep(step); err != nil {
 		return err
 	}
-	p, err := s.prepare(step, string(s.opts.NewID()))
+	p, err := prepare(step, string(s.opts.NewID()))
 	if err != nil {
 		return err
 	}
@@ -44,9 +43,6 @@ func (s *Store) Commit(ctx context.Context, step store.Step) error {
 	limit, cancel := context.WithTimeoutCause(ctx, s.patienceFor(p), errPatience)
 	defer cancel()
 	o := &op{prepared: p, ctx: limit, done: make(chan error, 1)}
-	if step.Create {
-		s.known.looks(step.Run.ID)
-	}
 	s.mu.Lock()
 	s.queue = append(s.queue, o)
 	lead := !s.working
@@ -101,9 +97,8 @@ func (s *Store) abandon(o *op) bool {
 	return false
 }
 
-// lead commits what waits, once, right where it is called: with nobody at work
-// another goroutine would only cost time. What is left, and what fails, is
-// another's.
+// lead commits what waits, once, in the caller's goroutine: while no worker runs,
+// starting one would only cost time. A worker gets what is left and what fails.
 func (s *Store) lead() {
 	short := s.begin()
 	err := s.commitShort(short)
@@ -130,8 +125,9 @@ func (s *Store) work() {
 	}
 }
 
-// begin begins what goes the long way, and returns what goes the short one: nil
-// when nothing waits that can be begun.
+// begin starts the steps that need a transaction of their own (the long way,
+// step_rules.go), and returns those for one statement (the short way, commit.go): nil
+// when no step can start.
 func (s *Store) begin() []*op {
 	short, long := s.take()
 	for _, o := range long {
@@ -162,14 +158,6 @@ func (s *Store) take() (short, long []*op) {
 		}
 		s.busy[id] = true
 	}
-	if len(short) > 1 { // a statement for many acts upon no decisions
-		for _, o := range short {
-			if len(o.uses.id) > 0 {
-				long = append(long, o)
-			}
-		}
-		short = slices.DeleteFunc(short, func(o *op) bool { return len(o.uses.id) > 0 })
-	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
 	s.working = len(short)+len(long) > 0
@@ -197,12 +185,8 @@ func (s *Store) note(id core.ID, mark string) {
 	s.last[id] = mark
 }
 
-// finish tells the outcome of a step and lets the next one of its run go on.
+// finish reports the outcome of a step, and the next step of its run can start.
 func (s *Store) finish(o *op, err error) {
-	s.known.stepped(o.Run.ID, o.long)
-	if err != nil || o.Run.State.Final() {
-		s.known.ended(o.Run.ID)
-	}
 	s.mu.Lock()
 	delete(s.busy, o.Run.ID)
 	if err == nil && !o.Run.State.Final() {
@@ -249,14 +233,9 @@ func (s *Store) commitAlone(o *op) error {
 		ctx, cancel := context.WithTimeout(ctx, limitOfTry(o.size, try))
 		defer cancel()
 		try++
-		return s.transact(ctx, func(t *txn) error {
-			o.long = t
-			return t.step(o.prepared)
-		})
+		return s.transact(ctx, func(t *txn) error { return t.step(o.prepared) })
 	})
-	if err != nil {
-		o.long = nil
-	} else {
+	if err == nil {
 		s.watch.committed(true) // also when a try before this one was kept
 	}
 	return err
@@ -316,7 +295,7 @@ func (s *Store) insist(batch []*op, err error) {
 }
 
 // attemptLimit is how long one try of a commit may take before its connection
-// is taken for lost, and slowest the bytes in a second beyond that.
+// counts as lost, and slowest the bytes in a second beyond that.
 const (
 	attemptLimit = 5 * time.Second
 	slowest      = 128 << 10

@@ -49,7 +49,7 @@ func (s *Store) Run(ctx context.Context, id core.ID) (core.Run, error) {
 			return err
 		}
 		if row == nil {
-			return noRun(id)
+			return store.NoRun(id)
 		}
 		out = approval.RunAt(row.Run, s.now())
 		out.Result, out.Options.Input = result, input
@@ -95,7 +95,7 @@ func scanID(row pgx.Row) (id core.ID, err error) {
 // Find implements store.Reader.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (store.Found, error) {
 	var found store.Found
-	if prefix != "" && !validID(core.ID(prefix)) {
+	if prefix != "" && !store.ValidID(core.ID(prefix)) {
 		return found, nil
 	}
 	for table, into := range map[string]*[]core.ID{"workflows": &found.Runs, "approvals": &found.Approvals} {
@@ -213,13 +213,6 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	if f.Now.IsZero() {
 		f.Now = s.now()
 	}
-	if f.Into != nil {
-		if left := s.known.takeRuling(f.RunID); left != nil && f.Seen {
-			*f.Into = approval.RunAt(left.run, f.Now)
-			return []core.Approval{left.row.Approval}, nil
-		}
-		s.known.looks(f.RunID)
-	}
 	where := filter{args: []any{f.Now.UnixNano()}}
 	if f.ID != "" {
 		where.add("a.id = ?", clean(string(f.ID)))
@@ -263,7 +256,6 @@ func (s *Store) readApproval(row pgx.Row) (core.Approval, error) {
 	if err != nil {
 		return core.Approval{}, err
 	}
-	s.decided(r)
 	if past {
 		r.State = core.ApprovalExpired
 	}
@@ -289,7 +281,7 @@ func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string,
 			return err
 		}
 		if row == nil || f.Owner != "" && row.Owner != clean(f.Owner) || f.Workspace != "" && row.Workspace != clean(f.Workspace) {
-			return noRun(f.RunID)
+			return store.NoRun(f.RunID)
 		}
 		found, err := res.Query()
 		if err != nil {

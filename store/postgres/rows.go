@@ -63,8 +63,6 @@ func header(r core.Run) ([]byte, error) {
 // approvalRow is an approval as it is kept.
 type approvalRow struct {
 	core.Approval
-
-	raw []byte // what data holds, as it was read
 }
 
 // encode is what data holds of an approval.
@@ -88,7 +86,7 @@ func scanApproval(row pgx.Row, more ...any) (*approvalRow, error) {
 	if err := decode(data, &r.Approval); err != nil {
 		return nil, err
 	}
-	r.Context, r.raw = context, data
+	r.Context = context
 	return &r, nil
 }
 
@@ -96,20 +94,8 @@ func scanApproval(row pgx.Row, more ...any) (*approvalRow, error) {
 // deeper than 10,000 levels, and answers put some around it.
 const readable = 9000
 
-// appender is what encodes itself without reflection, as encoding/json would.
-type appender interface {
-	AppendJSON(b []byte) ([]byte, error)
-}
-
-// rowSize is room for most values.
-const rowSize = 512
-
-func encode(v any) (raw []byte, err error) {
-	if a, ok := v.(appender); ok {
-		raw, err = a.AppendJSON(make([]byte, 0, rowSize))
-	} else {
-		raw, err = json.Marshal(v)
-	}
+func encode(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
 	if err == nil && core.Depth(raw) > readable {
 		err = errors.New("it is nested too deeply")
 	}
@@ -173,39 +159,4 @@ func timeOf(n *int64) *time.Time {
 	}
 	t := time.Unix(0, *n).UTC()
 	return &t
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
-}
-
-func noRun(id core.ID) error {
-	return core.Errorf(core.CodeNotFound, "there is no run %s", core.Visible(string(id), 80, false)).WithNext("pml", "workflows", "ls")
-}
-
-func fenced(r *runRow) error {
-	if r.State.Final() {
-		return core.Errorf(core.CodeFenced, "the run %s has ended meanwhile: it is %s", r.ID.Short(), r.State).
-			WithRun(r.ID).WithNext("pml", "workflows", "show", string(r.ID))
-	}
-	return core.Errorf(core.CodeFenced, "another process (runner %s) has taken the run %s over; this one stops", r.Runner, r.ID.Short()).
-		WithRun(r.ID).WithNext("pml", "workflows", "watch", string(r.ID))
-}
-
-func duplicate(id core.ID, format string, args ...any) error {
-	return core.Errorf(core.CodeDuplicate, format, args...).WithRun(id).WithNext("pml", "continue", string(id))
-}
-
-// validID keeps out what could be no id, for whatever an id is put into.
-func validID(id core.ID) bool {
-	for _, c := range []byte(id) {
-		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return id != "" && len(id) <= 64
 }

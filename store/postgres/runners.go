@@ -11,8 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -27,12 +25,17 @@ type runner struct {
 	id    string
 	lock  int64
 	lost  chan struct{}
+	gone  chan struct{} // another one has died
 
 	cancel context.CancelFunc
 	unhook func() bool // from the closing of the store
 	done   sync.WaitGroup
 	once   sync.Once
 	err    error
+
+	mu      sync.Mutex
+	sure    time.Duration // until when the lease holds in any case, by Elapsed
+	renewed chan struct{} // closed and replaced when sure changes
 }
 
 // lockOf is the key of a runner's advisory lock.
@@ -71,7 +74,7 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 		return nil, err
 	}
 	var conn *pgx.Conn
-	r := &runner{store: s, lost: make(chan struct{})}
+	r := &runner{store: s, lost: make(chan struct{}), gone: make(chan struct{}, 1), renewed: make(chan struct{})}
 	err := s.patiently(ctx, briefly, func(ctx context.Context) (err error) {
 		r.id = string(s.opts.NewID()) // an unknown outcome leaves a row behind that dies by itself
 		r.lock = lockOf(r.id)
@@ -121,6 +124,7 @@ func (r *runner) take(ctx context.Context, conn *pgx.Conn, sql string) error {
 	if _, err := conn.Exec(ctx, bootRow); err != nil {
 		return err
 	}
+	begun := r.store.opts.Elapsed()
 	tag, err := conn.Exec(ctx, sql, r.id, r.lock, pid, machine(), os.Getpid())
 	if err != nil {
 		return err
@@ -128,6 +132,7 @@ func (r *runner) take(ctx context.Context, conn *pgx.Conn, sql string) error {
 	if tag.RowsAffected() == 0 {
 		return errLost
 	}
+	r.renewedAt(begun)
 	if _, err := conn.Exec(ctx, tidyRows); err != nil {
 		return err
 	}
@@ -153,6 +158,7 @@ func (r *runner) keep(ctx context.Context, conn *pgx.Conn) {
 		}
 		if err != nil && !errors.Is(err, errLost) {
 			r.store.opts.Logger.Warn("a runner lost its connection; connecting again", "runner", r.id, "error", err)
+			r.doubt() // with the connection goes the lock
 			shut(conn)
 			conn, err = r.retake(ctx)
 		}
@@ -175,11 +181,16 @@ func (r *runner) renew(ctx context.Context, conn *pgx.Conn) error {
 	}
 	limit, cancel = context.WithTimeout(ctx, renewal)
 	defer cancel()
+	begun := r.store.opts.Elapsed()
 	tag, err := conn.Exec(limit, renewRow, r.id)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = errLost
+	switch {
+	case err != nil:
+		return err
+	case tag.RowsAffected() == 0:
+		return errLost
 	}
-	return err
+	r.renewedAt(begun)
+	return nil
 }
 
 func (r *runner) retake(ctx context.Context) (*pgx.Conn, error) {
@@ -216,6 +227,9 @@ func (r *runner) ID() string { return r.id }
 // Lost implements store.Runner: others claimed what it ran.
 func (r *runner) Lost() <-chan struct{} { return r.lost }
 
+// Gone implements store.Runner.
+func (r *runner) Gone() <-chan struct{} { return r.gone }
+
 // Close implements store.Runner: from then on the runner is dead.
 func (r *runner) Close() error {
 	r.once.Do(func() {
@@ -244,74 +258,4 @@ func (t *txn) alive(runner string) (alive bool, err error) {
 	}
 	err = t.read(query{aliveSQL, []any{runner}, func(row pgx.Row) error { return row.Scan(&alive) }})
 	return alive, err
-}
-
-// Claim implements store.Runners. A failed run can be claimed too: a retry
-// takes it up again. A runner from which a run was taken is dead for good.
-func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run, error) {
-	fence, last := false, ""
-	err := s.update(ctx, func(t *txn) error {
-		fence = false
-		run, err := t.mustRun(id)
-		if err != nil {
-			return err
-		}
-		switch state := approval.RunAt(run.Run, t.now).State; {
-		case state == core.RunExpired:
-			return approval.Expired(run.Run)
-		case state.Final() && !core.CanMove(state, core.RunRunning):
-			return approval.Ended(run.Run)
-		}
-		// Nobody runs what has ended.
-		if run.Runner != "" && run.Runner != runner && !run.State.Final() {
-			if fence, err = t.bury(run.Runner); err != nil {
-				return err
-			}
-			if fence {
-				return core.Errorf(core.CodeFenced, "the run %s is being run by another process (runner %s)", id.Short(), run.Runner).
-					WithRun(id).WithNext("pml", "workflows", "watch", string(id))
-			}
-		}
-		if run.State.Final() { // what ended it is past
-			run.Abort = nil
-		}
-		run.Runner = runner
-		run.Epoch++
-		last = run.lastStep
-		return t.putRun(run)
-	})
-	if err != nil && !fence {
-		return core.Run{}, err
-	}
-	if err == nil {
-		s.remember(id, last)
-	}
-	run, rerr := s.Run(ctx, id)
-	if err == nil {
-		err = rerr
-	}
-	return run, err
-}
-
-// bury removes the row of a dead runner; alive when it lives. The row is locked
-// first, so that nobody comes back between the look and the removal.
-func (t *txn) bury(runner string) (alive bool, err error) {
-	_, err = rows(t, scanID, "SELECT id FROM runners WHERE id = $1 FOR UPDATE", runner)
-	if err == nil {
-		alive, err = t.alive(runner)
-	}
-	if err == nil && !alive {
-		t.writes.Queue("DELETE FROM runners WHERE id = $1", runner)
-	}
-	return alive, err
-}
-
-// Orphans implements store.Runners.
-func (s *Store) Orphans(ctx context.Context, self string, limit int) ([]core.ID, error) {
-	return list(ctx, s, scanID, `SELECT w.id FROM workflows w
-		WHERE NOT w.remote
-		  AND (w.state IN ('running', 'interrupted') OR w.state = 'waiting' AND (w.abort IS NOT NULL OR w.undone > 0 OR w.seen_version < w.dag_version))
-		  AND (w.state = 'running' OR w.expires_at IS NULL OR w.expires_at > $1)
-		  AND (w.runner IN ('', $2) OR w.runner NOT IN (SELECT id FROM living_runners))
-		ORDER BY w.created_at, w.id LIMIT $3`, s.now().UnixNano(), clean(self), limitOf(limit))
 }

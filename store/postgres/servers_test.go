@@ -458,7 +458,8 @@ func TestRunners_Leave(t *testing.T) {
 	address := database(t)
 	s, other := open(t, address, wall{}), open(t, address, wall{})
 	patient(t, connect(t, address))
-	if _, err := s.Register(t.Context()); err != nil {
+	standing, err := s.Register(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -478,10 +479,13 @@ func TestRunners_Leave(t *testing.T) {
 		if alive, err := s.Alive(t.Context(), r.ID()); alive || err != nil {
 			t.Errorf("it lives: %v, %v", alive, err)
 		}
-		select {
-		case <-wake:
-		case <-time.After(hung):
-			t.Fatal("nobody was told")
+		late := time.After(hung)
+		for name, told := range map[string]<-chan struct{}{"who watches": wake, "the other runner": standing.Gone()} {
+			select {
+			case <-told:
+			case <-late:
+				t.Fatalf("%s was not told", name)
+			}
 		}
 		stop()
 	}

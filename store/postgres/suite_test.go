@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/postgres"
 	"github.com/casys-ai/pml/store/storetest"
@@ -45,10 +46,7 @@ func requirePostgres(t testing.TB) *pgx.Conn {
 	if err == nil {
 		return conn
 	}
-	if os.Getenv("PML_TEST_REQUIRE") == "all" {
-		t.Fatal(err)
-	}
-	t.Skipf("needs PostgreSQL (PML_TEST_POSTGRES names one): %v", err)
+	skiptest.Missing(t, "needs PostgreSQL (PML_TEST_POSTGRES names one): "+err.Error())
 	return nil
 }
 

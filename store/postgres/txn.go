@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
 )
 
 // txn is a transaction of the long way. It reads, and locks what it reads, at
@@ -26,23 +27,16 @@ type txn struct {
 	named  map[core.ID]*approvalRow // approvals that are locked already, nil where there is none
 	own    bool                     // nothing but a step of a runner was written
 	large  bool                     // what is written takes its time to send
-	wrote  *runRow                  // the run as it is written, its header, and its new approvals
-	data   []byte
-	opened []*approvalRow
 }
 
 // update runs f in a transaction that is committed when f returns nil, and
 // wakes whoever watches.
 func (s *Store) update(ctx context.Context, f func(*txn) error) error {
-	return s.write(ctx, briefly, f)
-}
-
-func (s *Store) write(ctx context.Context, patience time.Duration, f func(*txn) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.inflight.Done()
-	return s.patiently(ctx, patience, func(ctx context.Context) error { return s.transact(ctx, f) })
+	return s.patiently(ctx, briefly, func(ctx context.Context) error { return s.transact(ctx, f) })
 }
 
 // transact is one try. After an error that is passing it is unknown whether it
@@ -65,9 +59,6 @@ func (s *Store) transact(ctx context.Context, f func(*txn) error) error {
 	err = t.commit(s)
 	if err != nil {
 		t.rollback()
-	}
-	if err == nil && len(t.audit) > 0 {
-		s.known.audited(*t.head)
 	}
 	s.watch.committed(t.own && err == nil) // what is unknown may have been kept
 	return err
@@ -230,7 +221,7 @@ func (t *txn) run(id core.ID) (run *runRow, err error) {
 func (t *txn) mustRun(id core.ID) (*runRow, error) {
 	run, err := t.run(id)
 	if err == nil && run == nil {
-		return nil, noRun(id)
+		return nil, store.NoRun(id)
 	}
 	return run, err
 }
@@ -250,8 +241,9 @@ func (t *txn) openOf(runs ...core.ID) ([]*approvalRow, error) {
 		"SELECT "+approvalColumns+" FROM approvals a WHERE a.workflow_id = ANY ($1) AND a.state = 'open' ORDER BY a.id FOR UPDATE", runs)
 }
 
-const putRunSQL = `UPDATE workflows SET state = $2, expires_at = $3, runner = $4, epoch = $5, dag_version = $6, total_layers = $7,
-	abort = $8, journal_seq = $9, last_step = $10, open = $11, undone = $12, seen_version = $13, data = $14`
+const putRunSQL = `UPDATE workflows SET state = @state, expires_at = @expires, runner = @runner, epoch = @epoch,
+	dag_version = @version, total_layers = @layers, abort = @abort, journal_seq = @seq, last_step = @step, open = @open,
+	undone = @undone, seen_version = @seen, data = @data`
 
 // putRun writes what a transaction may change of a run; its result only when a
 // step says what that is.
@@ -266,13 +258,15 @@ func (t *txn) putRun(r *runRow, result ...[]byte) error {
 			return err
 		}
 	}
-	sql, args := putRunSQL, []any{string(r.ID), string(r.State), nanos(r.ExpiresAt), r.Runner, r.Epoch, r.DAGVersion, r.TotalLayers,
-		abort, r.JournalSeq, r.lastStep, r.open, r.undone, r.seen, data}
-	if len(result) > 0 {
-		sql, args = putRunSQL+", result = $15", append(args, result[0])
+	sql, args := putRunSQL, pgx.NamedArgs{
+		"id": string(r.ID), "state": string(r.State), "expires": nanos(r.ExpiresAt), "runner": r.Runner, "epoch": r.Epoch,
+		"version": r.DAGVersion, "layers": r.TotalLayers, "abort": abort, "seq": r.JournalSeq, "step": r.lastStep,
+		"open": r.open, "undone": r.undone, "seen": r.seen, "data": data,
 	}
-	t.wrote, t.data = r, data
-	t.writes.Queue(sql+" WHERE id = $1", args...)
+	if len(result) > 0 {
+		sql, args["result"] = putRunSQL+", result = @result", result[0]
+	}
+	t.writes.Queue(sql+" WHERE id = @id", args)
 	return nil
 }
 
@@ -288,9 +282,7 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 	if err != nil {
 		return err
 	}
-	r.raw = data
 	if before == nil {
-		t.opened = append(t.opened, r)
 		t.writes.Queue(`INSERT INTO approvals (id, workflow_id, owner, workspace, state, used, created_at, expires_at, data, context)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, string(a.ID), string(a.RunID), clean(a.Owner), clean(a.Workspace),
 			string(a.State), a.Used, a.CreatedAt.UnixNano(), nanos(a.ExpiresAt), data, value(r.Context))

@@ -113,13 +113,6 @@ func (w *watchers) close() {
 // committed wakes whoever watches, after a commit that may be about any run; own says
 // that it was a step of a runner of this store.
 func (w *watchers) committed(own bool) {
-	if !own {
-		w.store.known.changed()
-	}
-	w.wake(own)
-}
-
-func (w *watchers) wake(own bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ch, all := range w.subs {
@@ -134,7 +127,7 @@ func (w *watchers) wake(own bool) {
 }
 
 // listen follows the notifications until the store closes. After a lost
-// connection everybody is woken: what was told meanwhile is not told again.
+// connection everybody is woken, because the database does not repeat notifications.
 func (w *watchers) listen(ctx context.Context) {
 	defer close(w.done)
 	first := true

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -141,6 +142,39 @@ func testKeeps(k *kit) {
 	}
 }
 
+// testBeginsNothingAborted: a step that begins a call is refused from the request
+// to abort on, alone and beside the steps of other runs, until its runner has seen
+// the request; what has happened is kept all the same.
+func testBeginsNothingAborted(k *kit) {
+	begins := func(run core.Run) store.Step {
+		r := record(run.JournalSeq+1, "c1")
+		r.Kind, r.Outcome, r.Result = core.RecordStarted, "", nil
+		return store.Step{Run: run, Records: []core.Record{r}}
+	}
+	var runs []core.Run
+	req := core.AbortRequest{By: human, At: k.now(), Reason: "enough"}
+	for range 8 {
+		run := k.create()
+		if _, err := k.Store.RequestAbort(k.ctx(), run.ID, req); err != nil {
+			k.t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	k.wantCode(k.Store.Commit(k.ctx(), begins(runs[0])), core.CodeAborted)
+	var wg sync.WaitGroup
+	for _, run := range runs {
+		wg.Go(func() { k.wantCode(k.Store.Commit(k.ctx(), begins(run)), core.CodeAborted) })
+	}
+	wg.Wait()
+	if list, err := k.Store.Journal(k.ctx(), runs[0].ID, 0); err != nil || len(list) != 0 {
+		k.t.Errorf("a refused step left %d records, %v", len(list), err)
+	}
+	seen, settles := begins(runs[0]), store.Step{Run: runs[1], Records: []core.Record{record(1, "c0")}}
+	seen.Run.Abort = &req
+	k.commit(seen)
+	k.commit(settles)
+}
+
 func testManyWriters(k *kit) {
 	const writers, steps = 16, 20
 	stores := []store.Store{k.Store, k.another()}
@@ -154,7 +188,7 @@ func testManyWriters(k *kit) {
 			for n := range steps {
 				err := stores[i%2].Commit(k.ctx(), store.Step{
 					Run: run, Records: []core.Record{record(int64(n+1), fmt.Sprintf("c%d", n))},
-					Events: []core.Event{{Type: core.EventTaskComplete, TaskID: fmt.Sprint(n)}},
+					Events: []core.Event{{Type: core.EventTaskComplete, TaskID: strconv.Itoa(n)}},
 				})
 				if err != nil {
 					k.t.Error(err)
@@ -172,7 +206,7 @@ func testManyWriters(k *kit) {
 	for _, run := range runs {
 		es := k.events(store.EventFilter{RunID: run.ID})
 		for i, e := range es {
-			if e.TaskID != fmt.Sprint(i) {
+			if e.TaskID != strconv.Itoa(i) {
 				k.t.Fatalf("event %d is of task %s", i, e.TaskID)
 			}
 		}

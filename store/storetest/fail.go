@@ -88,6 +88,10 @@ var trials = []trial{
 			Events: []core.Event{{Type: core.EventTaskStart}}}
 		return func() error { return k.Store.Commit(k.ctx(), s) }
 	}},
+	{name: "Commit_Past", again: core.CodeDuplicate, prepare: func(k *kit) func() error {
+		s := k.copied()
+		return func() error { return k.Store.Commit(k.ctx(), s) }
+	}},
 	step("Commit_Records", core.CodeFenced, func(_ *kit, s *store.Step, _ core.Approval) {
 		s.Records = []core.Record{record(1, "c1"), record(2, "c2")}
 		s.Events = []core.Event{{Type: core.EventTaskStart}, {Type: core.EventTaskComplete}}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -55,7 +56,7 @@ func (s *storm) run(i int) {
 	s.do(st, store.Step{Run: header, Create: true, Program: &core.Program{Kind: core.KindCode, Version: 1}}, 0)
 	for n := range stormSteps {
 		step := store.Step{Run: header, Records: []core.Record{record(int64(n+1), fmt.Sprintf("c%d", n))},
-			Events: []core.Event{{Type: core.EventTaskStart, TaskID: fmt.Sprint(n)}, {Type: core.EventTaskComplete, TaskID: fmt.Sprint(n)}}}
+			Events: []core.Event{{Type: core.EventTaskStart, TaskID: strconv.Itoa(n)}, {Type: core.EventTaskComplete, TaskID: strconv.Itoa(n)}}}
 		if n%2 == 0 {
 			step.Checkpoint = &core.Checkpoint{ID: stormID(100+n, i), RunID: id, Layer: n, DAGVersion: 1, JournalSeq: int64(n + 1), CreatedAt: s.now()}
 		}
@@ -84,7 +85,7 @@ func (s *storm) ask(st store.Store, header core.Run, i int) core.Run {
 	for d := range stormDeciders {
 		wg.Go(func() {
 			decision := core.Decision{ApprovalID: a.ID, Approved: true, By: human, At: s.now(),
-				Answer: &core.Answer{Result: json.RawMessage(fmt.Sprint(d))}}
+				Answer: &core.Answer{Result: json.RawMessage(strconv.Itoa(d))}}
 			switch _, err := s.stores[d%2].Decide(s.ctx(), decision, store.Renewal{}); core.CodeOf(err) {
 			case "":
 				s.wins[i].Add(1)

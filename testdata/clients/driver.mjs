@@ -33,7 +33,7 @@ export function answering({ action, after }) {
     await new Promise((resolve) => setTimeout(resolve, after));
     if (action !== "accept") return { action };
     const typed = /To approve, type ([0-9a-z]{4})\./.exec(JSON.stringify(params));
-    return { action, content: { approve: true, reason: "they said yes", ...(typed && { confirm: typed[1] }) } };
+    return { action, content: typed ? { confirm: typed[1] } : { approve: true } };
   };
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
-	"github.com/casys-ai/pml/core/local"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/service"
 	"github.com/casys-ai/pml/store/bolt"
 )
 
@@ -93,7 +93,7 @@ func run(limits sandbox.Limits, files []string) (err error) {
 }
 
 // beside runs a script again and again; each must come to the right result.
-func beside(c *local.Client, stop chan struct{}) outcome {
+func beside(c *service.Service, stop chan struct{}) outcome {
 	all := outcome{Script: "neighbour"}
 	for {
 		o := execute(c, "neighbour", `let sum = 0;
@@ -114,7 +114,7 @@ return sum;`)
 	}
 }
 
-func execute(c *local.Client, file, source string) outcome {
+func execute(c *service.Service, file, source string) outcome {
 	begin := time.Now()
 	r, err := c.Execute(context.Background(), api.ExecuteRequest{Code: source, File: file, Wait: -1})
 	o := outcome{Script: file, Code: r.ErrorCode, Error: r.Error, TookMS: time.Since(begin).Milliseconds()}
@@ -125,7 +125,7 @@ func execute(c *local.Client, file, source string) outcome {
 }
 
 // open wires a client as cmd/pml does, but for the limits.
-func open(limits sandbox.Limits) (*local.Client, error) {
+func open(limits sandbox.Limits) (*service.Service, error) {
 	environ := env.OS()
 	home, err := env.FindHome("", environ)
 	if err != nil {
@@ -146,7 +146,7 @@ func open(limits sandbox.Limits) (*local.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return local.Open(local.Options{
+	return service.Open(service.Options{
 		Home: home, Workspace: ws, Environ: environ, Names: env.OSNames(), Store: st,
 		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Limits: limits}),
 		Clock:   clock{}, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: "test",

@@ -163,49 +163,6 @@ func (c *Card) Answer() *core.Answer {
 	return nil
 }
 
-// Why says why a decision cannot be taken at a time, in words for the person;
-// empty when it can.
-func (c *Card) Why(v Verb, now time.Time) string {
-	if why := c.lock(v, now); why != "" {
-		return why
-	}
-	if approves(v) && !c.Confirmed() {
-		return "high risk: type " + c.Wants() + " first"
-	}
-	return ""
-}
-
-// Asks reports whether nothing stands against a decision but the characters
-// that must be typed.
-func (c *Card) Asks(v Verb, now time.Time) bool {
-	return approves(v) && c.lock(v, now) == "" && !c.Confirmed()
-}
-
-// lock is Why but for what must be typed.
-func (c *Card) lock(v Verb, now time.Time) string {
-	if why := c.Ended(now); why != "" {
-		return why
-	}
-	if c.lost != "" {
-		return c.lost + ": decisions are off, nothing is queued"
-	}
-	if !c.quiet.Ready(now) {
-		return "too early: it had only just appeared; press again"
-	}
-	if !approves(v) {
-		return ""
-	}
-	switch {
-	case v == Remember && c.a.Type != core.ApproveTool:
-		return "only the permission of a tool can be remembered"
-	case !c.HasRead():
-		return "not all of it was on screen yet: approve unlocks at the end"
-	case c.a.Type == core.ApproveInDoubt && c.inDoubt == nil:
-		return "first say how: r runs it again, s skips it with a result"
-	}
-	return ""
-}
-
 // Lost says why what is known may be out of date; empty when it is not.
 func (c *Card) Lost() string { return c.lost }
 
@@ -227,7 +184,7 @@ func (c *Card) Ended(now time.Time) string {
 		return "not needed any more: the run went on or ended without it"
 	case core.ApprovalApproved, core.ApprovalDenied:
 		if d := c.a.DecidedBy; d != nil {
-			return "already " + string(state) + " by " + core.Visible(d.Who, 60, false) + " via " +
+			return "already " + string(state) + " by " + core.Visible(d.Name(), 60, false) + " via " +
 				core.Visible(string(d.Via), 20, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly)
 		}
 		return "already " + string(state)

@@ -36,7 +36,7 @@ func Command(a core.Approval, c Choice) []string {
 	default:
 		argv = append(argv, "--approve")
 	}
-	argv = append(argv, "--checkpoint", a.ID.Short())
+	argv = append(argv, "--approval", a.ID.Short())
 	if a.Digest != "" {
 		argv = append(argv, "--expect-digest", a.Digest)
 	}

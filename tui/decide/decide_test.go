@@ -105,14 +105,14 @@ func TestCommand(t *testing.T) {
 	tool := approval(core.ApproveTool, core.RiskMedium, `{}`)
 	bare := tool
 	bare.Digest = ""
-	const tail = " --checkpoint 41d2e07b --expect-digest sha256:beef"
+	const tail = " --approval 41d2e07b --expect-digest sha256:beef"
 	for name, c := range map[string]struct {
 		a    core.Approval
 		c    decide.Choice
 		want string
 	}{
 		"Approve":  {tool, decide.Choice{Verb: decide.Approve}, "--approve" + tail},
-		"NoDigest": {bare, decide.Choice{Verb: decide.Approve}, "--approve --checkpoint 41d2e07b"},
+		"NoDigest": {bare, decide.Choice{Verb: decide.Approve}, "--approve --approval 41d2e07b"},
 		"Deny":     {tool, decide.Choice{Verb: decide.Deny, Reason: "it's wrong"}, "--deny" + tail + ` --reason 'it'\''s wrong'`},
 		"Abort":    {tool, decide.Choice{Verb: decide.Abort}, "--deny --abort" + tail},
 		"Run":      {tool, decide.Choice{Verb: decide.Remember, Answer: &core.Answer{Remember: core.RememberRun}}, "--approve" + tail + " --remember run"},

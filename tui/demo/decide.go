@@ -11,7 +11,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// Continue implements feed.Decider: it decides, and what was decided goes on.
+// Continue implements api.Runs: it decides, and what was decided goes on.
 func (b *Backend) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *Backend) act(r *run, a *core.Approval, approved bool) {
 			now := b.now()
 			t.State, t.EndedAt = core.TaskError, &now
 			t.Error = core.Errorf(core.CodeDenied, "%s was denied by %s", t.Tool, a.DecidedBy.Who)
-			b.tell(r, core.Event{Type: core.EventTaskError, TaskID: t.ID, Tool: t.Tool, Layer: index(t.Layer), Error: t.Error})
+			b.tell(r, core.Event{Type: core.EventTaskError, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), Error: t.Error})
 		}
 	}
 	r.State = core.RunRunning
@@ -121,7 +121,7 @@ func (b *Backend) record(a *core.Approval, outcome core.ApprovalState, by core.A
 	})
 }
 
-// Abort implements feed.Decider.
+// Abort implements api.Runs.
 func (b *Backend) Abort(_ context.Context, id core.ID, by core.Actor, reason string) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +136,7 @@ func (b *Backend) Abort(_ context.Context, id core.ID, by core.Actor, reason str
 	return api.Result{Status: api.StatusAborted, WorkflowID: id, Reason: reason}, nil
 }
 
-// Retry implements feed.Decider.
+// Retry implements api.Runs.
 func (b *Backend) Retry(_ context.Context, id core.ID, _ core.Actor, _ time.Duration) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +160,7 @@ func (b *Backend) Retry(_ context.Context, id core.ID, _ core.Actor, _ time.Dura
 	return api.Result{Status: api.StatusRunning, WorkflowID: id}, nil
 }
 
-// Extend implements feed.Decider.
+// Extend implements api.Approvals.
 func (b *Backend) Extend(_ context.Context, id core.ID, by time.Duration) (core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *Backend) Extend(_ context.Context, id core.ID, by time.Duration) (core.
 	return *a, nil
 }
 
-// Renew implements feed.Decider.
+// Renew implements api.Approvals.
 func (b *Backend) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,7 +197,7 @@ func (b *Backend) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Appro
 	return *b.approvals[again], nil
 }
 
-// ParseDAG implements feed.Planner.
+// ParseDAG implements api.DAGs.
 func (b *Backend) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, error) {
 	var v struct{ Tasks []core.TaskSpec }
 	if err := json.Unmarshal(data, &v); err != nil || len(v.Tasks) == 0 {
@@ -206,7 +206,7 @@ func (b *Backend) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, error
 	return v.Tasks, nil, nil
 }
 
-// Replan implements feed.Planner: the tasks become a layer at the end.
+// Replan implements api.Runs: the tasks become a layer at the end.
 func (b *Backend) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, _ core.Actor, _ string) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +225,7 @@ func (b *Backend) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, _
 	return api.Result{Status: api.StatusReplanned, WorkflowID: id, NewTasksCount: len(tasks)}, nil
 }
 
-// RuleFor implements feed.Rules.
+// RuleFor implements api.Answers.
 func (b *Backend) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,17 +239,17 @@ func (b *Backend) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
 	}}, nil
 }
 
-// Write implements feed.Rules: nothing is written.
+// Write implements api.Changes: nothing is written.
 func (b *Backend) Write(context.Context, api.ChangeSet, bool, string) (bool, error) { return true, nil }
 
-// NeedsPin implements feed.Rules.
+// NeedsPin implements api.Pin.
 func (b *Backend) NeedsPin(context.Context) (bool, error) { return false, nil }
 
 // keysAfter is how long after the beginning the key is there that the script
 // asks for.
 const keysAfter = 30 * time.Second
 
-// KeysFound implements feed.Keys: somebody adds the keys after a while.
+// KeysFound implements api.Answers: somebody adds the keys after a while.
 func (b *Backend) KeysFound(_ context.Context, id core.ID) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -81,7 +81,7 @@ func (b *Backend) Links(ctx context.Context, f func(feed.Link)) {
 	<-ctx.Done()
 }
 
-// Workflows implements feed.Reader.
+// Workflows implements api.Workflows.
 func (b *Backend) Workflows(_ context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +104,7 @@ func (b *Backend) Workflows(_ context.Context, states []core.RunState, limit int
 	return page, nil
 }
 
-// Workflow implements feed.Reader.
+// Workflow implements api.Workflows.
 func (b *Backend) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +145,7 @@ func (b *Backend) sorted() []core.Approval {
 	return out
 }
 
-// Approvals implements feed.Reader.
+// Approvals implements api.Approvals.
 func (b *Backend) Approvals(_ context.Context, all bool) ([]core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +160,7 @@ func (b *Backend) Approvals(_ context.Context, all bool) ([]core.Approval, error
 	return out, nil
 }
 
-// Audit implements feed.Reader.
+// Audit implements api.Audit.
 func (b *Backend) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +173,7 @@ func (b *Backend) Audit(_ context.Context, since api.Since, limit int) ([]core.A
 	return out, nil
 }
 
-// Events implements feed.Reader.
+// Events implements api.Workflows.
 func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) error {
 	for at := 0; ; {
 		b.mu.Lock()

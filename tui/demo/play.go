@@ -96,7 +96,7 @@ func (b *Backend) advance(r *run, now time.Time) {
 		b.fail(r, now)
 	case done == len(layer):
 		r.CurrentLayer++
-		b.tell(r, core.Event{Type: core.EventCheckpoint, Layer: index(r.CurrentLayer - 1)})
+		b.tell(r, core.Event{Type: core.EventCheckpoint, Layer: new(r.CurrentLayer - 1)})
 	default:
 		b.state(r, waits)
 	}
@@ -110,18 +110,16 @@ func (b *Backend) state(r *run, waits bool) {
 	}
 }
 
-func index(n int) *int { return &n }
-
 func (b *Backend) start(r *run, t *task, now time.Time) {
 	t.State, t.StartedAt, t.ends = core.TaskRunning, &now, now.Add(t.takes)
 	t.Attempt++
-	b.tell(r, core.Event{Type: core.EventTaskStart, TaskID: t.ID, Tool: t.Tool, Layer: index(t.Layer)})
-	b.tell(r, core.Event{Type: core.EventTaskLog, TaskID: t.ID, Tool: t.Tool, Layer: index(t.Layer), Message: "calling " + t.Tool})
+	b.tell(r, core.Event{Type: core.EventTaskStart, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer)})
+	b.tell(r, core.Event{Type: core.EventTaskLog, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), Message: "calling " + t.Tool})
 }
 
 func (b *Backend) end(r *run, t *task, now time.Time) {
 	t.EndedAt, t.DurationMS = &now, float64(t.takes.Milliseconds())
-	e := core.Event{Type: core.EventTaskComplete, TaskID: t.ID, Tool: t.Tool, Layer: index(t.Layer), DurationMS: t.DurationMS}
+	e := core.Event{Type: core.EventTaskComplete, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), DurationMS: t.DurationMS}
 	if t.fails == "" {
 		t.State, t.Output = core.TaskSuccess, object(map[string]any{"ok": true, "task": t.ID, "took_ms": t.DurationMS})
 	} else {

@@ -24,6 +24,8 @@ func (wall) Now() time.Time { return time.Now() }
 
 // backend is both halves of pml, in memory.
 type backend struct {
+	feed.Backend // for what is not asked
+
 	mu        sync.Mutex
 	runs      map[core.ID]core.Run
 	layers    map[core.ID][]core.Layer
@@ -264,7 +266,7 @@ func running(t *testing.T, o feed.Options) *screen {
 	ended := make(chan error, 1)
 	go func() { ended <- v.feed.Run(ctx, v.apply) }()
 	t.Cleanup(func() {
-		why := fmt.Errorf("enough")
+		why := errors.New("enough")
 		cancel(why)
 		if err := <-ended; !errors.Is(err, why) {
 			t.Error(err)

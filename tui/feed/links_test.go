@@ -2,7 +2,8 @@ package feed_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -297,7 +298,7 @@ func TestFeed_Gone(t *testing.T) {
 		if n := b.calls("run"); n != 0 {
 			t.Errorf("what is gone was read %d times", n)
 		}
-		w <- feed.Link{Side: core.SideServer, Err: fmt.Errorf("away")}
+		w <- feed.Link{Side: core.SideServer, Err: errors.New("away")}
 		synctest.Wait()
 		b.do(func() {
 			delete(b.runs, run(2, "").ID)
@@ -349,7 +350,7 @@ func TestFeed_Touch(t *testing.T) {
 			r.CurrentLayer++
 			b.put(r)
 			b.do(func() {
-				b.approvals = append(b.approvals, core.Approval{ID: core.ID(fmt.Sprint(i)), RunID: r.ID, State: core.ApprovalOpen, CreatedAt: time.Now()})
+				b.approvals = append(b.approvals, core.Approval{ID: core.ID(strconv.Itoa(i)), RunID: r.ID, State: core.ApprovalOpen, CreatedAt: time.Now()})
 			})
 			again()
 			v.after(200*time.Millisecond, func(s *state.State) {

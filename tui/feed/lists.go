@@ -145,6 +145,11 @@ func (l *loop) listedRuns(what attempt, p api.Page[core.Run], gen int64) {
 	for _, w := range p.Warnings {
 		l.lists.warnings = append(l.lists.warnings, core.Visible(w, errRunes, false))
 	}
+	notices := make([]string, len(p.Notices))
+	for i, n := range p.Notices {
+		notices[i] = core.Visible(n, 1000, false)
+	}
+	l.push(func(s *state.State) { s.SetNotices(notices) })
 	l.well(what)
 	l.warn()
 	l.heard(core.SideClient)

@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/casys-ai/pml/tui/graph"
 	"pgregory.net/rapid"
+
+	"github.com/casys-ai/pml/tui/graph"
 )
 
 // picture draws a layout with ASCII.
@@ -35,7 +37,7 @@ func picture(nodes []graph.Node, l *graph.Layout) string {
 	for _, b := range l.Boxes {
 		name := nodes[b.Nodes[0]].ID
 		if b.Group {
-			name = fmt.Sprintf("%d", len(b.Nodes))
+			name = strconv.Itoa(len(b.Nodes))
 		}
 		for y := range b.H {
 			copy(rows[b.Y+y][b.X:], "["+strings.Repeat(".", b.W-2)+"]")
@@ -52,7 +54,7 @@ func picture(nodes []graph.Node, l *graph.Layout) string {
 // parse reads "a b / c d / a>c" : layers, then edges.
 func parse(text string) (nodes []graph.Node, edges []graph.Edge) {
 	for i, layer := range strings.Split(text, "/") {
-		for _, word := range strings.Fields(layer) {
+		for word := range strings.FieldsSeq(layer) {
 			if from, to, ok := strings.Cut(word, ">"); ok {
 				edges = append(edges, graph.Edge{From: from, To: to})
 			} else {

@@ -150,7 +150,7 @@ func Plain(text string, max int) string {
 	var b strings.Builder
 	for _, r := range text {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r) || r == utf8.RuneError ||
-			r == '\u2028' || r == '\u2029' {
+			unicode.In(r, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) || r == '\u2800' {
 			r = ' '
 		}
 		if b.Len()+utf8.RuneLen(r) > max {

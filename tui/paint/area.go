@@ -92,11 +92,11 @@ func (a Area) Frame(t Title) Area {
 	if t.Focus {
 		box, style = g.Heavy, Style{Role: BorderFocus}
 	}
-	line := strings.Repeat(box.Horizontal, a.W-2)
+	line := strings.Repeat(box.Top, a.W-2)
 	a.Put(0, 0, style, box.TopLeft+line+box.TopRight)
 	for y := 1; y < a.H-1; y++ {
-		a.Put(0, y, style, box.Vertical)
-		a.Put(a.W-1, y, style, box.Vertical)
+		a.Put(0, y, style, box.Left)
+		a.Put(a.W-1, y, style, box.Left)
 	}
 	a.Put(0, a.H-1, style, box.BottomLeft+line+box.BottomRight)
 	room := a.W - 4
@@ -115,7 +115,7 @@ func (a Area) Frame(t Title) Area {
 
 // Rule draws a line across a row, with a text in it.
 func (a Area) Rule(y int, text string) {
-	a.Put(0, y, Style{Role: Border}, strings.Repeat(a.c.theme.Glyph.Thin.Horizontal, max(a.W, 0)))
+	a.Put(0, y, Style{Role: Border}, strings.Repeat(a.c.theme.Glyph.Thin.Top, max(a.W, 0)))
 	if text != "" {
 		w := min(Width(text), max(a.W-6, 0))
 		a.Text((a.W-w-2)/2, y, w+2, Style{Role: Muted}, " "+text+" ")

@@ -2,7 +2,6 @@ package paint
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/charmbracelet/lipgloss"
@@ -93,15 +92,20 @@ func NewTheme(p Palette, profile Profile, asciiOnly bool) *Theme {
 	if asciiOnly {
 		t.Glyph = asciiGlyphs
 	}
-	r := lipgloss.NewRenderer(io.Discard)
-	r.SetHasDarkBackground(p != Light)
-	r.SetColorProfile(map[Profile]termenv.Profile{Ansi16: termenv.ANSI, Ansi256: termenv.ANSI256, TrueColor: termenv.TrueColor}[profile])
-	if profile <= NoColor {
-		r.SetColorProfile(termenv.Ascii)
+	if profile == Dumb {
+		return t
 	}
+	r := lipgloss.NewRenderer(io.Discard)
+	r.SetColorProfile(profiles[profile])
 	for role := range roles {
+		style := r.NewStyle()
+		if profile > NoColor {
+			style = style.Foreground(colours[p][role])
+		}
 		for attr := range attrs {
-			t.pairs[int(role)*int(attrs)+int(attr)] = escapesOf(r, colours[p][role], attr, profile)
+			s := style.Bold(attr&Bold != 0).Reverse(attr&Selected != 0).Underline(attr&Underline != 0)
+			prefix, suffix, _ := strings.Cut(s.Render("x"), "x")
+			t.pairs[int(role)*int(attrs)+int(attr)] = pair{prefix, suffix}
 		}
 	}
 	return t
@@ -112,38 +116,54 @@ func (t *Theme) escapes(s Style) (prefix, suffix string) {
 	return p.prefix, p.suffix
 }
 
-// escapesOf makes the escape sequences of a style. Without colours the library
-// leaves attributes out, too; here they stay.
-func escapesOf(r *lipgloss.Renderer, colour string, attr Attr, profile Profile) pair {
-	switch profile {
-	case Dumb:
-		return pair{}
-	case NoColor:
-		codes := []string{}
-		for bit, code := range map[Attr]string{Bold: "1", Underline: "4", Selected: "7"} {
-			if attr&bit != 0 {
-				codes = append(codes, code)
-			}
-		}
-		if len(codes) == 0 {
-			return pair{}
-		}
-		slices.Sort(codes)
-		return pair{"\x1b[" + strings.Join(codes, ";") + "m", "\x1b[0m"}
-	case Ansi16, Ansi256, TrueColor:
-	}
-	s := r.NewStyle().Bold(attr&Bold != 0).Reverse(attr&Selected != 0).Underline(attr&Underline != 0)
-	if colour != "" {
-		s = s.Foreground(lipgloss.Color(colour))
-	}
-	prefix, suffix, _ := strings.Cut(s.Render("x"), "x")
-	return pair{prefix, suffix}
-}
+// profiles are the library's. It would leave attributes out, too, for a terminal
+// without colours, so that one is a terminal of 16 which no style has a colour for.
+var profiles = map[Profile]termenv.Profile{NoColor: termenv.ANSI, Ansi16: termenv.ANSI, Ansi256: termenv.ANSI256, TrueColor: termenv.TrueColor}
 
 // colours are the foreground colours of the roles.
-var colours = map[Palette][roles]string{
+var colours = map[Palette][roles]lipgloss.Color{
 	Ansi:  {Text: "", Muted: "8", Accent: "6", OK: "2", Warn: "3", Danger: "1", Info: "4", Border: "8", BorderFocus: "6"},
 	Dark:  {Text: "#d0d4dc", Muted: "#7f8794", Accent: "#7fc8ff", OK: "#8fd18f", Warn: "#e6c067", Danger: "#ff7b72", Info: "#a5b8ff", Border: "#4b5362", BorderFocus: "#7fc8ff"},
 	Light: {Text: "#24292f", Muted: "#6a737d", Accent: "#005cc5", OK: "#1a7f37", Warn: "#9a6700", Danger: "#b31d28", Info: "#5a32a3", Border: "#b0b7c0", BorderFocus: "#005cc5"},
 	Modus: {Text: "", Muted: "#989898", Accent: "#00d3d0", OK: "#2fafff", Warn: "#d0bc00", Danger: "#ff8059", Info: "#b6a0ff", Border: "#646464", BorderFocus: "#00d3d0"},
+}
+
+// Glyphs are the characters that screens draw with, each one column wide. A
+// state is never shown by its glyph or its colour alone: its word is beside it.
+type Glyphs struct {
+	Thin, Heavy                              lipgloss.Border
+	Done, Running, Queued, Waiting, Failed   string
+	FailedSafe, Skipped, Aborted, Expired    string
+	Cursor, Mark, More, BarFull, BarEmpty    string
+	Live, Stale, Open, Closed                string // Open and Closed: a folded list
+	ArrowRight, ArrowDown, ArrowUp           string
+	BranchDown, BranchRight, BranchUp, Cross string // of edges: ┬ ├ ┴ ┼
+	CornerDown, CornerUp, JoinUp             string // ╮ ╯ ╰, ┤ is JoinLeft
+	JoinLeft                                 string
+	Dot                                      string
+}
+
+var unicodeGlyphs = Glyphs{
+	Thin: lipgloss.RoundedBorder(), Heavy: lipgloss.ThickBorder(),
+	Done: "✓", Running: "●", Queued: "○", Waiting: "!", Failed: "✗",
+	FailedSafe: "~", Skipped: "-", Aborted: "x", Expired: "-",
+	Cursor: ">", Mark: "*", More: "…", BarFull: "█", BarEmpty: "░",
+	Live: "●", Stale: "○", Open: "▼", Closed: "▶",
+	ArrowRight: "▶", ArrowDown: "↓", ArrowUp: "↑",
+	BranchDown: "┬", BranchRight: "├", BranchUp: "┴", Cross: "┼",
+	CornerDown: "╮", CornerUp: "╯", JoinUp: "╰", JoinLeft: "┤",
+	Dot: "·",
+}
+
+var asciiGlyphs = Glyphs{
+	Thin:  lipgloss.ASCIIBorder(),
+	Heavy: lipgloss.Border{Top: "=", Left: "#", TopLeft: "#", TopRight: "#", BottomLeft: "#", BottomRight: "#"},
+	Done:  "+", Running: "*", Queued: ".", Waiting: "!", Failed: "X",
+	FailedSafe: "~", Skipped: "-", Aborted: "x", Expired: "-",
+	Cursor: ">", Mark: "*", More: "~", BarFull: "#", BarEmpty: ".",
+	Live: "*", Stale: "o", Open: "v", Closed: ">",
+	ArrowRight: ">", ArrowDown: "v", ArrowUp: "^",
+	BranchDown: "+", BranchRight: "+", BranchUp: "+", Cross: "+",
+	CornerDown: "+", CornerUp: "+", JoinUp: "+", JoinLeft: "+",
+	Dot: ".",
 }

@@ -38,7 +38,7 @@ func (d *dialogue) more(ctx context.Context) {
 		return
 	}
 	d.st.PutApprovals(a)
-	d.said[a.ID] = 1 << 62
+	d.mentioned[a.ID] = 1 << 62
 	d.say("done: %s.", left(a, d.now()))
 }
 

@@ -53,8 +53,8 @@ func (d *dialogue) command(ctx context.Context, line string) (leave bool) {
 	case "run":
 		d.run(ctx, rest)
 	case "events":
-		d.loud = rest == "on"
-		d.say("events: %s.", map[bool]string{true: "every step", false: "only what ends and fails"}[d.loud])
+		d.status.loud = rest == "on"
+		d.say("events: %s.", map[bool]string{true: "every step", false: "only what ends and fails"}[d.status.loud])
 	case "retry", "continue", "abort-run":
 		d.move(ctx, verb, rest)
 	case "again":
@@ -121,7 +121,7 @@ func (d *dialogue) ready(kind verbKind, named bool) bool {
 	case d.current == "" && len(d.waiting()) > 0:
 		d.say("no approval is asked about yet; wait for the next one, or name one.")
 	case d.current == "":
-		d.say("%s type help.", d.nothing())
+		d.say("%s type help.", d.status.nothing(d.st))
 	case kind.acts && d.stale && !named:
 		d.say("the question has changed: now it is about approval %s, %s. Nothing was done; say it again if that is meant.", d.current.Short(), typeName(d.card.Approval().Type))
 	default:

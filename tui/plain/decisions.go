@@ -10,7 +10,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/decide"
-	"github.com/casys-ai/pml/tui/screen"
+	"github.com/casys-ai/pml/tui/evidence"
 )
 
 // show reads the whole of the current approval out. It reports whether all was
@@ -26,7 +26,7 @@ func (d *dialogue) show(ctx context.Context) bool {
 		tasks = append(tasks, l.Tasks...)
 	}
 	d.say("approval %s", d.headline(a, d.now()))
-	for _, l := range screen.Evidence(a, tasks) {
+	for _, l := range evidence.Text(a, tasks) {
 		d.say("  %s", l)
 	}
 	if err != nil && a.Type == core.ApproveLayer {
@@ -171,8 +171,11 @@ func (d *dialogue) send(ctx context.Context, a core.Approval, c decide.Choice, p
 	if approves(c.Verb) {
 		decision.Approve, decision.Answer, decision.Pin, word = true, c.Answer, pin, "approved"
 	}
+	if d.o.Echo != nil { // the card was shown and answered on a terminal
+		decision.Presence = core.PresenceTerminal
+	}
 	began := d.now().Add(-skew)
-	d.remembers(ctx, a.RunID)
+	d.taken.note(ctx, a.RunID)
 	r, err := d.o.Backend.Continue(ctx, api.ContinueRequest{ID: a.RunID, By: d.by(), Decision: decision})
 	d.feed.Touch(a.RunID)
 	if err != nil {
@@ -180,7 +183,7 @@ func (d *dialogue) send(ctx context.Context, a core.Approval, c decide.Choice, p
 		return
 	}
 	if by := r.Decided; by != nil && (by.Actor != d.by() || by.At.Before(began)) {
-		d.say("it was %s already, by %s via %s.", word, core.Visible(by.Who, 60, false), core.Visible(string(by.Via), 20, false))
+		d.say("it was %s already, by %s via %s.", word, core.Visible(by.Name(), 60, false), core.Visible(string(by.Via), 20, false))
 	} else {
 		d.say("done: %s by you at %s.", word, d.now().Format(time.TimeOnly))
 	}
@@ -193,7 +196,7 @@ func (d *dialogue) by() core.Actor { return core.Actor{Who: d.o.User, Via: core.
 func (d *dialogue) failed(err error) {
 	e := core.AsError(err)
 	if e.Decided != nil {
-		d.say("too late: already decided by %s via %s at %s.", core.Visible(e.Decided.Who, 60, false), core.Visible(string(e.Decided.Via), 20, false), e.Decided.At.Format(time.TimeOnly))
+		d.say("too late: already decided by %s via %s at %s.", core.Visible(e.Decided.Name(), 60, false), core.Visible(string(e.Decided.Via), 20, false), e.Decided.At.Format(time.TimeOnly))
 		return
 	}
 	d.say("error: %s", core.Visible(err.Error(), 1000, true))

@@ -3,19 +3,18 @@ package plain
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/state"
 )
 
 // news says what has changed.
 func (d *dialogue) news() {
-	d.connections()
-	d.warnings()
+	d.status.connections(d.st)
+	d.status.warnings(d.st)
 	if !d.greeted && d.st.Loaded {
 		d.greeted = true
 		d.say("%s", d.summary())
@@ -23,35 +22,12 @@ func (d *dialogue) news() {
 	if !d.greeted {
 		return
 	}
-	d.events()
+	d.status.events(d.st)
 	d.approvals()
 }
 
 // notRead is said of all that is not known yet.
 const notRead = "the workflows are not read yet."
-
-// nothing says that nothing waits, and how sure that is.
-func (d *dialogue) nothing() string {
-	if len(d.st.Warnings) > 0 || d.links != "" {
-		return "nothing is waiting that could be read, and not all could."
-	}
-	return "nothing is waiting."
-}
-
-// warnings says what is missing in what is known, when that changes.
-func (d *dialogue) warnings() {
-	for _, text := range d.st.Warnings {
-		if !slices.Contains(d.warned, text) {
-			d.say("warning: %s", text)
-		}
-	}
-	for _, text := range d.warned {
-		if !slices.Contains(d.st.Warnings, text) {
-			d.say("warning over: %s", text)
-		}
-	}
-	d.warned = d.st.Warnings
-}
 
 // waiting are the approvals that wait and were not decided here just now.
 func (d *dialogue) waiting() []core.Approval {
@@ -70,57 +46,6 @@ func (d *dialogue) summary() string {
 	return fmt.Sprintf("%d running, %d waiting for a decision.", d.st.CountRuns(core.RunRunning), waiting)
 }
 
-// connections says how what is known can be trusted, when that changes.
-func (d *dialogue) connections() {
-	var parts []string
-	for _, side := range []core.Side{core.SideClient, core.SideServer} {
-		what, l := "this machine", d.st.Links.Of(side)
-		if side == core.SideServer {
-			what = "the server"
-		}
-		if l.State == state.LinkLost {
-			parts = append(parts, what+" does not answer; decisions about its runs are off. "+core.Visible(l.Err, 300, false))
-		}
-	}
-	text := strings.Join(parts, " ")
-	switch text {
-	case d.links:
-	case "":
-		d.say("connection: all is live again.")
-	default:
-		d.say("connection: %s", text)
-	}
-	d.links = text
-}
-
-// events tells what happened to runs; every step only where that is wanted.
-func (d *dialogue) events() {
-	for n := max(d.told, d.st.FirstEvent()); n < d.st.EventsSeen(); n++ {
-		e, ok := d.st.EventAt(n)
-		if d.told > 0 && ok && (d.loud || state.EndOf(e.Type) != "" || e.Type == core.EventTaskError) {
-			d.say("event: %s", d.eventText(e))
-		}
-	}
-	d.told = max(d.st.EventsSeen(), 1)
-}
-
-func (d *dialogue) eventText(e core.Event) string {
-	parts := []string{d.st.Name(e.RunID), strings.ReplaceAll(string(e.Type), "_", " ")}
-	if e.TaskID != "" {
-		parts = append(parts, core.Visible(e.TaskID, 80, false))
-	}
-	if e.DurationMS > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f milliseconds", e.DurationMS))
-	}
-	if e.Message != "" {
-		parts = append(parts, core.Visible(e.Message, 200, false))
-	}
-	if e.Error != nil {
-		parts = append(parts, core.Visible(e.Error.Message, 300, false))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // approvals announces what is new and says what became of the current one.
 func (d *dialogue) approvals() {
 	now := d.now()
@@ -128,7 +53,7 @@ func (d *dialogue) approvals() {
 	for i, a := range waiting {
 		if !d.seen[a.ID] {
 			d.seen[a.ID] = true
-			d.said[a.ID] = 1 << 62
+			d.mentioned[a.ID] = 1 << 62
 			d.ring()
 			d.say("approval %d of %d: %s", i+1, len(waiting), d.headline(a, now))
 		}
@@ -220,11 +145,11 @@ func (d *dialogue) remind() {
 		}
 		rest := a.ExpiresAt.Sub(now)
 		for _, at := range spoken {
-			if rest <= at && d.said[a.ID] > at {
-				if d.said[a.ID] < 1<<62 || rest > at-2*time.Second {
+			if rest <= at && d.mentioned[a.ID] > at {
+				if d.mentioned[a.ID] < 1<<62 || rest > at-2*time.Second {
 					d.say("approval %s, %s: %s.", a.ID.Short(), typeName(a.Type), left(a, now))
 				}
-				d.said[a.ID] = at
+				d.mentioned[a.ID] = at
 				break
 			}
 		}
@@ -260,24 +185,4 @@ func plural(n int, what string) string {
 }
 
 // typeName is a type of approval in words.
-func typeName(t core.ApprovalType) string {
-	switch t {
-	case core.ApproveDependency:
-		return "install a server"
-	case core.ApproveKeys:
-		return "missing key"
-	case core.ApproveIntegrity:
-		return "integrity"
-	case core.ApproveTool:
-		return "tool permission"
-	case core.ApproveOAuth:
-		return "sign in"
-	case core.ApproveLayer:
-		return "next layer"
-	case core.ApproveInDoubt:
-		return "call in doubt"
-	case core.ApproveHook:
-		return "hook"
-	}
-	return core.Visible(string(t), 40, false)
-}
+func typeName(t core.ApprovalType) string { return approval.TypeOf(t).Words }

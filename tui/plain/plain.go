@@ -59,14 +59,11 @@ type dialogue struct {
 	changes chan feed.Change
 	behind  bool // there were changes of which nothing was said
 
-	seen    map[core.ID]bool          // approvals that were announced
-	said    map[core.ID]time.Duration // the last time left that was mentioned
-	told    int64                     // events that were looked at
-	loud    bool                      // every event is told
-	links   string                    // what was said of the connections
-	warned  []string                  // what was said of what is missing
-	greeted bool
-	begun   bool // what waited at the start was announced
+	status    status
+	seen      map[core.ID]bool          // approvals that were announced
+	mentioned map[core.ID]time.Duration // the last time left that was said of them
+	greeted   bool
+	begun     bool // what waited at the start was announced
 
 	current core.ID          // the approval that choices are about
 	card    decide.Card      // of current
@@ -74,7 +71,7 @@ type dialogue struct {
 	stale   bool             // the one before ended by itself, and nobody has chosen since
 	done    map[core.ID]bool // approvals that were decided here
 
-	before map[core.ID]string // who ran the runs to which something was done here
+	taken takeovers
 }
 
 // Run talks until the person leaves, In ends or the context does. Runs that this
@@ -84,8 +81,10 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	defer cancel()
 	d := &dialogue{
 		o: o, st: state.New(maxEvents), lines: make(chan typed), changes: make(chan feed.Change),
-		seen: map[core.ID]bool{}, said: map[core.ID]time.Duration{}, done: map[core.ID]bool{}, before: map[core.ID]string{},
+		seen: map[core.ID]bool{}, mentioned: map[core.ID]time.Duration{}, done: map[core.ID]bool{},
+		taken: takeovers{backend: o.Backend, runner: o.Runner, before: map[core.ID]string{}},
 	}
+	d.status.say = d.say
 	d.feed = feed.New(feed.Options{Backend: o.Backend, Links: o.Links, Clock: o.Clock})
 	ended := make(chan struct{})
 	go func() {
@@ -100,7 +99,7 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	go d.read(ctx)
 	d.say("pml: plain mode on (%s). Type help.", o.Because)
 	err = d.talk(ctx)
-	left = d.unfinished(ctx)
+	left = d.taken.unfinished(ctx, d.st.Runs())
 	cancel()
 	<-ended
 	return left, err

@@ -146,7 +146,7 @@ func TestPlain_HighRisk(t *testing.T) {
 	t.Parallel()
 	dialogue(t, nil, func(p *talk) {
 		a := p.of(core.ApproveIntegrity)
-		p.types("show " + string(a.ID.Short()))
+		p.types("show " + a.ID.Short())
 		said := p.types("approve " + a.ID.Short())
 		want := regexp.MustCompile(`confirm: type ([0-9a-f]{4}) to approve`).FindStringSubmatch(said)
 		if want == nil {

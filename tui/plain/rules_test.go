@@ -208,6 +208,25 @@ func TestPlain_Warns(t *testing.T) {
 	})
 }
 
+// TestPlain_Notices: what a person has to know of the workspace is said once; it
+// takes nothing from what is known.
+func TestPlain_Notices(t *testing.T) {
+	t.Parallel()
+	taken := func(b *altered, _ *plain.Options) {
+		b.page = func(_ context.Context, p *api.Page[core.Run]) {
+			p.Notices = []string{"restrictions\x1b[2J were taken out"}
+		}
+		b.approvals = func([]core.Approval) []core.Approval { return nil }
+	}
+	altering(t, taken, func(p *talk, b *altered) {
+		p.wants(p.out.take(), `notice: restrictions\x1b[2J were taken out`)
+		p.wants(p.types("list"), "nothing is waiting.")
+		if said := p.after(time.Minute); strings.Contains(said, "notice") {
+			t.Errorf("it is said again: %s", said)
+		}
+	})
+}
+
 // TestPlain_LayerArguments: a layer whose arguments could not be read was not
 // read, and cannot be approved.
 func TestPlain_LayerArguments(t *testing.T) {

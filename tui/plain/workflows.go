@@ -21,7 +21,7 @@ func (d *dialogue) list() {
 	now := d.now()
 	waiting := d.waiting()
 	if len(waiting) == 0 {
-		d.say("%s", d.nothing())
+		d.say("%s", d.status.nothing(d.st))
 	}
 	for i, a := range waiting {
 		if i == shown {
@@ -33,7 +33,7 @@ func (d *dialogue) list() {
 	for _, a := range d.st.Resolved(now, 5) {
 		by := ""
 		if a.DecidedBy != nil {
-			by = " by " + core.Visible(a.DecidedBy.Who, 60, false) + " via " + core.Visible(string(a.DecidedBy.Via), 20, false)
+			by = " by " + core.Visible(a.DecidedBy.Name(), 60, false) + " via " + core.Visible(string(a.DecidedBy.Via), 20, false)
 		}
 		d.say("resolved: %s %s%s, %s. Id %s.", typeName(a.Type), a.StateAt(now), by, core.Visible(a.Description, 200, false), a.ID.Short())
 	}
@@ -108,7 +108,7 @@ func (d *dialogue) move(ctx context.Context, verb, prefix string) {
 		d.say("not aborted.")
 		return
 	}
-	d.remembers(ctx, id)
+	d.taken.note(ctx, id)
 	var err error
 	switch verb {
 	case "retry":

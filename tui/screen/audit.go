@@ -11,6 +11,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // auditPanel shows the audit log, newest first: who decided what, and how it
@@ -19,7 +20,7 @@ type auditPanel struct {
 	words  string        // what a row must contain
 	cursor core.AuditRow // the selected row
 	moved  bool          // the cursor is not on the newest
-	scroll scroll
+	scroll widget.Scroll
 	detail detail
 
 	rows    []core.AuditRow // that match, newest first
@@ -38,9 +39,9 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 	p.made, p.version, p.matched, p.rows = true, e.State.Version(), p.words, p.rows[:0]
 	all := e.State.Audit()
 	words := strings.Fields(strings.ToLower(p.words))
-	for i := len(all) - 1; i >= 0; i-- {
-		if len(words) == 0 || auditMatches(all[i], words) {
-			p.rows = append(p.rows, all[i])
+	for _, a := range slices.Backward(all) {
+		if len(words) == 0 || auditMatches(a, words) {
+			p.rows = append(p.rows, a)
 		}
 	}
 	return p.rows
@@ -49,7 +50,7 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 // auditMatches reports whether every word is somewhere in a row.
 func auditMatches(r core.AuditRow, words []string) bool {
 	text := strings.ToLower(strings.Join([]string{
-		string(r.Side), string(r.Outcome), string(r.Type), typeName(r.Type), r.Tool, r.By.Who, string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
+		string(r.Side), string(r.Outcome), string(r.Type), typeName(r.Type), r.Tool, r.By.Name(), string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
 	}, "\n"))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -86,7 +87,7 @@ func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	}
 	rows := p.list(e)
 	at := p.at(rows)
-	if to, ok := p.scroll.move(act, at, len(rows)); ok {
+	if to, ok := p.scroll.Move(act, at, len(rows)); ok {
 		if len(rows) > 0 {
 			p.moved, p.cursor = to > 0, rows[to]
 		}
@@ -145,8 +146,8 @@ func (p *auditPanel) copyOut(act keys.Action, r core.AuditRow, e *Env) []Intent 
 	case keys.Save:
 		var b strings.Builder
 		rows := p.list(e)
-		for i := len(rows) - 1; i >= 0; i-- {
-			if line, err := json.Marshal(rows[i]); err == nil {
+		for _, row := range slices.Backward(rows) {
+			if line, err := json.Marshal(row); err == nil {
 				b.Write(line)
 				b.WriteByte('\n')
 			}
@@ -168,15 +169,15 @@ const (
 	auReason
 )
 
-func auditColumns(w int) []column {
-	return placeColumns([]column{
-		auTime:    {title: "TIME", width: 12},
-		auOutcome: {title: "OUTCOME", width: 12},
-		auType:    {title: "TYPE", width: 11, drop: 2},
-		auWhat:    {title: "WHAT", width: 12, grow: true},
-		auBy:      {title: "BY", width: 16, drop: 1},
-		auRun:     {title: "WORKFLOW", width: 16, drop: 3},
-		auReason:  {title: "WHY", width: 20, grow: true, drop: 4},
+func auditColumns(w int) []widget.Column {
+	return widget.PlaceColumns([]widget.Column{
+		auTime:    {Title: "TIME", Width: 12},
+		auOutcome: {Title: "OUTCOME", Width: 12},
+		auType:    {Title: "TYPE", Width: 11, Drop: 2},
+		auWhat:    {Title: "WHAT", Width: 12, Grow: true},
+		auBy:      {Title: "BY", Width: 16, Drop: 1},
+		auRun:     {Title: "WORKFLOW", Width: 16, Drop: 3},
+		auReason:  {Title: "WHY", Width: 20, Grow: true, Drop: 4},
 	}, 2, w-2)
 }
 
@@ -201,13 +202,13 @@ func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
 	}
 	below := p.detail.height(in.H)
 	cols := auditColumns(in.W)
-	drawTitles(in, 0, cols)
+	widget.DrawTitles(in, 0, cols)
 	height := in.H - 1 - below
-	p.scroll.show(at, len(rows), height)
-	for y := 0; y < height && p.scroll.top+y < len(rows); y++ {
-		drawAuditRow(in, 1+y, cols, &rows[p.scroll.top+y], e)
-		if p.scroll.top+y == at {
-			drawCursor(in, 1+y, focus)
+	p.scroll.Show(at, len(rows), height)
+	for y := 0; y < height && p.scroll.Top+y < len(rows); y++ {
+		drawAuditRow(in, 1+y, cols, &rows[p.scroll.Top+y], e)
+		if p.scroll.Top+y == at {
+			widget.DrawCursor(in, 1+y, focus)
 		}
 	}
 	r := rows[at]
@@ -235,34 +236,34 @@ func (p *auditPanel) drawEmpty(in paint.Area, e *Env) {
 	}
 }
 
-func drawAuditRow(in paint.Area, y int, cols []column, r *core.AuditRow, e *Env) {
+func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, e *Env) {
 	muted := paint.Style{Role: paint.Muted}
 	at := r.At.In(e.Now.Location())
 	day := at.Format("15:04:05")
 	if at.YearDay() != e.Now.YearDay() || at.Year() != e.Now.Year() {
 		day = at.Format("02 Jan 15:04")
 	}
-	cols[auTime].text(in, y, muted, day)
+	cols[auTime].Text(in, y, muted, day)
 	glyph, style := approvalLook(r.Outcome, e.Theme)
 	outcome := core.Visible(string(r.Outcome), 20, false)
 	if r.Count > 1 {
 		outcome += " ×" + itoa(r.Count)
 	}
-	cols[auOutcome].text(in, y, style, glyph+" "+outcome)
-	cols[auType].text(in, y, paint.Style{}, typeName(r.Type))
-	cols[auWhat].text(in, y, paint.Style{}, core.Visible(r.Tool, 200, false))
-	by := core.Visible(r.By.Who, 60, false)
+	cols[auOutcome].Text(in, y, style, glyph+" "+outcome)
+	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
+	cols[auWhat].Text(in, y, paint.Style{}, core.Visible(r.Tool, 200, false))
+	by := core.Visible(r.By.Name(), 60, false)
 	if r.By.Via != "" {
 		by += "/" + core.Visible(string(r.By.Via), 20, false)
 	}
-	cols[auBy].text(in, y, paint.Style{}, by)
-	cols[auRun].text(in, y, muted, e.State.Name(r.RunID))
-	cols[auReason].text(in, y, muted, core.Visible(r.Reason, 200, false))
+	cols[auBy].Text(in, y, paint.Style{}, by)
+	cols[auRun].Text(in, y, muted, e.State.Name(r.RunID))
+	cols[auReason].Text(in, y, muted, core.Visible(r.Reason, 200, false))
 }
 
 func (p *auditPanel) click(x, y int, e *Env) []Intent {
 	rows := p.list(e)
-	if row := p.scroll.top + y - 2; y >= 2 && y-2 < p.scroll.height && row < len(rows) {
+	if row := p.scroll.Top + y - 2; y >= 2 && y-2 < p.scroll.Height && row < len(rows) {
 		p.moved, p.cursor = row > 0, rows[row]
 	}
 	return nil

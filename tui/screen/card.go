@@ -11,9 +11,11 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // cardMode is what the keys of a card are for.
@@ -37,20 +39,20 @@ type card struct {
 	id   core.ID
 	rule decide.Card
 	mode cardMode
-	text input // of the modes that take text
+	text widget.Input // of the modes that take text
 	// pending is what was decided and waits for the PIN.
 	pending func(pin string) Intent
 
-	pager pager
+	pager widget.Pager
 	built core.Approval // what the pager's lines were made from
 	of    *core.Layer   // of its run, as known then
 	wait  bool          // for the arguments of what runs next
 	note  string        // what a key could not do, and why
 	level Level
 
-	asked   *api.Rule // the rule that was shown, nil while it is being asked for
-	ruleWhy string    // why there is none
-	rules   pager     // shows it
+	asked   *api.Rule    // the rule that was shown, nil while it is being asked for
+	ruleWhy string       // why there is none
+	rules   widget.Pager // shows it
 
 	buttons []button
 	focus   int  // the button that is selected
@@ -119,7 +121,7 @@ func (c *card) sync(e *Env) {
 
 // leave goes back to deciding and forgets what was begun.
 func (c *card) leave() {
-	c.mode, c.text, c.pending, c.asked, c.ruleWhy = deciding, input{}, nil, nil, ""
+	c.mode, c.text, c.pending, c.asked, c.ruleWhy = deciding, widget.Input{}, nil, nil, ""
 }
 
 func (c *card) say(level Level, text string) { c.level, c.note = level, text }
@@ -223,20 +225,20 @@ func (c *card) keyText(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		c.leave()
 		return nil, false
 	case k.Name == "enter" && c.mode == messaging:
-		return c.send(decide.Deny, c.text.text, nil, e)
+		return c.send(decide.Deny, c.text.Text, nil, e)
 	case k.Name == "enter" && c.mode == resulting:
 		c.chooseResult()
 		return nil, false
 	case k.Name == "enter":
 		return c.sendPin(e)
 	}
-	c.text.key(k)
+	c.text.Key(k)
 	return nil, false
 }
 
 // chooseResult takes the result that a call in doubt is given.
 func (c *card) chooseResult() {
-	if !c.rule.ChooseInDoubt(core.SkipResult, json.RawMessage(c.text.text)) {
+	if !c.rule.ChooseInDoubt(core.SkipResult, json.RawMessage(c.text.Text)) {
 		c.say(Bad, "the result is JSON: a text stands in quotes; nothing is null")
 		return
 	}
@@ -284,7 +286,7 @@ func (c *card) withPin(intent func(pin string) Intent, e *Env) (intents []Intent
 // sendPin takes the decision that waited for the PIN. What stood against it may
 // have come up while it was typed.
 func (c *card) sendPin(e *Env) (intents []Intent, closed bool) {
-	pin, pending := c.text.text, c.pending
+	pin, pending := c.text.Text, c.pending
 	switch {
 	case pin == "":
 		c.say(Bad, "no PIN was typed")
@@ -308,6 +310,8 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 	switch ended := c.rule.Ended(e.Now) != ""; {
 	case ended:
 		why = nothingLeft
+	case e.own[c.id] == ownSent:
+		why = onItsWay
 	case approves:
 		switch {
 		case c.wait:
@@ -347,8 +351,8 @@ func (c *card) showRule(rule api.Rule, err error, now time.Time) {
 		c.say(Bad, "no rule: "+core.Visible(err.Error(), 400, false))
 		return
 	}
-	c.asked, c.rules = &rule, pager{}
-	c.rules.setLines(ruleLines(rule))
+	c.asked, c.rules = &rule, widget.Pager{}
+	c.rules.SetLines(evidence.Rule(rule))
 }
 
 // click selects a button; a second click on the same presses it.
@@ -388,7 +392,7 @@ func (c *card) build(e *Env) {
 		return
 	}
 	c.built, c.of, c.wait = a, of, wait
-	if c.pager.setLines(evidence(a, tasksOf(a, e))) {
+	if c.pager.SetLines(evidence.Of(a, tasksOf(a, e))) {
 		c.rule.Unread()
 	}
 }

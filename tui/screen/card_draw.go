@@ -6,9 +6,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // button is a decision that a card offers, and where it was drawn.
@@ -20,36 +22,13 @@ type button struct {
 	x, y, w int // of the card
 }
 
-// question is what the title of a card asks.
-func question(a core.Approval) string {
-	switch a.Type {
-	case core.ApproveDependency:
-		return "Install a dependency?"
-	case core.ApproveKeys:
-		return "Are the keys there?"
-	case core.ApproveIntegrity:
-		return "Approve integrity change?"
-	case core.ApproveTool:
-		return "Approve tool permission?"
-	case core.ApproveOAuth:
-		return "Connect a server?"
-	case core.ApproveLayer:
-		return "Start the next layer?"
-	case core.ApproveInDoubt:
-		return "It may have run: what now?"
-	case core.ApproveHook:
-		return "Let the flow go on?"
-	}
-	return "Approve " + typeName(a.Type) + "?"
-}
-
 // title asks the question of the card, or says that it is none any more.
 func (c *card) title(e *Env) string {
 	ap := c.rule.Approval()
 	if c.rule.Ended(e.Now) != "" && ap.StateAt(e.Now) != core.ApprovalExpired {
 		return "Resolved: " + typeName(ap.Type)
 	}
-	return question(ap)
+	return approval.TypeOf(ap.Type).Question
 }
 
 // area is the part of a window that a card takes.
@@ -88,12 +67,12 @@ func (c *card) draw(window paint.Area, e *Env) {
 	if box.H >= 14 {
 		rows--
 	}
-	body.draw(box.Sub(0, box.H-bottom-rows, box.W, rows))
-	if body == &c.pager && c.pager.atEnd() && rows > 0 && !c.wait {
+	body.Draw(box.Sub(0, box.H-bottom-rows, box.W, rows))
+	if body == &c.pager && c.pager.AtEnd() && rows > 0 && !c.wait {
 		c.rule.Read()
 	}
 	if c.drawn = rows > 0; box.H >= 14 {
-		box.Rule(top, body.position())
+		box.Rule(top, body.Position())
 	}
 	c.drawFoot(box.Sub(0, box.H-bottom, box.W, bottom), ap, e)
 }
@@ -200,7 +179,7 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	x := half + a.Put(half, 0, muted, "workflow ")
 	a.Text(x, 0, room-x, paint.Style{}, where)
 	x = a.Put(0, 1, muted, "asked by  ")
-	by := core.Visible(ap.RequestedBy.Who, 60, false)
+	by := core.Visible(ap.RequestedBy.Name(), 60, false)
 	if ap.RequestedBy.Via != "" {
 		by += " via " + core.Visible(string(ap.RequestedBy.Via), 20, false)
 	}
@@ -344,9 +323,9 @@ var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approv
 // drawInput draws the line where something is typed or chosen.
 func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 	ask := paint.Style{Role: paint.Accent}.Bold()
-	typed := func(label string, in input) {
+	typed := func(label string, in widget.Input) {
 		x := a.Put(0, 0, ask, label+" ")
-		in.draw(a, x, 0, a.W-x, paint.Style{})
+		in.Draw(a, x, 0, a.W-x, paint.Style{})
 	}
 	switch c.mode {
 	case deciding:
@@ -368,8 +347,8 @@ func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 	case resulting:
 		typed("its result as JSON (nothing: null):", c.text)
 	case pinning:
-		n := utf8.RuneCountInString(c.text.text)
-		typed("PIN:", input{text: stars(n), at: n})
+		n := utf8.RuneCountInString(c.text.Text)
+		typed("PIN:", widget.Input{Text: stars(n), At: n})
 	case aborting:
 		a.Text(0, 0, a.W, ask, "end the whole run? y aborts it, esc does not")
 	case remembering:

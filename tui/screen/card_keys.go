@@ -7,6 +7,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 )
 
@@ -48,7 +49,7 @@ func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bo
 	case keys.Open:
 		c.say(Note, "enter decides nothing: press the letter of a button")
 	case keys.Mark:
-		c.pager.do(keys.PageDown)
+		c.pager.Do(keys.PageDown)
 	case keys.NextPanel, keys.Right:
 		c.move(1)
 	case keys.PreviousPanel, keys.Left:
@@ -73,7 +74,7 @@ func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bo
 		intents, closed = c.press(act, e)
 		return intents, closed, true
 	default:
-		return nil, false, c.pager.do(act)
+		return nil, false, c.pager.Do(act)
 	}
 	return nil, false, true
 }
@@ -161,7 +162,7 @@ func (c *card) approve(e *Env) (intents []Intent, closed bool) {
 
 // asks begins to ask for the characters to type, where only they are missing.
 func (c *card) asks(v decide.Verb, e *Env) bool {
-	if e.Now.Before(e.QuietUntil) || !c.shows() || !c.rule.Asks(v, e.Now) {
+	if e.Now.Before(e.QuietUntil) || e.own[c.id] == ownSent || !c.shows() || !c.rule.Asks(v, e.Now) {
 		return false
 	}
 	c.leave()
@@ -226,8 +227,8 @@ func authURL(a core.Approval) string {
 // in the terminal.
 func plainEvidence(a core.Approval, tasks []core.Task) string {
 	var b strings.Builder
-	for _, l := range evidence(a, tasks) {
-		b.WriteString(core.Visible(l.label+l.text, 0, false))
+	for _, l := range evidence.Of(a, tasks) {
+		b.WriteString(core.Visible(l.Label+l.Text, 0, false))
 		b.WriteByte('\n')
 	}
 	return b.String()

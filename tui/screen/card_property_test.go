@@ -40,7 +40,7 @@ func TestCard_Property(t *testing.T) {
 		var pressed []string
 		for range rapid.IntRange(0, 60).Draw(rt, "keys") {
 			s.Plain(now)
-			read, mode := c.pager.atEnd(), c.mode
+			read, mode := c.pager.AtEnd(), c.mode
 			name := rapid.SampledFrom(names).Draw(rt, "key")
 			k := keyNamed(name)
 			switch {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // status is what stands against a decision, or the last thing that was said.
@@ -18,15 +19,19 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return c.news(e), e.flash.level.style()
 	case ended != "" && ap.StateAt(e.Now) == core.ApprovalExpired:
 		return mark + ended + ". R asks again", bad
+	case ended != "" && e.own[ap.ID] == ownCounted:
+		return e.Theme.Glyph.Done + " " + decidedHere(ap, e.Now), paint.Style{Role: paint.OK}
 	case ended != "":
 		return mark + ended, bad
+	case e.own[ap.ID] == ownSent:
+		return onItsWay, paint.Style{Role: paint.Warn}
 	case c.rule.Lost() != "":
 		return mark + c.rule.Lost() + nothingQueued, bad
-	case c.mode == ruling && c.asked != nil && !c.rules.atEnd():
+	case c.mode == ruling && c.asked != nil && !c.rules.AtEnd():
 		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
 	case !c.shows():
 		return mark + tooSmall, paint.Style{Role: paint.Warn}
-	case c.wait && c.pager.atEnd():
+	case c.wait && c.pager.AtEnd():
 		return mark + readingArguments, paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead() && c.w < 60:
 		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
@@ -55,10 +60,42 @@ func (c *card) news(e *Env) string {
 }
 
 // moreLines counts the rows below the view.
-func moreLines(p *pager) string {
-	n := max(len(p.index.rows)-p.top-p.height, 0)
+func moreLines(p *widget.Pager) string {
+	n := p.Below()
 	if n == 1 {
 		return "1 more line not shown yet."
 	}
 	return fmt.Sprintf("%d more lines not shown yet.", n)
+}
+
+// readingArguments says why a layer cannot be approved yet.
+const readingArguments = "reading the arguments of what runs next: approve unlocks when they were shown"
+
+// layersOf names what is known of the layers of an approval's run: another
+// pointer, another reading. wait says that it is a layer that is approved, and
+// that the arguments of its tasks are still to be read, or to be read again: the
+// run has another plan by now.
+func layersOf(a core.Approval, e *Env) (of *core.Layer, wait bool) {
+	if a.Type != core.ApproveLayer {
+		return nil, false
+	}
+	w, ok := e.State.Workflow(a.RunID)
+	if !ok {
+		return nil, true
+	}
+	return firstLayer(&w), e.State.OldPlan(a.RunID)
+}
+
+// tasksOf are the tasks of an approval's run, for the arguments of a layer; nil
+// when they were not read yet.
+func tasksOf(a core.Approval, e *Env) []core.Task {
+	w, ok := e.State.Workflow(a.RunID)
+	if _, wait := layersOf(a, e); wait || !ok || a.Type != core.ApproveLayer {
+		return nil
+	}
+	out := []core.Task{}
+	for _, l := range w.Layers {
+		out = append(out, l.Tasks...)
+	}
+	return out
 }

@@ -148,7 +148,7 @@ func TestCard_Decide(t *testing.T) {
 		"AbortOneKey":     {apTool, []string{"x"}, nil, "end the whole run?"},
 		"AbortTwice":      {apTool, []string{"x", "x", "enter", "space"}, nil, "y aborts the run"},
 		"AbortLeft": {apTool, []string{"x", "esc", "y"}, []Intent{Copy{What: "the command that approves",
-			Text: "pml continue 7f3a77e1 --approve --checkpoint a1000002 --expect-digest " + of(apTool).Digest}}, ""},
+			Text: "pml continue 7f3a77e1 --approve --approval a1000002 --expect-digest " + of(apTool).Digest}}, ""},
 		"EnterDecidesNothing": {apHook, []string{"enter", "space", "tab", "enter", "space", "tab", "enter", "tab", "enter", "tab", "enter"}, nil, "decides nothing"},
 		"HighAsks":            {apIntegrity, []string{"G", "a"}, nil, "type 9f04 to approve: ____"},
 		"HighTyped":           {apIntegrity, []string{"G", "a", `"9f04"`}, nil, "right. Now approve"},

@@ -199,7 +199,7 @@ func (p *dagPanel) footLines(run core.Run, in paint.Area, e *Env) []func(paint.A
 	}
 	if i := p.at(e); i >= 0 {
 		t := p.model.tasks[i]
-		if text := p.edgesText(t, e); text != "" {
+		if text := p.edgesText(t); text != "" {
 			out = append(out, labelled("after", text, paint.Style{}))
 		}
 		when, what := p.taskText(i, e)
@@ -224,7 +224,7 @@ func labelled(label, text string, style paint.Style) func(paint.Area) {
 }
 
 // edgesText names what a task comes after and what comes after it.
-func (p *dagPanel) edgesText(t *core.Task, e *Env) string {
+func (p *dagPanel) edgesText(t *core.Task) string {
 	after, before := someNames(t.DependsOn), someNames(p.model.users[t.ID])
 	switch {
 	case after == "" && before == "" && len(p.model.edges) == 0:
@@ -341,7 +341,7 @@ func (p *dagPanel) drawBeyond(a paint.Area, e *Env) {
 
 // lineGlyphs are the characters of lines by their directions.
 func lineGlyphs(g *paint.Glyphs) [16]string {
-	h, v := g.Thin.Horizontal, g.Thin.Vertical
+	h, v := g.Thin.Top, g.Thin.Left
 	const u, d, l, r = graph.Up, graph.Down, graph.Left, graph.Right
 	return [16]string{
 		l: h, r: h, l | r: h, u: v, d: v, u | d: v,
@@ -382,7 +382,7 @@ func (p *dagPanel) drawBox(a paint.Area, box *graph.Box, selected, focus bool, e
 	glyph, style := taskLook(state, e.Theme)
 	border := boxStyle(state, style)
 	if predicted {
-		frame.Horizontal = g.Dot
+		frame.Top = g.Dot
 		look.Role = paint.Muted
 	}
 	mark := " "
@@ -394,10 +394,10 @@ func (p *dagPanel) drawBox(a paint.Area, box *graph.Box, selected, focus bool, e
 		}
 	}
 	x, y, w := box.X-p.boxes.left, box.Y-p.boxes.top, box.W
-	line := strings.Repeat(frame.Horizontal, w-2)
+	line := strings.Repeat(frame.Top, w-2)
 	a.Put(x, y, border, frame.TopLeft+line+frame.TopRight)
-	a.Put(x, y+1, border, frame.Vertical)
-	a.Put(x+w-1, y+1, border, frame.Vertical)
+	a.Put(x, y+1, border, frame.Left)
+	a.Put(x+w-1, y+1, border, frame.Left)
 	a.Put(x, y+2, border, frame.BottomLeft+line+frame.BottomRight)
 	a.Put(x+1, y+1, look, mark)
 	a.Put(x+2, y+1, style, glyph+" ")

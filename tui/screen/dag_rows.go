@@ -3,6 +3,7 @@ package screen
 import (
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // dagRows is the view as a list: a row for each layer, and below it its tasks.
@@ -13,7 +14,7 @@ type dagRows struct {
 	ofTask []int // the row of each task; -1: its layer is closed
 	ofHead []int // the row of each layer
 	header int   // the layer that the cursor is on, counted from 1; 0: on a task
-	scroll scroll
+	scroll widget.Scroll
 	y      int // of the first row in the panel
 }
 
@@ -85,7 +86,7 @@ func (r *dagRows) move(act keys.Action, m *dagModel, e *Env) bool {
 	if at < 0 {
 		return false
 	}
-	if to, ok := r.scroll.move(act, at, len(r.list)); ok {
+	if to, ok := r.scroll.Move(act, at, len(r.list)); ok {
 		r.put(to, m, e)
 		return true
 	}
@@ -127,8 +128,8 @@ func (r *dagRows) put(row int, m *dagModel, e *Env) {
 
 // click puts the cursor on what is at a row of the panel; a layer folds.
 func (r *dagRows) click(y int, m *dagModel, e *Env) {
-	row := r.scroll.top + y - r.y
-	if y < r.y || y >= r.y+r.scroll.height || row >= len(r.list) {
+	row := r.scroll.Top + y - r.y
+	if y < r.y || y >= r.y+r.scroll.Height || row >= len(r.list) {
 		return
 	}
 	if to := r.list[row]; to.task < 0 && r.header == to.layer+1 {
@@ -139,12 +140,12 @@ func (r *dagRows) click(y int, m *dagModel, e *Env) {
 }
 
 // dagColumns are the columns of tasks in the list.
-func dagColumns(w int) []column {
-	return placeColumns([]column{
-		{width: 10, grow: true},
-		{width: 10, grow: true, drop: 2},
-		{width: 7, drop: 1},
-		{width: 20},
+func dagColumns(w int) []widget.Column {
+	return widget.PlaceColumns([]widget.Column{
+		{Width: 10, Grow: true},
+		{Width: 10, Grow: true, Drop: 2},
+		{Width: 7, Drop: 1},
+		{Width: 20},
 	}, 6, w-6)
 }
 
@@ -152,17 +153,17 @@ func dagColumns(w int) []column {
 func (p *dagPanel) drawRows(a paint.Area, e *Env, focus bool) {
 	r := &p.rows
 	at := r.at(p.model, e)
-	r.scroll.show(at, len(r.list), a.H)
+	r.scroll.Show(at, len(r.list), a.H)
 	cols := dagColumns(a.W)
-	for y := 0; y < a.H && r.scroll.top+y < len(r.list); y++ {
-		row := r.list[r.scroll.top+y]
+	for y := 0; y < a.H && r.scroll.Top+y < len(r.list); y++ {
+		row := r.list[r.scroll.Top+y]
 		if row.task < 0 {
 			p.drawLayer(a, y, row.layer, e)
 		} else {
 			p.drawTask(a, y, cols, row.task, e)
 		}
-		if r.scroll.top+y == at {
-			drawCursor(a, y, focus)
+		if r.scroll.Top+y == at {
+			widget.DrawCursor(a, y, focus)
 		}
 	}
 }
@@ -181,7 +182,7 @@ func (p *dagPanel) drawLayer(a paint.Area, y, layer int, e *Env) {
 }
 
 // drawTask draws the row of a task.
-func (p *dagPanel) drawTask(a paint.Area, y int, cols []column, task int, e *Env) {
+func (p *dagPanel) drawTask(a paint.Area, y int, cols []widget.Column, task int, e *Env) {
 	t := p.model.tasks[task]
 	glyph, style := taskLook(p.model.states[task], e.Theme)
 	a.Put(4, y, style, glyph)
@@ -189,9 +190,9 @@ func (p *dagPanel) drawTask(a paint.Area, y int, cols []column, task int, e *Env
 	if t.Predicted {
 		name.Role = paint.Muted
 	}
-	cols[0].text(a, y, name, visibleName(t.ID))
-	cols[1].text(a, y, paint.Style{Role: paint.Muted}, visibleName(t.Tool))
+	cols[0].Text(a, y, name, visibleName(t.ID))
+	cols[1].Text(a, y, paint.Style{Role: paint.Muted}, visibleName(t.Tool))
 	when, what := p.taskText(task, e)
-	cols[2].text(a, y, style, when)
-	cols[3].text(a, y, style, what)
+	cols[2].Text(a, y, style, when)
+	cols[3].Text(a, y, style, what)
 }

@@ -2,14 +2,16 @@ package screen
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
-	"pgregory.net/rapid"
 )
 
 // edgedWorkflow is the fixture's workflow with what comes after what.
@@ -243,7 +245,7 @@ func TestDAG_Frames(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(rt, "layers") {
 			l := core.Layer{Index: i}
 			for range rapid.IntRange(0, 15).Draw(rt, "tasks") {
-				id := text.Draw(rt, "id") + fmt.Sprint(len(ids))
+				id := text.Draw(rt, "id") + strconv.Itoa(len(ids))
 				task := core.Task{ID: id, Tool: text.Draw(rt, "tool"), State: core.TaskSuccess, Layer: i, Predicted: rapid.Bool().Draw(rt, "predicted")}
 				if len(ids) > 0 {
 					task.DependsOn = []string{rapid.SampledFrom(ids).Draw(rt, "after")}

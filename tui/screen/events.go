@@ -9,6 +9,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/state"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // eventsPanel shows events, the newest at the bottom. While it follows, the
@@ -27,7 +28,7 @@ type eventsPanel struct {
 	pausedAt  int64 // the number of the first event that is held back
 	times     timeStyle
 	detail    detail
-	scroll    scroll
+	scroll    widget.Scroll
 	firstDraw int // y of the first row, as drawn last
 }
 
@@ -97,7 +98,7 @@ func (p *eventsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, true
 	}
 	numbers := p.numbers(e)
-	if to, ok := p.scroll.move(act, p.at(numbers), len(numbers)); ok {
+	if to, ok := p.scroll.Move(act, p.at(numbers), len(numbers)); ok {
 		p.moveTo(to, numbers)
 		return nil, true
 	}
@@ -243,7 +244,7 @@ func (p *eventsPanel) jsonLines(e *Env) string {
 func (p *eventsPanel) click(x, y int, e *Env) []Intent {
 	numbers := p.numbers(e)
 	rows := mergeGaps(numbers, e.State.Gaps())
-	if r := p.scroll.top + y - 1 - p.firstDraw; y > p.firstDraw && r >= 0 && r < rows.len() && y-1-p.firstDraw < p.scroll.height {
+	if r := p.scroll.Top + y - 1 - p.firstDraw; y > p.firstDraw && r >= 0 && r < rows.len() && y-1-p.firstDraw < p.scroll.Height {
 		if i, gap := rows.at(r); gap < 0 {
 			p.moveTo(i, numbers)
 		}

@@ -9,12 +9,13 @@ import (
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // detail is the lower part of a list: the JSON of the row under the cursor.
 type detail struct {
 	open  bool
-	pager pager
+	pager widget.Pager
 	of    string // what the text was made from
 }
 
@@ -22,7 +23,7 @@ type detail struct {
 func (d *detail) do(act keys.Action) bool {
 	switch act {
 	case keys.HalfUp, keys.HalfDown, keys.Wrap:
-		return d.open && d.pager.do(act)
+		return d.open && d.pager.Do(act)
 	default:
 		return false
 	}
@@ -45,9 +46,9 @@ func (d *detail) draw(a paint.Area, title, of string, text func() string) {
 	a.Rule(0, title)
 	if d.of != of {
 		d.of = of
-		d.pager.setText(text())
+		d.pager.SetText(text())
 	}
-	d.pager.draw(a.Sub(0, 1, a.W, a.H-1))
+	d.pager.Draw(a.Sub(0, 1, a.W, a.H-1))
 }
 
 // The columns of the list of events.
@@ -59,17 +60,17 @@ const (
 	evWhat
 )
 
-func (p *eventsPanel) columns(w int) []column {
+func (p *eventsPanel) columns(w int) []widget.Column {
 	timeWidth := 8
 	if p.exact(w) {
 		timeWidth = 12
 	}
-	return placeColumns([]column{
-		evTime: {title: "TIME", width: timeWidth},
-		evSeq:  {title: "SEQ", width: 7, drop: 2},
-		evType: {title: "TYPE", width: 18},
-		evRun:  {title: "WORKFLOW", width: 16, drop: 1},
-		evWhat: {title: "WHAT", width: 12, grow: true},
+	return widget.PlaceColumns([]widget.Column{
+		evTime: {Title: "TIME", Width: timeWidth},
+		evSeq:  {Title: "SEQ", Width: 7, Drop: 2},
+		evType: {Title: "TYPE", Width: 18},
+		evRun:  {Title: "WORKFLOW", Width: 16, Drop: 1},
+		evWhat: {Title: "WHAT", Width: 12, Grow: true},
 	}, 2, w-2)
 }
 
@@ -88,7 +89,7 @@ func (p *eventsPanel) draw(a paint.Area, e *Env, focus bool) {
 	}
 	cols := p.columns(in.W)
 	if p.firstDraw > 0 {
-		drawTitles(in, 0, cols)
+		widget.DrawTitles(in, 0, cols)
 	}
 	height := in.H - p.firstDraw - below
 	at := p.at(numbers)
@@ -96,9 +97,9 @@ func (p *eventsPanel) draw(a paint.Area, e *Env, focus bool) {
 	if p.leaving {
 		cursor = rows.row(at)
 	}
-	p.scroll.show(cursor, rows.len(), height)
-	for y := 0; y < height && p.scroll.top+y < rows.len(); y++ {
-		event, gap := rows.at(p.scroll.top + y)
+	p.scroll.Show(cursor, rows.len(), height)
+	for y := 0; y < height && p.scroll.Top+y < rows.len(); y++ {
+		event, gap := rows.at(p.scroll.Top + y)
 		if gap >= 0 {
 			in.Rule(p.firstDraw+y, gapText(rows.gaps[gap], e))
 			continue
@@ -107,7 +108,7 @@ func (p *eventsPanel) draw(a paint.Area, e *Env, focus bool) {
 			p.drawEvent(in, p.firstDraw+y, cols, &ev, e)
 		}
 		if event == at {
-			drawCursor(in, p.firstDraw+y, focus)
+			widget.DrawCursor(in, p.firstDraw+y, focus)
 		}
 	}
 	if ev, ok := p.current(e); ok && below > 0 {
@@ -167,17 +168,17 @@ func (p *eventsPanel) drawEmpty(in paint.Area, e *Env) {
 	}
 }
 
-func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []column, ev *core.Event, e *Env) {
+func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []widget.Column, ev *core.Event, e *Env) {
 	muted := paint.Style{Role: paint.Muted}
-	cols[evTime].text(in, y, muted, p.timeText(ev.At, in.W, e))
+	cols[evTime].Text(in, y, muted, p.timeText(ev.At, in.W, e))
 	seq := itoa(int(ev.Seq))
 	if ev.Side == core.SideServer {
 		seq = "s" + seq
 	}
-	cols[evSeq].text(in, y, muted, seq)
-	cols[evType].text(in, y, eventStyle(ev.Type), core.Visible(string(ev.Type), 40, false))
-	cols[evRun].text(in, y, paint.Style{}, e.State.Name(ev.RunID))
-	cols[evWhat].text(in, y, paint.Style{}, eventWhat(ev))
+	cols[evSeq].Text(in, y, muted, seq)
+	cols[evType].Text(in, y, eventStyle(ev.Type), core.Visible(string(ev.Type), 40, false))
+	cols[evRun].Text(in, y, paint.Style{}, e.State.Name(ev.RunID))
+	cols[evWhat].Text(in, y, paint.Style{}, eventWhat(ev))
 }
 
 // exact reports whether times have milliseconds: where a person wants them, or

@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/evidence"
 )
 
 // unreadLayer takes away what was read of the layers of the run whose layer
@@ -97,13 +98,13 @@ func TestEvidence_LayerArguments(t *testing.T) {
 		"without arguments":            {{ID: "migrate"}},
 		`"its own"`:                    {{ID: "migrate", Arguments: json.RawMessage(`"its own"`)}},
 	} {
-		if text := strings.Join(Evidence(a, tasks), "\n"); !strings.Contains(text, want) {
+		if text := strings.Join(evidence.Text(a, tasks), "\n"); !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
 	}
 	a.Context = json.RawMessage(`{"next":[{"id":"migrate","tool":"db:migrate","arguments":{"asked":1}}]}`)
 	for _, tasks := range [][]core.Task{nil, {{ID: "migrate", Arguments: json.RawMessage(`{"planned":1}`)}}} {
-		if text := strings.Join(Evidence(a, tasks), "\n"); !strings.Contains(text, `"asked": 1`) || strings.Contains(text, "planned") {
+		if text := strings.Join(evidence.Text(a, tasks), "\n"); !strings.Contains(text, `"asked": 1`) || strings.Contains(text, "planned") {
 			t.Errorf("not the arguments in the question are shown:\n%s", text)
 		}
 	}
@@ -114,7 +115,7 @@ func TestEvidence_Newline(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for _, value := range []string{"a\nb", `a\nb`, `a\\nb`, "a", `"a"`, `"a\nb"`} {
-		text := plainValue(raw(value))
+		text := evidence.PlainValue(raw(value))
 		if other, twice := seen[text]; twice {
 			t.Errorf("%q and %q both look like %s", value, other, text)
 		}
@@ -149,7 +150,7 @@ func TestBulk_LayersAreReadFirst(t *testing.T) {
 	w.ID, w.Approvals = other.RunID, nil
 	p.st.PutWorkflow(w)
 	p.wait(decide.Quiet)
-	if b, ok := p.s.overlay[0].(*bulk); !ok || !strings.Contains(b.pager.text, `"drop": true`) {
+	if b, ok := p.s.overlay[0].(*bulk); !ok || b.pager.Find(`"drop": true`) == 0 {
 		t.Error("the arguments are not there")
 	}
 	p.press("G")

@@ -10,6 +10,22 @@ import (
 	"github.com/casys-ai/pml/tui/paint"
 )
 
+// cardSizes are the smallest window, in which the cards differ in their words, and
+// those in which they are files.
+var cardSizes = [][2]int{{40, 10}, {80, 24}, {160, 45}}
+
+// smallCards are the words of cards in the smallest window.
+var smallCards = map[string][]string{
+	"integrity":  {"Approve integrity change? ━━━ 0:48", "integrity  std:fetch       risk HIGH", "! approve needs 60x15 (HIGH)", "d deny  x abort  esc back"},
+	"dependency": {"Install a dependency? ━━━━━━━ 4:12", "dependency  serena         risk HIGH", "! approve needs 60x15 (HIGH)", "d deny  x abort  esc back"},
+	"in_doubt":   {"It may have run: what now? 1:01:40", "in doubt  mail:send        risk HIGH", "! approve needs 60x15 (HIGH)", "d deny  x abort  esc back"},
+	"keys":       {"Are the keys there? ━━━━━━━━━ 6:40", "api key  tavily             risk LOW", "! read on: 14 more lines", "d deny  x abort  a approve  esc back"},
+	"oauth":      {"Connect a server? ━━━━━━━━━━━ 8:20", "oauth  linear               risk MED", "! read on: 18 more lines", "d deny  x abort  a approve  esc back"},
+	"layer":      {"Start the next layer? ━━━ no limit", "layer  layer                risk MED", "! read on: 12 more lines", "d deny  x abort  a approve  esc back"},
+	"hook":       {"Let the flow go on? ━━━━━━━━ 10:00", "hook  slack:post            risk LOW", "! read on: 5 more lines", "d deny  x abort  a approve  esc back"},
+	"expired":    {"Install a dependency? ━━━━ expired", "dependency  torch           risk MED", "! expired at 13:52:31", "R ask again  esc back"},
+}
+
 // TestCard_Golden looks at the card of every type.
 func TestCard_Golden(t *testing.T) {
 	t.Parallel()
@@ -17,7 +33,7 @@ func TestCard_Golden(t *testing.T) {
 		"integrity": apIntegrity, "tool": apTool, "dependency": apDependency, "keys": apKeys, "oauth": apOAuth,
 		"layer": apLayer, "in_doubt": apInDoubt, "hook": apHook, "expired": "a2000003-0000-4000-8000-000000000000",
 	} {
-		for _, size := range [][2]int{{40, 10}, {80, 24}, {160, 45}} {
+		for _, size := range cardSizes {
 			file := fmt.Sprintf("card/%s_%dx%d.txt", name, size[0], size[1])
 			t.Run(file, func(t *testing.T) {
 				t.Parallel()
@@ -25,7 +41,11 @@ func TestCard_Golden(t *testing.T) {
 				canvas := paint.NewCanvas(size[0], size[1], p.s.o.Theme)
 				p.s.overlay[0].draw(canvas.Area(), p.s.env(p.now)) // the panels beside it have goldens of their own
 				checkFrame(t, canvas.Plain(), size[0], size[1])
-				checkGolden(t, file, canvas.Plain())
+				if size[1] > 10 || name == "tool" {
+					checkGolden(t, file, canvas.Plain())
+				} else {
+					wantWords(t, canvas.Plain(), smallCards[name]...)
+				}
 			})
 		}
 	}

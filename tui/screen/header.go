@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,14 +21,12 @@ type span struct {
 	style paint.Style
 }
 
-// putSpans writes pieces one after the other into w columns, and returns the
-// columns that they used.
-func putSpans(a paint.Area, x, y, w int, spans []span) int {
+// putSpans writes pieces one after the other into w columns.
+func putSpans(a paint.Area, x, y, w int, spans []span) {
 	used := 0
 	for _, s := range spans {
 		used += a.Text(x+used, y, w-used, s.style, s.text)
 	}
-	return used
 }
 
 func spansWidth(spans []span) int {
@@ -212,10 +211,11 @@ func (s *Screen) bannerSpans(e *Env, w int) []span {
 	return []span{{text, style}, {"   " + keyOf(e, keys.Panel2) + " review", paint.Style{Role: paint.Muted}}}
 }
 
-// warningText is what the last lists lack.
-func warningText(e *Env) string {
-	text := core.Visible(e.State.Warnings[0], 300, false)
-	if n := len(e.State.Warnings); n > 1 {
+// warningText is what the last lists lack, and what a person has to know of the
+// workspace.
+func warningText(list []string) string {
+	text := core.Visible(list[0], 300, false)
+	if n := len(list); n > 1 {
 		text += fmt.Sprintf(" (and %d more)", n-1)
 	}
 	return text
@@ -290,8 +290,8 @@ func shortLabel(act keys.Action) string {
 // drawFooter draws the message and the keys below the panels.
 func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	spans := s.flashSpans(e)
-	if n := len(e.State.Warnings); spans == nil && n > 0 {
-		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(e), paint.Style{Role: paint.Warn}}}
+	if known := slices.Concat(e.State.Warnings, e.State.Notices); spans == nil && len(known) > 0 {
+		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(known), paint.Style{Role: paint.Warn}}}
 	}
 	putSpans(a, 1, a.H-2, a.W-2, spans)
 	end := hintText(e, keys.Help, keys.Quit)

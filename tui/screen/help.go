@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // runAction is what help wants of the screen: to do what the row says.
@@ -24,9 +25,9 @@ type helpRow struct {
 type help struct {
 	panel  string
 	here   []keys.Action
-	input  input
+	input  widget.Input
 	cursor int // of the rows that match
-	scroll scroll
+	scroll widget.Scroll
 }
 
 // panelTitles are the panels as the help calls them.
@@ -40,7 +41,7 @@ func (h *help) typing() bool { return true }
 
 // rows are the rows that match what was typed.
 func (h *help) rows(e *Env) []helpRow {
-	words := strings.Fields(strings.ToLower(h.input.text))
+	words := strings.Fields(strings.ToLower(h.input.Text))
 	var out []helpRow
 	add := func(title string, acts []keys.Action) {
 		first := true
@@ -75,17 +76,17 @@ func (h *help) key(k keys.Key, e *Env) ([]Intent, bool) {
 	move := map[string]keys.Action{"up": keys.Up, "down": keys.Down, "pgup": keys.PageUp, "pgdown": keys.PageDown}
 	switch act, moves := move[k.Name]; {
 	case moves && !k.Paste:
-		to, _ := h.scroll.move(act, h.cursor, len(rows))
+		to, _ := h.scroll.Move(act, h.cursor, len(rows))
 		h.moveTo(to, rows)
 	case k.Name == "esc" && !k.Paste:
-		if h.input.text == "" {
+		if h.input.Text == "" {
 			return nil, true
 		}
-		h.input = input{}
+		h.input = widget.Input{}
 		h.moveTo(0, h.rows(e))
 	case k.Name == "enter" && !k.Paste:
 		return h.run(rows)
-	case h.input.key(k):
+	case h.input.Key(k):
 		h.moveTo(0, h.rows(e))
 	}
 	return nil, false
@@ -119,23 +120,23 @@ func (h *help) draw(a paint.Area, e *Env) {
 	h.cursor = max(min(h.cursor, len(rows)-1), 0)
 	title := paint.Title{Left: "Help  " + h.panel, Right: "type to search", Foot: "enter does it   esc closes", Focus: true}
 	in := popup(a, 78, a.H-4).Frame(title)
-	h.input.draw(in, in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), "? "), 0, in.W-2, paint.Style{})
+	h.input.Draw(in, in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), "? "), 0, in.W-2, paint.Style{})
 	symbols := symbolLines(e.Theme, in.W)
 	list := in.Sub(0, 2, in.W, in.H-3-len(symbols))
 	if len(rows) == 0 {
 		list.Text(0, 0, list.W, paint.Style{Role: paint.Muted}, "no key does that")
 	}
-	h.scroll.show(h.cursor, len(rows), list.H)
-	for y := 0; y < list.H && h.scroll.top+y < len(rows); y++ {
-		row := rows[h.scroll.top+y]
+	h.scroll.Show(h.cursor, len(rows), list.H)
+	for y := 0; y < list.H && h.scroll.Top+y < len(rows); y++ {
+		row := rows[h.scroll.Top+y]
 		if row.act == "" {
 			list.Text(0, y, list.W, paint.Style{}.Bold(), row.text)
 			continue
 		}
 		list.Text(3, y, 18, paint.Style{Role: paint.Accent}, row.keys)
 		list.Text(22, y, list.W-22, paint.Style{}, row.text)
-		if h.scroll.top+y == h.cursor {
-			drawCursor(list, y, true)
+		if h.scroll.Top+y == h.cursor {
+			widget.DrawCursor(list, y, true)
 		}
 	}
 	for i, s := range symbols {

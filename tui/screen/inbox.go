@@ -186,6 +186,9 @@ func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 // onRow carries out what is about the selected approval.
 func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, bool) {
 	one := func(i Intent) ([]Intent, bool) { return []Intent{i}, true }
+	if e.own[a.ID] == ownSent && slices.Contains(decisions, act) {
+		return one(say{Note, onItsWay})
+	}
 	switch act {
 	case keys.Open, keys.Approve, keys.ApproveRemember:
 		return one(openOverlay{cardOf(a.ID, e)})

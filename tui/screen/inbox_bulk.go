@@ -6,8 +6,10 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // bulk decides several approvals of one type together, after all of each was on
@@ -18,11 +20,11 @@ type bulk struct {
 	of    []*core.Layer // of the run of each, as known when the lines were made
 	wait  bool          // for the arguments of what runs next
 	guard decide.Guard
-	pager pager
+	pager widget.Pager
 	note  string
 	// pin is being typed, for an approval.
 	pinning bool
-	pin     input
+	pin     widget.Input
 }
 
 func newBulk(list []core.Approval, e *Env) *bulk {
@@ -44,14 +46,14 @@ func (b *bulk) build(e *Env) {
 		return
 	}
 	b.of, b.wait = of, wait
-	var lines []line
+	var lines []widget.Line
 	for i, a := range b.shown {
 		title := fmt.Sprintf("%d of %d  %s  %s  %s", i+1, len(b.shown), typeName(a.Type), a.Tool, a.ID.Short())
-		lines = append(lines, line{text: title, style: paint.Style{Role: paint.Accent}.Bold()})
-		lines = append(lines, evidence(a, tasksOf(a, e))...)
-		lines = append(lines, line{})
+		lines = append(lines, widget.Line{Text: title, Style: paint.Style{Role: paint.Accent}.Bold()})
+		lines = append(lines, evidence.Of(a, tasksOf(a, e))...)
+		lines = append(lines, widget.Line{})
 	}
-	b.pager.setLines(lines)
+	b.pager.SetLines(lines)
 }
 
 // runs are those that must be read for what is shown.
@@ -76,7 +78,7 @@ func (b *bulk) why(e *Env) string {
 	switch {
 	case b.wait:
 		return readingArguments
-	case !b.pager.atEnd():
+	case !b.pager.AtEnd():
 		return moreLines(&b.pager) + " Approve unlocks at the end."
 	}
 	return ""
@@ -123,10 +125,10 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 			}
 			return []Intent{Decide{Approvals: b.shown}}, true
 		case keys.Mark:
-			b.pager.do(keys.PageDown)
+			b.pager.Do(keys.PageDown)
 			return nil, false
 		default:
-			if b.pager.do(act) {
+			if b.pager.Do(act) {
 				return nil, false
 			}
 		}
@@ -150,15 +152,15 @@ func (b *bulk) keyPin(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	case k.Paste:
 		b.note = "pasted text decides nothing"
 	case k.Name == "esc":
-		b.pinning, b.pin = false, input{}
-	case k.Name == "enter" && b.pin.text == "":
+		b.pinning, b.pin = false, widget.Input{}
+	case k.Name == "enter" && b.pin.Text == "":
 		b.note = "no PIN was typed"
 	case k.Name == "enter":
 		if b.note = b.why(e); b.note == "" {
-			return []Intent{Decide{Approvals: b.shown, Approve: true, Pin: b.pin.text}}, true
+			return []Intent{Decide{Approvals: b.shown, Approve: true, Pin: b.pin.Text}}, true
 		}
 	default:
-		b.pin.key(k)
+		b.pin.Key(k)
 	}
 	return nil, false
 }
@@ -173,8 +175,8 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	if box.H < 4 {
 		return
 	}
-	b.pager.draw(box.Sub(0, 0, box.W, box.H-3))
-	box.Rule(box.H-3, b.pager.position())
+	b.pager.Draw(box.Sub(0, 0, box.W, box.H-3))
+	box.Rule(box.H-3, b.pager.Position())
 	text := b.note
 	if text == "" {
 		text = b.why(e)
@@ -187,9 +189,9 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	line := fmt.Sprintf("[%s] Deny all %d   [%s] Approve all %d once   esc back", keyOf(e, keys.Deny), len(b.shown), keyOf(e, keys.Approve), len(b.shown))
 	if b.pinning {
 		x := box.Put(0, box.H-1, paint.Style{Role: paint.Accent}.Bold(), "PIN: ")
-		n := len(b.pin.text)
-		in := input{text: stars(n), at: n}
-		in.draw(box, x, box.H-1, box.W-x, paint.Style{})
+		n := len(b.pin.Text)
+		in := widget.Input{Text: stars(n), At: n}
+		in.Draw(box, x, box.H-1, box.W-x, paint.Style{})
 		return
 	}
 	box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), line)

@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // The columns of the inbox. The time that is left never goes.
@@ -29,17 +31,17 @@ const (
 // gutter is the cursor, the mark and the glyph at the left of a row.
 const gutter = 4
 
-func waitingColumns(w int) []column {
-	return placeColumns([]column{
-		{title: "TYPE", width: 10}, {title: "WHAT", width: whatWidth(w), grow: true}, {title: "WORKFLOW", width: 14, drop: 1},
-		{title: "RISK", width: 4}, {title: "TTL", width: 14},
+func waitingColumns(w int) []widget.Column {
+	return widget.PlaceColumns([]widget.Column{
+		{Title: "TYPE", Width: 10}, {Title: "WHAT", Width: whatWidth(w), Grow: true}, {Title: "WORKFLOW", Width: 14, Drop: 1},
+		{Title: "RISK", Width: 4}, {Title: "TTL", Width: 14},
 	}, gutter, w-gutter)
 }
 
-func resolvedColumns(w int) []column {
-	return placeColumns([]column{
-		{title: "", width: 10}, {title: "", width: whatWidth(w), grow: true}, {title: "", width: 14, drop: 2},
-		{title: "BY", width: 14, drop: 1}, {title: "AT", width: 8},
+func resolvedColumns(w int) []widget.Column {
+	return widget.PlaceColumns([]widget.Column{
+		{Title: "", Width: 10}, {Title: "", Width: whatWidth(w), Grow: true}, {Title: "", Width: 14, Drop: 2},
+		{Title: "BY", Width: 14, Drop: 1}, {Title: "AT", Width: 8},
 	}, gutter, w-gutter)
 }
 
@@ -102,14 +104,14 @@ const detailLines = 5
 
 func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 	wait, over := waitingColumns(in.W), resolvedColumns(in.W)
-	drawTitles(in, 0, wait)
+	widget.DrawTitles(in, 0, wait)
 	selected := p.rows.index(e.Sel.Approval)
 	p.view.arrange(selected, &p.rows)
 	for y := range p.view.height {
 		row := p.view.rowAt(y, &p.rows)
 		if row < 0 {
 			if p.view.isHeading(y, &p.rows) {
-				drawTitles(in, y+1, over)
+				widget.DrawTitles(in, y+1, over)
 				in.Text(gutter, y+1, 20, paint.Style{Role: paint.Muted}, "recently resolved")
 			}
 			continue
@@ -124,52 +126,52 @@ func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 			p.drawResolved(in, y+1, over, ap, e)
 		}
 		if row == selected {
-			drawCursor(in, y+1, focus)
+			widget.DrawCursor(in, y+1, focus)
 		}
 	}
 }
 
-func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []column, ap core.Approval, e *Env) {
+func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap core.Approval, e *Env) {
 	st := ap.StateAt(e.Now)
 	glyph, style := approvalLook(st, e.Theme)
 	if p.marked[ap.ID] {
 		in.Put(1, y, paint.Style{Role: paint.Accent}.Bold(), e.Theme.Glyph.Mark)
 	}
 	in.Put(2, y, style, glyph)
-	cols[colType].text(in, y, paint.Style{}, typeName(ap.Type))
+	cols[colType].Text(in, y, paint.Style{}, typeName(ap.Type))
 	what := p.what(ap)
 	if e.found.id == ap.ID && e.found.all {
 		what += " (found)"
 	}
-	cols[colWhat].text(in, y, paint.Style{}, what)
-	cols[colFlow].text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
-	cols[colRisk].text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
+	cols[colWhat].Text(in, y, paint.Style{}, what)
+	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
+	cols[colRisk].Text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
 	text, look, fraction := timeLeft(ap, e)
 	ttl := cols[colTTL]
 	const bar = 6
 	if ap.ExpiresAt != nil && st == core.ApprovalOpen {
-		in.Bar(ttl.x, y, bar, look, fraction)
+		in.Bar(ttl.X, y, bar, look, fraction)
 	}
-	in.Right(ttl.x+bar, y, ttl.width-bar, look, text)
+	in.Right(ttl.X+bar, y, ttl.Width-bar, look, text)
 }
 
-func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []column, ap core.Approval, e *Env) {
+func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap core.Approval, e *Env) {
 	st := ap.StateAt(e.Now)
 	glyph, style := approvalLook(st, e.Theme)
 	muted := paint.Style{Role: paint.Muted}
 	in.Put(2, y, style, glyph)
-	cols[colType].text(in, y, muted, typeName(ap.Type))
-	cols[colWhat].text(in, y, paint.Style{}, p.what(ap))
-	cols[colFlow].text(in, y, muted, e.State.Name(ap.RunID))
+	cols[colType].Text(in, y, muted, typeName(ap.Type))
+	cols[colWhat].Text(in, y, paint.Style{}, p.what(ap))
+	cols[colFlow].Text(in, y, muted, e.State.Name(ap.RunID))
 	by, at := string(st), ""
 	if d := ap.DecidedBy; d != nil {
-		by = core.Visible(d.Who, 40, false) + "/" + core.Visible(string(d.Via), 20, false)
+		by = core.Visible(d.Name(), 40, false) + "/" + core.Visible(string(d.Via), 20, false)
 		at = clockText(d.At, e)
 	} else if st == core.ApprovalExpired && ap.ExpiresAt != nil {
 		at = clockText(*ap.ExpiresAt, e)
 	}
-	cols[colBy].text(in, y, style, by)
-	cols[colAt].text(in, y, muted, at)
+	cols[colBy].Text(in, y, style, by)
+	cols[colAt].Text(in, y, muted, at)
 }
 
 // drawNothing says why there are no rows, and what to do.
@@ -218,7 +220,7 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 		}
 		in.Text(0, y+1+i, in.W, paint.Style{}, l)
 	}
-	in.Text(0, y+3, in.W, muted, fullName(ap.RunID, e)+"   asked by "+core.Visible(ap.RequestedBy.Who, 40, false)+" at "+clockText(ap.CreatedAt, e))
+	in.Text(0, y+3, in.W, muted, fullName(ap.RunID, e)+"   asked by "+core.Visible(ap.RequestedBy.Name(), 40, false)+" at "+clockText(ap.CreatedAt, e))
 	in.Text(0, y+4, in.W, muted, "id "+ap.ID.Short()+"   "+hintText(e, hintsOf(ap, e)...))
 }
 
@@ -249,15 +251,15 @@ func (p *inboxPanel) what(ap core.Approval) string {
 // whatText is what makes an approval another than its neighbours.
 func whatText(ap core.Approval) string {
 	var c struct {
-		OldHash    string          `json:"old_hash"`
-		NewHash    string          `json:"new_hash"`
-		Arguments  json.RawMessage `json:"arguments"`
-		Keys       []string        `json:"missing_keys"`
-		Next       []layerTask     `json:"next"`
-		Layer      int             `json:"layer_index"`
-		Issuer     string          `json:"issuer"`
-		Flow       string          `json:"flow"`
-		Node       string          `json:"node"`
+		OldHash    string               `json:"old_hash"`
+		NewHash    string               `json:"new_hash"`
+		Arguments  json.RawMessage      `json:"arguments"`
+		Keys       []string             `json:"missing_keys"`
+		Next       []evidence.LayerTask `json:"next"`
+		Layer      int                  `json:"layer_index"`
+		Issuer     string               `json:"issuer"`
+		Flow       string               `json:"flow"`
+		Node       string               `json:"node"`
 		Dependency struct {
 			Name     string `json:"name"`
 			Version  string `json:"version"`

@@ -46,12 +46,13 @@ func TestInbox_Keys(t *testing.T) {
 	p.wants(Extend{ID: apTool, By: 5 * time.Minute})
 	p.got = nil
 	p.press("y")
-	p.wants(Copy{What: "the command that approves", Text: "pml continue 7f3a77e1 --approve --checkpoint a1000002 --expect-digest " + p.approval(apTool).Digest})
+	p.wants(Copy{What: "the command that approves", Text: "pml continue 7f3a77e1 --approve --approval a1000002 --expect-digest " + p.approval(apTool).Digest})
 	p.got = nil
 	p.press("x")
 	p.wait(decide.Quiet)
 	p.press("y")
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Abort: true})
+	p.s.Decided(apTool, false)
 	p.got = nil
 	p.press("d", `"no"`)
 	p.wait(decide.Quiet)

@@ -4,15 +4,17 @@ import (
 	"fmt"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // trail shows what is known of the way of one approval: who asked, what
 // happened to it, who decided.
 type trail struct {
 	id    core.ID
-	pager pager
+	pager widget.Pager
 	// version is of the state that the lines were made from.
 	version int64
 	made    bool
@@ -23,12 +25,12 @@ func newTrail(id core.ID) *trail { return &trail{id: id} }
 func (t *trail) draw(window paint.Area, e *Env) {
 	if v := e.State.Version(); !t.made || v != t.version {
 		t.made, t.version = true, v
-		t.pager.setLines(trailLines(t.id, e))
+		t.pager.SetLines(trailLines(t.id, e))
 	}
 	w, h := min(window.W, max(window.W*3/4, 60)), min(window.H, max(window.H*2/3, 12))
 	a := window.Sub((window.W-w)/2, (window.H-h)/2, w, h)
 	box := a.Frame(paint.Title{Left: "Audit trail " + t.id.Short(), Right: "esc back", Focus: true})
-	t.pager.draw(box)
+	t.pager.Draw(box)
 }
 
 func (t *trail) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
@@ -36,7 +38,7 @@ func (t *trail) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		if act == keys.Back || act == keys.Open || act == keys.Trail {
 			return nil, true
 		}
-		if t.pager.do(act) {
+		if t.pager.Do(act) {
 			return nil, false
 		}
 	}
@@ -45,16 +47,16 @@ func (t *trail) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 
 // trailLines are the facts about an approval in the order of time: of itself,
 // of the events that are kept and of the rows of the audit log that were read.
-func trailLines(id core.ID, e *Env) []line {
+func trailLines(id core.ID, e *Env) []widget.Line {
 	a, ok := e.State.Approval(id)
 	if !ok {
-		return []line{{text: "it is gone"}}
+		return []widget.Line{{Text: "it is gone"}}
 	}
-	var out []line
+	var out []widget.Line
 	add := func(label, text string) {
-		out = append(out, line{label: fmt.Sprintf("%-*s", labelWidth, label), text: text})
+		out = append(out, widget.Line{Label: fmt.Sprintf("%-*s", evidence.LabelWidth, label), Text: text})
 	}
-	day := func(a core.Actor) string { return a.Who + " via " + string(a.Via) }
+	day := func(a core.Actor) string { return a.Name() + " via " + string(a.Via) }
 	add("asked", clockText(a.CreatedAt, e)+" by "+day(a.RequestedBy))
 	for _, ev := range e.State.Events() {
 		if ev.ApprovalID == id {
@@ -82,7 +84,7 @@ func trailLines(id core.ID, e *Env) []line {
 		}
 	}
 	if len(e.State.Audit()) == 0 {
-		out = append(out, line{}, line{text: "no row of the audit log was read yet"})
+		out = append(out, widget.Line{}, widget.Line{Text: "no row of the audit log was read yet"})
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // verb is a command line of pml that the palette offers. RUN and APPROVAL in it
@@ -52,10 +53,10 @@ var asking = []string{"continue", "abort", "replan", "retry", "rm", "prune", "st
 // palette runs command lines of pml.
 type palette struct {
 	run    core.ID // that the lines are about
-	input  input
+	input  widget.Input
 	cursor int // of the offers, -1: what was typed
 	err    string
-	scroll scroll
+	scroll widget.Scroll
 }
 
 // newPalette offers lines about the run under the cursor: that of the approval
@@ -73,7 +74,7 @@ func (p *palette) typing() bool { return true }
 // offers are the verbs that go with what was typed, with the ids of what is
 // selected in them.
 func (p *palette) offers(e *Env) []verb {
-	words := strings.Fields(strings.ToLower(p.input.text))
+	words := strings.Fields(strings.ToLower(p.input.Text))
 	var begin, within []verb
 	for _, v := range verbs {
 		line, ok := filled(v.line, p.run, e)
@@ -83,7 +84,7 @@ func (p *palette) offers(e *Env) []verb {
 		v.line = line
 		low := strings.ToLower(line)
 		switch {
-		case strings.HasPrefix(low, strings.ToLower(p.input.text)):
+		case strings.HasPrefix(low, strings.ToLower(p.input.Text)):
 			begin = append(begin, v)
 		case matchesAll(low+" "+v.what, words):
 			within = append(within, v)
@@ -133,7 +134,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 }
 
 func (p *palette) edit(k keys.Key) {
-	if p.input.key(k) {
+	if p.input.Key(k) {
 		p.cursor, p.err = -1, ""
 	}
 }
@@ -143,7 +144,7 @@ func (p *palette) line(offers []verb) string {
 	if p.cursor >= 0 && p.cursor < len(offers) {
 		return strings.TrimSpace(offers[p.cursor].line)
 	}
-	return strings.TrimPrefix(strings.TrimSpace(p.input.text), "pml ")
+	return strings.TrimPrefix(strings.TrimSpace(p.input.Text), "pml ")
 }
 
 // complete takes the selected offer over, or as much as all offers share.
@@ -160,11 +161,11 @@ func (p *palette) complete(offers []verb) {
 			}
 			text = text[:n]
 		}
-		if len(text) <= len(p.input.text) {
+		if len(text) <= len(p.input.Text) {
 			text = offers[0].line
 		}
 	}
-	p.input, p.cursor = input{text: text, at: len(text)}, -1
+	p.input, p.cursor = widget.Input{Text: text, At: len(text)}, -1
 }
 
 // enter runs the line. An offer that is not complete is only taken over, and what
@@ -198,19 +199,19 @@ func (p *palette) draw(a paint.Area, e *Env) {
 	box := popup(a, 90, min(a.H-6, 24))
 	in := box.Frame(paint.Title{Left: "Palette", Foot: "enter run   tab complete   ctrl+y copy   esc close", Focus: true})
 	x := in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), ": pml ")
-	p.input.draw(in, x, 0, in.W-x, paint.Style{})
+	p.input.Draw(in, x, 0, in.W-x, paint.Style{})
 	if p.err != "" {
 		in.Text(0, 1, in.W, paint.Style{Role: paint.Danger}, e.Theme.Glyph.Failed+" "+p.err)
 	}
 	list := in.Sub(0, 2, in.W, in.H-2)
-	p.scroll.show(p.cursor, len(offers), list.H)
+	p.scroll.Show(p.cursor, len(offers), list.H)
 	what := min(34, list.W/3)
-	for y := 0; y < list.H && p.scroll.top+y < len(offers); y++ {
-		o := offers[p.scroll.top+y]
+	for y := 0; y < list.H && p.scroll.Top+y < len(offers); y++ {
+		o := offers[p.scroll.Top+y]
 		list.Text(2, y, list.W-what-4, paint.Style{}, o.line)
 		list.Text(list.W-what, y, what, paint.Style{Role: paint.Muted}, o.what)
-		if p.scroll.top+y == p.cursor {
-			drawCursor(list, y, true)
+		if p.scroll.Top+y == p.cursor {
+			widget.DrawCursor(list, y, true)
 		}
 	}
 	if len(offers) == 0 {

@@ -1,14 +1,9 @@
 package screen
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
-	"github.com/casys-ai/pml/tui/paint"
 )
 
 // remember asks for how long the permission is to be remembered.
@@ -61,7 +56,7 @@ func (c *card) keyRule(k keys.Key, e *Env) (intents []Intent, closed bool) {
 			return nil, false
 		case act == keys.Approve:
 			return c.agree(e)
-		case c.rules.do(act):
+		case c.rules.Do(act):
 			return nil, false
 		}
 	}
@@ -70,7 +65,7 @@ func (c *card) keyRule(k keys.Key, e *Env) (intents []Intent, closed bool) {
 
 // agree writes the rule that was shown, and approves.
 func (c *card) agree(e *Env) (intents []Intent, closed bool) {
-	if !c.rules.atEnd() {
+	if !c.rules.AtEnd() {
 		c.say(Bad, "not all of the rule was on screen yet")
 		return nil, false
 	}
@@ -79,27 +74,4 @@ func (c *card) agree(e *Env) (intents []Intent, closed bool) {
 	}
 	want := Remember{Approval: c.rule.Approval(), Rule: *c.asked}
 	return c.withPin(func(pin string) Intent { want.Pin = pin; return want }, e)
-}
-
-// ruleLines shows what a rule says and what it changes in which file.
-func ruleLines(r api.Rule) []line {
-	out := []line{
-		{text: "This rule would be written, and then the call approved:", style: paint.Style{Role: paint.Accent}.Bold()},
-		{},
-		{label: fmt.Sprintf("%-*s", labelWidth, "rule"), text: fmt.Sprintf("permissions.%s gets %q", r.List, r.Pattern)},
-		{label: fmt.Sprintf("%-*s", labelWidth, "file"), text: r.Change.File},
-		{},
-	}
-	if r.Change.Diff == "" {
-		out = append(out, line{text: "The file stays as it is: the rule stands there already."})
-	}
-	for l := range strings.SplitSeq(strings.TrimSuffix(r.Change.Diff, "\n"), "\n") {
-		if r.Change.Diff != "" {
-			out = append(out, line{text: l, style: diffStyle(l)})
-		}
-	}
-	for _, note := range r.Change.Notes {
-		out = append(out, line{label: fmt.Sprintf("%-*s", labelWidth, "note"), text: note})
-	}
-	return out
 }

@@ -51,8 +51,10 @@ type Env struct {
 	NeedPin bool
 	// deciding says that something is open on which a decision can be taken.
 	deciding bool
-	found    keysFound
-	flash    flash // the message in the last line but one
+	// own is what has become of the decisions that were taken on this screen.
+	own   map[core.ID]ownDecision
+	found keysFound
+	flash flash // the message in the last line but one
 }
 
 // panel is one of the six. Draw must not change what Do depends on but for
@@ -123,6 +125,7 @@ type Screen struct {
 	audited bool // the audit log was asked for
 	settled bool // a selection was made once
 	needPin bool
+	own     map[core.ID]ownDecision
 	found   keysFound // what was told last
 	// quietUntil is until when a decision key does nothing.
 	quietUntil time.Time
@@ -130,7 +133,7 @@ type Screen struct {
 
 // New returns a screen of 80 x 24.
 func New(o Options) *Screen {
-	s := &Screen{o: o, w: 80, h: 24, right: PanelDAG, bottom: PanelEvents}
+	s := &Screen{o: o, w: 80, h: 24, right: PanelDAG, bottom: PanelEvents, own: map[core.ID]ownDecision{}}
 	s.panels = [panels]panel{newWorkflows(), newInbox(), newDAG(), newTask(), newEvents(), newAudit()}
 	return s
 }
@@ -155,7 +158,7 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.deciding(), found: s.found, flash: s.flash}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.deciding(), own: s.own, found: s.found, flash: s.flash}
 }
 
 func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }
@@ -174,4 +177,40 @@ func (s *Screen) settle(e *Env) {
 		e.QuietUntil = s.quietUntil
 	}
 	s.settled = true
+}
+
+// Open reports whether something is open over the panels: it has the keys.
+func (s *Screen) Open() bool { return len(s.overlay) > 0 }
+
+// View draws the window: exactly as many lines of exactly as many columns as it
+// has.
+func (s *Screen) View(now time.Time) string { return s.draw(now).String() }
+
+// Plain is View without any escape sequence.
+func (s *Screen) Plain(now time.Time) string { return s.draw(now).Plain() }
+
+func (s *Screen) draw(now time.Time) *paint.Canvas {
+	if s.canvas == nil {
+		s.canvas = paint.NewCanvas(s.w, s.h, s.o.Theme)
+	}
+	s.canvas.Clear()
+	e := s.env(now)
+	s.settle(e)
+	window := s.canvas.Area()
+	s.places, s.tabs = nil, nil
+	switch s.mode() {
+	case tiny:
+		s.drawTiny(window, e)
+		return s.canvas
+	case mini:
+		s.drawCard(window, e)
+	case single, columns, dashboard:
+		s.drawHeader(window, e)
+		s.drawPanels(window, e)
+		s.drawFooter(window, e)
+	}
+	for _, o := range s.overlay {
+		o.draw(window, e)
+	}
+	return s.canvas
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // output shows what a command printed.
@@ -15,7 +16,7 @@ type output struct {
 	line  string
 	text  string
 	code  int
-	pager pager
+	pager widget.Pager
 }
 
 // ShowOutput shows what a command printed, and its exit code.
@@ -29,7 +30,7 @@ func (s *Screen) ShowOutput(line, text string, code int, now time.Time) {
 		return
 	}
 	o := &output{line: line, text: text, code: code}
-	o.pager.setText(text)
+	o.pager.SetText(text)
 	s.open(o)
 }
 
@@ -48,7 +49,7 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 		case keys.Save:
 			return []Intent{Save{Name: "output-" + e.Now.Format("20060102-150405") + ".txt", Text: o.text}}, false
 		default:
-			if o.pager.do(act) {
+			if o.pager.Do(act) {
 				return nil, false
 			}
 		}
@@ -58,11 +59,11 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 
 func (o *output) draw(a paint.Area, e *Env) {
 	title := paint.Title{Left: "pml " + core.Visible(o.line, 200, false), Right: fmt.Sprintf("exit code %d", o.code), Focus: true}
-	title.Foot = o.pager.position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
+	title.Foot = o.pager.Position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
 	if o.code != 0 {
 		title.Style.Role = paint.Danger
 	}
-	o.pager.draw(popup(a, a.W-8, a.H-6).Frame(title))
+	o.pager.Draw(popup(a, a.W-8, a.H-6).Frame(title))
 }
 
 // newQuit asks before leaving: what waits is not told any more, and what this

@@ -61,9 +61,13 @@ func (s *Screen) key(k keys.Key, e *Env) []Intent {
 }
 
 // overlayKey gives a key to the topmost overlay. One that takes no text leaves
-// a few global actions alone.
+// a few global actions alone. A card whose question is over makes way for a panel.
 func (s *Screen) overlayKey(k keys.Key, acts []keys.Action, e *Env) []Intent {
 	top := s.overlay[len(s.overlay)-1]
+	if over(top, e) && toPanel(acts) {
+		s.close(top)
+		return s.act(acts, e)
+	}
 	if t, ok := top.(typist); (!ok || !t.typing()) && !k.Paste {
 		ok := func(a keys.Action) bool { return a == keys.Help || a == keys.Palette || a == keys.Refresh }
 		if intents, done := s.globals(acts, e, ok); done {
@@ -225,6 +229,7 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 		case say:
 			s.Say(i.level, i.text, e.Now)
 		default:
+			s.sent(i)
 			out = append(out, i)
 		}
 	}

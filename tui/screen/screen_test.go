@@ -138,7 +138,7 @@ func TestScreen_Mouse(t *testing.T) {
 	}
 
 	s = newScreen(t, fixtureState(), 80, 24)
-	line := strings.Split(s.Plain(fixtureNow), "\n")[0]
+	line, _, _ := strings.Cut(s.Plain(fixtureNow), "\n")
 	wantIntents(t, s.Mouse(len([]rune(line[:strings.Index(line, "6 Audit")])), 0, Click, fixtureNow), LoadAudit{})
 
 	s.Focused(true, fixtureNow)
@@ -269,4 +269,15 @@ func TestHeader_Counts(t *testing.T) {
 			t.Errorf("%s: %q, want %q", st, b.String(), want[st])
 		}
 	}
+}
+
+// TestScreen_Notices: what a person has to know of the workspace stands below the
+// panels, with what the lists lack before it.
+func TestScreen_Notices(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	st.Notices = []string{"restrictions\x1b[2J were taken out"}
+	wantShown(t, newScreen(t, st, 100, 30), `restrictions\x1b[2J were taken out`)
+	st.Warnings = []string{"the server does not answer"}
+	wantShown(t, newScreen(t, st, 100, 30), "the server does not answer (and 1 more)")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
 )
@@ -45,20 +46,7 @@ func ageText(d time.Duration) string {
 func clockText(t time.Time, e *Env) string { return t.In(e.Now.Location()).Format("15:04:05") }
 
 // typeName is what an approval is called on a screen.
-func typeName(t core.ApprovalType) string {
-	switch t {
-	case core.ApproveKeys:
-		return "api key"
-	case core.ApproveTool:
-		return "tool perm"
-	case core.ApproveOAuth:
-		return "oauth"
-	case core.ApproveInDoubt:
-		return "in doubt"
-	case core.ApproveDependency, core.ApproveIntegrity, core.ApproveLayer, core.ApproveHook:
-	}
-	return core.Visible(string(t), 20, false)
-}
+func typeName(t core.ApprovalType) string { return approval.TypeOf(t).Label }
 
 // layerText is the layer that a run is in, of how many: "2/5".
 func layerText(r core.Run) string {

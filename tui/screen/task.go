@@ -10,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // taskTab is one of the texts about a task.
@@ -40,7 +41,7 @@ type taskPanel struct {
 	of    *core.Layer // what the texts were made from
 	found *core.Task
 	tab   taskTab
-	pages [taskTabs]pager
+	pages [taskTabs]widget.Pager
 	made  [taskTabs]bool
 	log   taskLog
 	tabX  [taskTabs]int // where a tab begins in the frame, as drawn last
@@ -60,11 +61,11 @@ func (p *taskPanel) task(e *Env) *core.Task {
 		return p.found
 	}
 	if !same {
-		follow, cut := p.pages[tabLog].following, p.pages[tabLog].cut
-		p.pages = [taskTabs]pager{}
-		p.pages[tabLog].following = follow
+		follow, cut := p.pages[tabLog].Following, p.pages[tabLog].Cut
+		p.pages = [taskTabs]widget.Pager{}
+		p.pages[tabLog].Following = follow
 		for i := range p.pages {
-			p.pages[i].cut = cut
+			p.pages[i].Cut = cut
 		}
 		p.log = taskLog{plain: p.log.plain}
 	}
@@ -80,10 +81,10 @@ func (p *taskPanel) task(e *Env) *core.Task {
 }
 
 // page is the text of the tab that is open, up to date.
-func (p *taskPanel) page(t *core.Task, e *Env) *pager {
+func (p *taskPanel) page(t *core.Task, e *Env) *widget.Pager {
 	page := &p.pages[p.tab]
 	if p.tab == tabLog {
-		page.setText(p.log.text(p.run, t.ID, e))
+		page.SetText(p.log.text(p.run, t.ID, e))
 		return page
 	}
 	if p.made[p.tab] {
@@ -92,13 +93,13 @@ func (p *taskPanel) page(t *core.Task, e *Env) *pager {
 	p.made[p.tab] = true
 	switch p.tab {
 	case tabArgs:
-		page.setText(prettyJSON(t.Arguments))
+		page.SetText(prettyJSON(t.Arguments))
 	case tabResult:
-		page.setText(prettyJSON(t.Output))
+		page.SetText(prettyJSON(t.Output))
 	case tabError:
-		page.setText(errorText(t.Error))
+		page.SetText(errorText(t.Error))
 	case tabRaw:
-		page.setText(indented(t))
+		page.SetText(indented(t))
 	case tabLog, taskTabs:
 	}
 	return page
@@ -159,14 +160,14 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		p.tab = tabLog
 		page = p.page(t, e)
 	case keys.Wrap:
-		cut := !page.cut
+		cut := !page.Cut
 		for i := range p.pages {
-			p.pages[i].cut = cut
+			p.pages[i].Cut = cut
 		}
 		return nil, true
 	default:
 	}
-	if page.do(act) {
+	if page.Do(act) {
 		return nil, true
 	}
 	return p.copyOut(act, t, page)
@@ -185,34 +186,34 @@ func (p *taskPanel) approve(t *core.Task, e *Env) []Intent {
 }
 
 // copyOut copies, saves or views what is shown.
-func (p *taskPanel) copyOut(act keys.Action, t *core.Task, page *pager) ([]Intent, bool) {
+func (p *taskPanel) copyOut(act keys.Action, t *core.Task, page *widget.Pager) ([]Intent, bool) {
 	name := "task-" + fileName(t.ID)
 	switch act {
 	case keys.CopyID:
-		return []Intent{Copy{What: "the " + strings.ToLower(taskTabNames[p.tab]), Text: page.text}}, true
+		return []Intent{Copy{What: "the " + strings.ToLower(taskTabNames[p.tab]), Text: page.Text()}}, true
 	case keys.CopyAll:
 		return []Intent{Copy{What: "a task", Text: indented(t)}}, true
 	case keys.CopyCommand:
 		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(p.run)}}, true
 	case keys.Edit:
-		return []Intent{View{Name: name + "." + taskTabFiles[p.tab], Text: page.text}}, true
+		return []Intent{View{Name: name + "." + taskTabFiles[p.tab], Text: page.Text()}}, true
 	case keys.Save:
-		return []Intent{Save{Name: name + "." + taskTabFiles[p.tab], Text: page.text}}, true
+		return []Intent{Save{Name: name + "." + taskTabFiles[p.tab], Text: page.Text()}}, true
 	default:
 		return nil, false
 	}
 }
 
 // searchPrompt searches in a pager as it is typed.
-func searchPrompt(page *pager) *prompt {
-	before := page.search.query
+func searchPrompt(page *widget.Pager) *prompt {
+	before := page.Query()
 	ask := newPrompt("/ search:", before)
 	ask.changed = func(text string) error {
-		page.find(text)
-		ask.hint = page.searching()
+		page.Find(text)
+		ask.hint = page.Searching()
 		return nil
 	}
-	ask.cancelled = func() { page.find(before) }
+	ask.cancelled = func() { page.Find(before) }
 	return ask
 }
 
@@ -262,15 +263,15 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 	in := a.Frame(title)
 	used := p.drawHead(in, t, e)
 	body := in.Sub(0, used, in.W, in.H-used)
-	if page.text == "" {
+	if page.Text() == "" {
 		body.Text(0, 0, body.W, paint.Style{Role: paint.Muted}, p.noText(t))
 		return
 	}
-	if found := page.searching(); found != "" && body.H > 2 {
+	if found := page.Searching(); found != "" && body.H > 2 {
 		body.Text(0, body.H-1, body.W, paint.Style{Role: paint.Accent}, found)
 		body = body.Sub(0, 0, body.W, body.H-1)
 	}
-	page.draw(body)
+	page.Draw(body)
 	p.drawFoot(a, page)
 }
 
@@ -352,12 +353,12 @@ func (p *taskPanel) waitsFor(t *core.Task, e *Env) (core.Approval, bool) {
 }
 
 // drawFoot says where in the text the view is.
-func (p *taskPanel) drawFoot(a paint.Area, page *pager) {
-	text := page.position()
-	if p.tab == tabLog && page.following {
+func (p *taskPanel) drawFoot(a paint.Area, page *widget.Pager) {
+	text := page.Position()
+	if p.tab == tabLog && page.Following {
 		text = "follow  " + text
 	}
-	if page.cut {
+	if page.Cut {
 		text = "cut, w wraps  " + text
 	}
 	style := paint.Style{Role: paint.Muted}

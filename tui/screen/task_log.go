@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // taskLog is what was logged of one task, and by the code of its run, one line
@@ -57,6 +58,6 @@ func (l *taskLog) write(b *strings.Builder, ev core.Event, e *Env) {
 	if ev.Type != core.EventTaskLog {
 		text = strings.TrimSpace(string(ev.Type) + " " + text + " " + tookText(ev.DurationMS))
 	}
-	b.WriteString(oneLine(text))
+	b.WriteString(widget.OneLine(text))
 	b.WriteByte('\n')
 }

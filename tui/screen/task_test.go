@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
-	"pgregory.net/rapid"
 )
 
 // taskOf is a panel with a task of the fixture's workflow selected, drawn once.
@@ -124,7 +125,7 @@ func TestTask_Log(t *testing.T) {
 			}
 		}
 	}
-	if n := p.pages[tabLog].lines(); n != 3000 {
+	if n := p.pages[tabLog].Lines(); n != 3000 {
 		t.Errorf("%d lines", n)
 	}
 	p.do(keys.Times, e)
@@ -162,10 +163,10 @@ func TestTask_Intents(t *testing.T) {
 		t.Error("an abort asks first")
 	}
 	ask := one(keys.Filter).(openOverlay).overlay.(*prompt)
-	if err := ask.changed("ACME"); err != nil || p.pages[tabArgs].searching() != "/ ACME   1 of 1" {
-		t.Errorf("%v, %s", err, p.pages[tabArgs].searching())
+	if err := ask.changed("ACME"); err != nil || p.pages[tabArgs].Searching() != "/ ACME   1 of 1" {
+		t.Errorf("%v, %s", err, p.pages[tabArgs].Searching())
 	}
-	if ask.cancelled(); p.pages[tabArgs].searching() != "" {
+	if ask.cancelled(); p.pages[tabArgs].Searching() != "" {
 		t.Error("esc takes the search back")
 	}
 }
@@ -263,7 +264,8 @@ func TestTask_Space(t *testing.T) {
 		t.Fatal("no panel of tasks")
 	}
 	p.press("space")
-	if page := &panel.pages[tabArgs]; page.top != page.height-1 {
-		t.Errorf("at row %d, a page has %d", page.top, page.height)
+	var first, last int
+	if _, err := fmt.Sscanf(panel.pages[tabArgs].Position(), "%d-%d/", &first, &last); err != nil || first != last-first+1 {
+		t.Errorf("rows %d to %d are in view (%v), one row of the page before is to stay", first, last, err)
 	}
 }

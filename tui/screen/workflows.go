@@ -8,6 +8,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/state"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // workflowsPanel shows runs. Its cursor is Selection.Run: rows that come and go
@@ -19,7 +20,7 @@ type workflowsPanel struct {
 	reverse bool
 	marked  map[core.ID]bool
 	anchor  core.ID // where a marked range begins
-	scroll  scroll
+	scroll  widget.Scroll
 	at      int       // the row of the cursor, as far as it was known last
 	seen    []core.ID // in view, as drawn last
 	next    nextApprovals
@@ -83,7 +84,7 @@ func (p *workflowsPanel) selectRow(row int, ids []core.ID, e *Env) {
 func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	ids := p.ids(e)
 	row := p.row(ids, e)
-	if to, ok := p.scroll.move(act, max(row, 0), len(ids)); ok {
+	if to, ok := p.scroll.Move(act, max(row, 0), len(ids)); ok {
 		if row < 0 {
 			to = p.at // the first key only shows where the cursor is
 		}
@@ -331,8 +332,8 @@ func (p *workflowsPanel) filterPrompt(e *Env) overlay {
 
 func (p *workflowsPanel) click(x, y int, e *Env) []Intent {
 	ids := p.ids(e)
-	if row := y - 2; row >= 0 && row < len(p.seen) && p.scroll.top+row < len(ids) {
-		p.selectRow(p.scroll.top+row, ids, e)
+	if row := y - 2; row >= 0 && row < len(p.seen) && p.scroll.Top+row < len(ids) {
+		p.selectRow(p.scroll.Top+row, ids, e)
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package screen
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // The columns of the list of runs.
@@ -21,15 +23,15 @@ const (
 )
 
 // runColumns are the columns of the list, in a new slice.
-func runColumns(w int) []column {
-	return placeColumns([]column{
-		colStatus: {title: "STATUS", width: 13},
-		colName:   {title: "NAME", width: 12, grow: true},
-		colID:     {title: "ID", width: 8, drop: 1},
-		colLayer:  {title: "LAYER", width: 5, drop: 2},
-		colTasks:  {title: "TASKS", width: 6, drop: 3},
-		colAge:    {title: "AGE", width: 5, drop: 4},
-		colNext:   {title: "NEXT", width: 17, drop: 5},
+func runColumns(w int) []widget.Column {
+	return widget.PlaceColumns([]widget.Column{
+		colStatus: {Title: "STATUS", Width: 13},
+		colName:   {Title: "NAME", Width: 12, Grow: true},
+		colID:     {Title: "ID", Width: 8, Drop: 1},
+		colLayer:  {Title: "LAYER", Width: 5, Drop: 2},
+		colTasks:  {Title: "TASKS", Width: 6, Drop: 3},
+		colAge:    {Title: "AGE", Width: 5, Drop: 4},
+		colNext:   {Title: "NEXT", Width: 17, Drop: 5},
 	}, 3, w-3)
 }
 
@@ -37,23 +39,23 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	ids := p.ids(e)
 	row := p.row(ids, e)
 	in := a.Frame(p.title(a.W, len(ids), row, focus, e))
-	below := p.below(in, e)
+	below := p.below(in)
 	p.seen = p.seen[:0]
 	if len(ids) == 0 {
 		p.drawEmpty(in, e)
 		return
 	}
 	cols := runColumns(in.W)
-	drawTitles(in, 0, cols)
+	widget.DrawTitles(in, 0, cols)
 	height := in.H - 1 - below
-	p.scroll.show(row, len(ids), height)
+	p.scroll.Show(row, len(ids), height)
 	p.next.update(e)
-	for y := 0; y < height && p.scroll.top+y < len(ids); y++ {
-		id := ids[p.scroll.top+y]
+	for y := 0; y < height && p.scroll.Top+y < len(ids); y++ {
+		id := ids[p.scroll.Top+y]
 		p.seen = append(p.seen, id)
 		p.drawRun(in, 1+y, cols, id, e)
-		if p.scroll.top+y == row {
-			drawCursor(in, 1+y, focus)
+		if p.scroll.Top+y == row {
+			widget.DrawCursor(in, 1+y, focus)
 		}
 	}
 	p.drawBelow(in, below, e)
@@ -61,7 +63,7 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 
 func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {
 	all := e.State.CountRuns()
-	right := fmt.Sprintf("%d", all)
+	right := strconv.Itoa(all)
 	if !p.filter.Empty() {
 		right = fmt.Sprintf("%d of %d", n, all)
 	}
@@ -105,7 +107,7 @@ func (p *workflowsPanel) drawEmpty(in paint.Area, e *Env) {
 	}
 }
 
-func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []column, id core.ID, e *Env) {
+func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id core.ID, e *Env) {
 	r, ok := e.State.Run(id)
 	if !ok {
 		return
@@ -115,29 +117,29 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []column, id core.ID
 	}
 	muted := paint.Style{Role: paint.Muted}
 	glyph, style := runLook(r.State, e.Theme)
-	n := in.Put(cols[colStatus].x, y, style, glyph)
-	in.Text(cols[colStatus].x+n+1, y, cols[colStatus].width-2, style, string(r.State))
-	cols[colName].text(in, y, paint.Style{}, e.State.Name(id))
-	cols[colID].text(in, y, muted, r.ID.Short())
+	n := in.Put(cols[colStatus].X, y, style, glyph)
+	in.Text(cols[colStatus].X+n+1, y, cols[colStatus].Width-2, style, string(r.State))
+	cols[colName].Text(in, y, paint.Style{}, e.State.Name(id))
+	cols[colID].Text(in, y, muted, r.ID.Short())
 	if r.TotalLayers > 0 {
-		cols[colLayer].text(in, y, paint.Style{}, layerText(r))
+		cols[colLayer].Text(in, y, paint.Style{}, layerText(r))
 	}
-	if c := &cols[colTasks]; c.here {
+	if c := &cols[colTasks]; c.Here {
 		if w, ok := e.State.Workflow(id); ok {
 			done, all := taskCounts(w)
-			c.text(in, y, paint.Style{}, itoa(done)+"/"+itoa(all))
+			c.Text(in, y, paint.Style{}, itoa(done)+"/"+itoa(all))
 		}
 	}
-	cols[colAge].text(in, y, muted, ageText(e.Now.Sub(r.CreatedAt)))
-	if c := &cols[colNext]; c.here {
+	cols[colAge].Text(in, y, muted, ageText(e.Now.Sub(r.CreatedAt)))
+	if c := &cols[colNext]; c.Here {
 		if a, ok := p.next.of(id, e); ok {
 			text := typeName(a.Type)
 			if a.ExpiresAt != nil {
 				text += " " + ttlText(a.ExpiresAt.Sub(e.Now))
 			}
-			c.text(in, y, paint.Style{Role: paint.Warn}, text)
+			c.Text(in, y, paint.Style{Role: paint.Warn}, text)
 		} else if len(expiredOf(r, e)) > 0 {
-			c.text(in, y, paint.Style{Role: paint.Danger}, expiredText(e))
+			c.Text(in, y, paint.Style{Role: paint.Danger}, expiredText(e))
 		}
 	}
 }
@@ -156,7 +158,7 @@ func taskCounts(w core.Workflow) (done, all int) {
 
 // below is how many lines below the rows are taken by the filter and by what is
 // told of the selected run.
-func (p *workflowsPanel) below(in paint.Area, e *Env) int {
+func (p *workflowsPanel) below(in paint.Area) int {
 	n := 0
 	if !p.filter.Empty() {
 		n = 2
@@ -182,7 +184,7 @@ func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
 		y -= 2
 	}
 	x := in.Text(0, y, in.W/2, paint.Style{}.Bold(), e.State.Name(r.ID))
-	by := fmt.Sprintf("  started %s by %s", clockText(r.CreatedAt, e), core.Visible(r.RequestedBy.Who, 60, false))
+	by := fmt.Sprintf("  started %s by %s", clockText(r.CreatedAt, e), core.Visible(r.RequestedBy.Name(), 60, false))
 	if r.Side == core.SideServer {
 		by += " on the server"
 	}

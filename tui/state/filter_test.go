@@ -32,7 +32,7 @@ func TestFilter_Run(t *testing.T) {
 		"name~release": true, "name:release": false, "name:release*": true, `name:"release notes"`: true, `name~"se no"`: true,
 		"name~x": false, "!name~x": true,
 		"id:7f3a": true, "id:7F3A91": true, "id:91c2": false, "id~91c2": true,
-		"side:server": true, "side:client": false, "kind:dag": true, "kind:code,agent": false,
+		"side:server": true, "side:client": false, "kind:dag": true, "kind:code": false,
 		"workspace:shop": true, "workspace:sho": false, "workspace~src": true, "workspace:/home/me/src/shop": true, "workspace:src": false,
 		"workspace:*/src/*": true,
 		"age<1h":            true, "age<30m": false, "age>29m": true, "age>1d": false, "!age>1d": true, "age<2w": true, "age<1H": true,

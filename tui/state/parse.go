@@ -149,7 +149,7 @@ func knownWords(k Key) []string {
 	case KeySide:
 		return []string{string(core.SideClient), string(core.SideServer)}
 	case KeyKind:
-		return []string{string(core.KindCode), string(core.KindDAG), string(core.KindAgent)}
+		return []string{string(core.KindCode), string(core.KindDAG)}
 	case KeyType:
 		return texts(core.EventTypes)
 	default:

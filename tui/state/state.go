@@ -50,6 +50,7 @@ type State struct {
 	// Loaded is set once the first lists of runs and approvals are here.
 	Loaded   bool
 	Warnings []string // of the last lists: which part is missing, and why
+	Notices  []string // of the workspace: what a person has to know of it
 
 	runs      runTable
 	approvals approvalTable
@@ -75,6 +76,15 @@ func (s *State) SetLink(side core.Side, l Link) {
 	l.Seq = link.Seq
 	if *link != l {
 		*link = l
+		s.version++
+	}
+}
+
+// SetNotices takes what a person has to know of the workspace, as lines that are
+// safe to show.
+func (s *State) SetNotices(list []string) {
+	if !slices.Equal(s.Notices, list) {
+		s.Notices = list
 		s.version++
 	}
 }

@@ -401,6 +401,7 @@ func TestVersion(t *testing.T) {
 		"event":    func() { s.AddEvents(core.Event{Seq: 1, RunID: id(1), Tool: "a:b"}) },
 		"link":     func() { s.SetLink(core.SideClient, link) },
 		"warnings": func() { s.SetWarnings([]string{"w"}) },
+		"notices":  func() { s.SetNotices([]string{"n"}) },
 		"loaded":   s.SetLoaded,
 	}
 	for name, do := range steps {

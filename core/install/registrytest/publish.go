@@ -63,6 +63,14 @@ func (r *Registry) Publish(packages ...Package) {
 	}
 }
 
+// Unpublish takes a version away.
+func (r *Registry) Unpublish(name, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.packages[name].versions, version)
+	delete(r.packages[name].archives, version)
+}
+
 // Tag lets a tag stand for a version.
 func (r *Registry) Tag(name, tag, version string) {
 	r.mu.Lock()

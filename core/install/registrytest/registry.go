@@ -165,7 +165,7 @@ func (r *Registry) serve(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "public, max-age=300")
 	w.Header().Set("Vary", "accept")
-	w.Header().Set("Etag", tag)
+	w.Header().Set("ETag", tag)
 	if mode == Answers && req.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return

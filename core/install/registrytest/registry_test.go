@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core/install/registrytest"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 func get(t *testing.T, url string) (status int, body string, err error) {
@@ -65,13 +66,7 @@ func TestRegistry_Modes(t *testing.T) {
 // A server's tools change while it runs, and it says so.
 func TestServer_Becomes(t *testing.T) {
 	t.Parallel()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		if os.Getenv("PML_TEST_REQUIRE") == "all" {
-			t.Fatal(err)
-		}
-		t.Skip("needs node: ", err)
-	}
+	node := skiptest.Tool(t, "node")
 	p := registrytest.Server("@a/b", "1.2.3", registrytest.Tool{Name: "become", Description: "Before."})
 	dir := t.TempDir()
 	p.Files["package.json"] = `{"name":"@a/b","version":"1.2.3"}`

@@ -61,6 +61,9 @@ func (s *Server) serveIssuer(w http.ResponseWriter, r *http.Request, b Behaviour
 	if b.NoS256 {
 		delete(doc, "code_challenge_methods_supported")
 	}
+	if b.NoRegistration {
+		delete(doc, "registration_endpoint")
+	}
 	if b.Method != "" {
 		doc["token_endpoint_auth_methods_supported"] = []string{b.Method}
 	}

@@ -39,6 +39,8 @@ type Behaviour struct {
 	NoS256 bool
 	// Redirect is where requests for metadata are sent instead.
 	Redirect string
+	// NoRegistration leaves the endpoint for registrations out of the metadata.
+	NoRegistration bool
 	// RefuseRegistration answers registrations with an error.
 	RefuseRegistration bool
 	// Method is the client authentication that a registration gets, with a
@@ -253,7 +255,7 @@ func (s *Server) check(token string, b Behaviour) int {
 	if !ok || !g.expires.IsZero() && !s.now().Before(g.expires) {
 		return http.StatusUnauthorized
 	}
-	for _, scope := range strings.Fields(b.Scope) {
+	for scope := range strings.FieldsSeq(b.Scope) {
 		if !slices.Contains(strings.Fields(g.scope), scope) {
 			return http.StatusForbidden
 		}

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path"
@@ -20,7 +21,7 @@ const maxLinks = 40
 func fold(name string) string {
 	var b strings.Builder
 	for _, r := range name {
-		if unicode.Is(unicode.Cf, r) {
+		if core.Hidden(r) {
 			continue
 		}
 		low := r
@@ -165,14 +166,22 @@ func (c *call) toWrite(p string, last bool) (string, error) {
 	if guarded(cleaned) || guarded(real) {
 		return "", refused("%q is refused: .pml.json, pml.lock, .pml, .git and .env files are never changed", p)
 	}
+	if real != cleaned && executed(real) {
+		return "", refused("%q is refused: it leads to %q by a link, and that is executed by other programs; name it by its own path", p, real)
+	}
 	return real, nil
 }
 
 // open opens a regular file for reading and makes sure that it is the one that
 // the checked path names.
 func (c *call) open(p, real string) (*os.File, fs.FileInfo, error) {
+	dir, name, err := c.folder(real, false)
+	if err != nil {
+		return nil, nil, failed("read", p, err)
+	}
+	name = cmp.Or(name, ".")
 	// Asked before opening: opening a pipe would wait for its other end.
-	named, err := c.root.Lstat(real)
+	named, err := dir.Lstat(name)
 	if err != nil {
 		return nil, nil, failed("read", p, err)
 	}
@@ -182,13 +191,19 @@ func (c *call) open(p, real string) (*os.File, fs.FileInfo, error) {
 	if !named.Mode().IsRegular() {
 		return nil, nil, refused("cannot read %q: it is not a regular file", p)
 	}
-	f, err := c.root.Open(real)
+	f, err := dir.Open(name)
 	if err != nil {
 		return nil, nil, failed("read", p, err)
 	}
 	info, err := f.Stat()
 	if err == nil && !os.SameFile(named, info) {
 		err = refused("cannot read %q: it was replaced at this moment", p)
+	}
+	if err == nil {
+		var linked bool
+		if linked, err = c.linkedSecret(info); linked {
+			err = refused("%q is refused: it is another name of a .env file, or the workspace is too large to tell; those hold keys and are never read", p)
+		}
 	}
 	if err != nil {
 		_ = f.Close()

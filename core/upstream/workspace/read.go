@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"io/fs"
 	"time"
@@ -154,7 +155,11 @@ func (c *call) stat(a pathArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := c.root.Lstat(real)
+	dir, name, err := c.folder(real, false)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = dir.Lstat(cmp.Or(name, "."))
+	}
 	if err != nil {
 		if notThere(err) {
 			return statResult{Path: real}, nil

@@ -93,13 +93,13 @@ func bound(n int) int {
 // searchFile adds a file's matches. What cannot be read, is large or is not
 // text is left out.
 func (c *call) searchFile(p string, re *regexp.Regexp, limit int, out *searchResult) (bool, error) {
-	f, err := c.root.Open(p)
+	f, info, err := c.open(p, p)
 	if err != nil {
 		return false, nil //nolint:nilerr // one unreadable file must not end a search
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxSearched {
-		return false, nil //nolint:nilerr // as above
+	if info.Size() > maxSearched {
+		return false, nil
 	}
 	r := bufio.NewReaderSize(io.LimitReader(f, maxSearched), 64<<10)
 	if head, _ := r.Peek(8000); bytes.IndexByte(head, 0) >= 0 {
@@ -174,6 +174,15 @@ func (c *call) walk(start string, visit func(p string, d fs.DirEntry) error) err
 	if _, err := c.root.Stat(real); err != nil {
 		return failed("search", start, err)
 	}
+	return c.walkFrom(real, visit)
+}
+
+// walkAll is walk for the whole workspace.
+func (c *call) walkAll(visit func(p string, d fs.DirEntry) error) error {
+	return c.walkFrom(".", visit)
+}
+
+func (c *call) walkFrom(real string, visit func(p string, d fs.DirEntry) error) error {
 	seen := 0
 	return fs.WalkDir(c.root.FS(), real, func(p string, d fs.DirEntry, err error) error {
 		if ctxErr := c.ctx.Err(); ctxErr != nil {

@@ -3,12 +3,14 @@
 //
 // Two fences hold it. The operating system's (os.Root): no path, symbolic
 // link or race leads out of the folder. And one of names: files named .env*
-// are never read, and .pml.json, pml.lock, .pml, .git and .env* are never
-// written, in any folder. Names are compared as the most forgiving file
-// systems do, and after symbolic links were resolved. The fence of names is
-// meant for scripts, which reach files through this server only: a process
-// that can swap links while a call runs can read those files itself, and a
-// hard link made by someone else is not seen through.
+// are never read, also not under another name that a hard link gives them
+// within the workspace (not on Windows), and .pml.json, pml.lock, .pml, .git and
+// .env* are never written, in any folder. What hosts and tools execute
+// (Executed) is written only under its own name, so that it can be asked about.
+// Names are compared as the most forgiving file systems do, and after symbolic
+// links were resolved; from then on each folder is opened from the one before
+// it and no link is followed, so that a link swapped in during a call gets
+// nobody anywhere.
 package workspace
 
 import (
@@ -41,6 +43,12 @@ type call struct {
 	ctx    context.Context
 	root   *os.Root
 	server *Server
+	// at is the folder that was opened last, which is at atPath.
+	at     *os.Root
+	atPath string
+	// secrets are the .env files of the workspace that have further names.
+	secrets      []fs.FileInfo
+	secretsKnown bool
 }
 
 // handlers are the tools' functions, by name.
@@ -85,7 +93,9 @@ func (s *Server) Call(ctx context.Context, dir, tool string, args json.RawMessag
 		return nil, core.Errorf(core.CodeToolFailed, "the workspace folder cannot be opened: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	value, err := f(&call{ctx: ctx, root: root, server: s}, args)
+	c := &call{ctx: ctx, root: root, server: s}
+	defer c.close()
+	value, err := f(c, args)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +121,8 @@ func failed(doing, path string, err error) error {
 	why := err.Error()
 	var pe *fs.PathError
 	switch {
+	case errors.Is(err, errSwapped):
+		why = "one of its folders was replaced by a link at this moment"
 	case errors.Is(err, fs.ErrNotExist):
 		why = "it does not exist"
 	case errors.Is(err, fs.ErrPermission):
@@ -120,6 +132,9 @@ func failed(doing, path string, err error) error {
 	}
 	return refused("cannot %s %q: %s", doing, path, why)
 }
+
+// errSwapped is a folder in whose place a link stands by now.
+var errSwapped = errors.New("a link stands in the place of a folder")
 
 func refused(format string, args ...any) error {
 	return core.Errorf(core.CodeToolFailed, format, args...)

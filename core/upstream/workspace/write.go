@@ -48,34 +48,36 @@ func (c *call) writeFile(a writeArgs) (any, error) {
 	if err := c.ctx.Err(); err != nil {
 		return nil, err
 	}
-	if dir := path.Dir(real); dir != "." {
-		if err := c.root.MkdirAll(dir, 0o755); err != nil {
-			return nil, failed("create the folder of", a.Path, err)
-		}
+	dir, name, err := c.folder(real, true)
+	if err != nil {
+		return nil, failed("create the folder of", a.Path, err)
 	}
 	out := writeResult{Path: real, Bytes: len(a.Content)}
 	if a.CreateOnly {
 		out.Created = true
-		return out, c.create(a.Path, real, a.Content)
+		return out, create(dir, a.Path, name, a.Content)
 	}
 	mode := fs.FileMode(newMode)
-	info, err := c.root.Lstat(real)
+	info, err := dir.Lstat(name)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, refused("cannot write %q: it is not a regular file", a.Path)
 	case err == nil:
+		if err := c.notSecret(a.Path, info); err != nil {
+			return nil, err
+		}
 		mode = info.Mode().Perm()
 	case notThere(err):
 		out.Created = true
 	default:
 		return nil, failed("write", a.Path, err)
 	}
-	return out, c.replace(a.Path, real, a.Content, mode, out.Created)
+	return out, c.replace(dir, a.Path, name, a.Content, mode, out.Created)
 }
 
 // create writes a file that must not exist yet.
-func (c *call) create(p, real, content string) error {
-	f, err := c.root.OpenFile(real, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newMode)
+func create(dir *os.Root, p, name, content string) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newMode)
 	if errors.Is(err, fs.ErrExist) {
 		return refused("cannot create %q: it exists already", p)
 	}
@@ -83,7 +85,7 @@ func (c *call) create(p, real, content string) error {
 		return failed("create", p, err)
 	}
 	if err := fill(f, content); err != nil {
-		_ = c.root.Remove(real)
+		_ = dir.Remove(name)
 		return failed("create", p, err)
 	}
 	return nil
@@ -92,8 +94,8 @@ func (c *call) create(p, real, content string) error {
 // replace writes a file beside the old one and renames it: readers see the old
 // content or the new one, and a crash leaves one of them. A new file gets the
 // mode that the user's mask leaves, an old one keeps its own.
-func (c *call) replace(p, real, content string, mode fs.FileMode, created bool) error {
-	temp, f, err := c.temp(path.Dir(real), mode)
+func (c *call) replace(dir *os.Root, p, name, content string, mode fs.FileMode, created bool) error {
+	temp, f, err := c.temp(dir, mode)
 	if err != nil {
 		return failed("write", p, err)
 	}
@@ -104,20 +106,20 @@ func (c *call) replace(p, real, content string, mode fs.FileMode, created bool) 
 		err = fillErr
 	}
 	if err == nil {
-		err = c.root.Rename(temp, real)
+		err = dir.Rename(temp, name)
 	}
 	if err != nil {
-		_ = c.root.Remove(temp)
+		_ = dir.Remove(temp)
 		return failed("write", p, err)
 	}
 	return nil
 }
 
 // temp creates a file of a name that nothing else has.
-func (c *call) temp(dir string, mode fs.FileMode) (string, *os.File, error) {
+func (c *call) temp(dir *os.Root, mode fs.FileMode) (string, *os.File, error) {
 	for {
-		name := path.Join(dir, fmt.Sprintf(".pml-%d-%d.tmp", os.Getpid(), c.server.temps.Add(1)))
-		f, err := c.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		name := fmt.Sprintf(".pml-%d-%d.tmp", os.Getpid(), c.server.temps.Add(1))
+		f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, f, err
 		}
@@ -180,8 +182,12 @@ func (c *call) editFile(a editArgs) (any, error) {
 	if err := c.ctx.Err(); err != nil {
 		return nil, err
 	}
+	dir, name, err := c.folder(real, false)
+	if err != nil {
+		return nil, failed("write", a.Path, err)
+	}
 	text = strings.ReplaceAll(text, a.Old, a.New)
-	return editResult{Path: real, Replacements: n}, c.replace(a.Path, real, text, info.Mode().Perm(), false)
+	return editResult{Path: real, Replacements: n}, c.replace(dir, a.Path, name, text, info.Mode().Perm(), false)
 }
 
 type moveArgs struct {
@@ -207,25 +213,86 @@ func (c *call) moveFile(a moveArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := c.root.Lstat(from)
-	if err != nil {
-		return nil, failed("move", a.From, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, refused("cannot move %q: it is not a regular file", a.From)
-	}
-	if _, err := c.root.Lstat(to); err == nil {
-		return nil, refused("cannot move %q to %q: that exists already", a.From, a.To)
-	}
-	if dir := path.Dir(to); dir != "." {
-		if err := c.root.MkdirAll(dir, 0o755); err != nil {
-			return nil, failed("create the folder of", a.To, err)
-		}
-	}
-	if err := c.root.Rename(from, to); err != nil {
-		return nil, failed("move", a.From, err)
+	if err := c.move(a, from, to); err != nil {
+		return nil, err
 	}
 	return moveResult{From: from, To: to}, nil
+}
+
+func (c *call) move(a moveArgs, from, to string) error {
+	dir, name, err := c.folder(from, false)
+	if err != nil {
+		return failed("move", a.From, err)
+	}
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return failed("move", a.From, err)
+	}
+	if !info.Mode().IsRegular() {
+		return refused("cannot move %q: it is not a regular file", a.From)
+	}
+	if err := c.notSecret(a.From, info); err != nil {
+		return err
+	}
+	old, err := dir.OpenRoot(".") // stays open while the other folder is
+	if err != nil {
+		return failed("move", a.From, err)
+	}
+	defer func() { _ = old.Close() }()
+	dir, target, err := c.folder(to, true)
+	if err != nil {
+		return failed("create the folder of", a.To, err)
+	}
+	if there, err := dir.Lstat(target); err == nil {
+		if err := c.notSecret(a.To, there); err != nil {
+			return err
+		}
+		return refused("cannot move %q to %q: that exists already", a.From, a.To)
+	}
+	if path.Dir(from) == path.Dir(to) {
+		err = old.Rename(name, target)
+	} else {
+		err = c.carry(old, name, info, dir, target)
+	}
+	if err != nil {
+		return failed("move", a.From, err)
+	}
+	return nil
+}
+
+// carry moves a file into another folder. There is no way to rename from one
+// open folder into another that all systems have, so its content is copied, and
+// the old name removed once the new one is there: a crash leaves both.
+func (c *call) carry(old *os.Root, name string, info fs.FileInfo, dir *os.Root, target string) error {
+	from, err := old.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	if now, err := from.Stat(); err != nil || !os.SameFile(info, now) {
+		return errors.Join(errSwapped, err)
+	}
+	temp, f, err := c.temp(dir, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(f, from); err == nil {
+		err = f.Chmod(info.Mode().Perm())
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = dir.Chtimes(temp, info.ModTime(), info.ModTime())
+	}
+	if err == nil {
+		err = dir.Rename(temp, target)
+	}
+	if err != nil {
+		_ = dir.Remove(temp)
+		return err
+	}
+	return old.Remove(name)
 }
 
 type deleteResult struct {
@@ -240,14 +307,21 @@ func (c *call) deleteFile(a pathArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := c.root.Lstat(real)
+	dir, name, err := c.folder(real, false)
+	if err != nil {
+		return nil, failed("delete", a.Path, err)
+	}
+	info, err := dir.Lstat(name)
 	if err != nil {
 		return nil, failed("delete", a.Path, err)
 	}
 	if info.IsDir() {
 		return nil, refused("cannot delete %q: it is a folder", a.Path)
 	}
-	if err := c.root.Remove(real); err != nil {
+	if err := c.notSecret(a.Path, info); err != nil {
+		return nil, err
+	}
+	if err := dir.Remove(name); err != nil {
 		return nil, failed("delete", a.Path, err)
 	}
 	return deleteResult{Path: real}, nil

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+)
+
+// errorBody is an error in JSON output, under the key "error".
+type errorBody struct {
+	Code       core.Code       `json:"code"`
+	Message    string          `json:"message"`
+	Exit       int             `json:"exit"`
+	Next       []string        `json:"next,omitempty"`
+	Faults     []core.Fault    `json:"faults,omitempty"`
+	Failures   []core.Failure  `json:"failures,omitempty"`
+	Location   *core.Position  `json:"location,omitempty"`
+	WorkflowID core.ID         `json:"workflow_id,omitempty"`
+	Decided    *core.DecidedBy `json:"decided_by,omitempty"`
+	Stack      string          `json:"stack,omitempty"`
+}
+
+// printError writes an error to stderr, in the format of the output.
+func (a *App) printError(e *core.Error, exit int) {
+	next := e.Next
+	if len(next) == 0 {
+		next = a.defaultNext(e)
+	}
+	if a.AsJSON() {
+		a.printErrorJSON(e, exit, next)
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "error: %s\n", core.Visible(strings.TrimRight(e.Message, "\n"), 8000, true))
+	if e.Location != nil && len(e.Faults) == 0 {
+		at := core.Fault{File: a.File, At: e.Location}.String()
+		fmt.Fprintf(&b, "  at %s\n", core.Visible(strings.TrimSuffix(at, ": "), 0, false))
+	}
+	for _, f := range e.Faults {
+		text := f.String()
+		if strings.Contains(e.Message, f.Message) {
+			// It was said above; only the place is new.
+			text = "at " + strings.TrimSuffix(text, ": "+f.Message)
+			if text == "at "+f.Message {
+				continue
+			}
+		}
+		fmt.Fprintf(&b, "  %s\n", core.Visible(text, 0, false))
+	}
+	for _, f := range e.Failures {
+		if len(e.Failures) == 1 && strings.Contains(e.Message, f.Error) {
+			break // it was said above
+		}
+		fmt.Fprintf(&b, "  %s (%s): %s\n", core.Visible(f.TaskID, 0, false), core.Visible(f.Tool, 0, false), core.Visible(f.Error, 2000, false))
+	}
+	if e.Stack != "" {
+		last := ""
+		for line := range strings.Lines(core.Visible(strings.TrimRight(e.Stack, "\n"), 4000, true)) {
+			// A recursion without end has the same line over and over.
+			if line = strings.TrimSpace(line); line != last {
+				fmt.Fprintf(&b, "  %s\n", line)
+			}
+			last = line
+		}
+	}
+	if len(next) > 0 {
+		fmt.Fprintf(&b, "next: %s\n", layout.ShellJoin(next))
+	}
+	io.WriteString(a.Stderr, b.String())
+}
+
+func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
+	raw, err := json.Marshal(map[string]errorBody{"error": {
+		Code: e.Code, Message: e.Message, Exit: exit, Next: next, Faults: e.Faults, Failures: e.Failures,
+		Location: e.Location, WorkflowID: e.RunID, Decided: e.Decided, Stack: e.Stack,
+	}})
+	if err != nil {
+		raw = []byte(`{"error":{"code":"internal","message":"an error that cannot be encoded","exit":1}}`)
+	}
+	fmt.Fprintf(a.Stderr, "%s\n", raw)
+}
+
+// defaultNext is the command that helps with an error that names none itself.
+func (a *App) defaultNext(e *core.Error) []string {
+	switch e.Code {
+	case core.CodeNotFound:
+		return []string{"pml", "workflows", "ls"}
+	case core.CodeNoSuchTool:
+		return []string{"pml", "tools", "ls"}
+	case core.CodeNotTrusted:
+		return []string{"pml", "trust"}
+	case core.CodeApprovalExpired:
+		if e.RunID != "" {
+			return []string{"pml", "continue", e.RunID.Short()}
+		}
+		return []string{"pml", "approvals", "ls"}
+	case core.CodeAwaitingHuman:
+		return []string{"pml", "approvals", "ls"}
+	case core.CodeStoreFailed, core.CodeStoreBusy:
+		if e.RunID != "" { // nothing is lost: it goes on once the cause is mended
+			return []string{"pml", "continue", e.RunID.Short()}
+		}
+		return []string{"pml", "doctor"}
+	case core.CodeStoreNewer, core.CodeInternal:
+		return []string{"pml", "doctor"}
+	case core.CodeUsage:
+		return []string{"pml", "--help"}
+	default:
+	}
+	if e.RunID != "" {
+		return []string{"pml", "workflows", "show", e.RunID.Short()}
+	}
+	return nil
+}
+
+// printInterrupted says how to go on after a signal.
+func (a *App) printInterrupted(err error, exit int) {
+	id := a.Progress.Run()
+	var e *core.Error
+	if errors.As(err, &e) && e.RunID != "" {
+		id = e.RunID
+	}
+	out := core.Errorf(core.CodeCancelled, "interrupted")
+	if id != "" {
+		out = core.Errorf(core.CodeCancelled, "interrupted; the workflow %s is kept and not aborted", id.Short()).
+			WithRun(id).WithNext("pml", "continue", id.Short())
+	}
+	a.printError(out, exit)
+}

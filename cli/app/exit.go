@@ -1,0 +1,164 @@
+package app
+
+import (
+	"errors"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// The exit codes. They are an interface: scripts rely on them.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitAuth        = 4
+	ExitUnreachable = 5
+	ExitPending     = 8
+	exitDenied      = 9
+	ExitAborted     = 10
+	ExitExpired     = 11
+	exitConflict    = 12
+	exitInvalid     = 13
+	exitTimeout     = 124
+)
+
+// ExitCodes maps every error code. CodeTimeout is a run that used up its own
+// time, which is a failure; 124 is for a command that stopped waiting for a
+// run that goes on.
+var ExitCodes = map[core.Code]int{
+	core.CodeInvalidArguments:  exitUsage,
+	core.CodeInvalidConfig:     exitInvalid,
+	core.CodeEmptyCode:         exitUsage,
+	core.CodeTooLarge:          exitUsage,
+	core.CodeSyntax:            ExitFailed,
+	core.CodeScript:            ExitFailed,
+	core.CodeNoSuchTool:        exitNotFound,
+	core.CodeDAGInvalid:        exitInvalid,
+	core.CodeNotFound:          exitNotFound,
+	core.CodeWorkflowExpired:   ExitExpired,
+	core.CodeApprovalExpired:   ExitExpired,
+	core.CodeNotTrusted:        ExitPending, // a person's yes is missing: pml trust
+	core.CodeAlreadyDecided:    exitConflict,
+	core.CodeDigestMismatch:    exitConflict,
+	core.CodeNotWaiting:        exitConflict,
+	core.CodeDuplicate:         exitConflict,
+	core.CodeAwaitingHuman:     ExitPending,
+	core.CodePermissionDenied:  exitDenied,
+	core.CodeDenied:            exitDenied,
+	core.CodeHookFailed:        exitDenied, // a gate that fails denies
+	core.CodeIntegrityFailed:   ExitFailed,
+	core.CodeInstallFailed:     ExitFailed,
+	core.CodeServerUnreachable: ExitUnreachable,
+	core.CodeToolFailed:        ExitFailed,
+	core.CodeToolTimeout:       ExitFailed,
+	core.CodeTimeout:           ExitFailed,
+	core.CodeSandboxMemory:     ExitFailed,
+	core.CodeSandboxTimeout:    ExitFailed,
+	core.CodeSandboxCrashed:    ExitFailed,
+	core.CodeReplay:            ExitFailed,
+	core.CodeCallLimit:         ExitFailed,
+	core.CodeRunLimit:          ExitFailed,
+	core.CodeDepthLimit:        ExitFailed,
+	core.CodeResultTooLarge:    ExitFailed,
+	core.CodeBudget:            ExitFailed,
+	core.CodeAborted:           ExitAborted,
+	core.CodeCancelled:         ExitFailed,
+	core.CodeStoreBusy:         ExitFailed,
+	core.CodeStoreNewer:        ExitFailed,
+	core.CodeStoreFailed:       ExitFailed,
+	core.CodeFenced:            exitConflict,
+	core.CodeUsage:             exitUsage,
+	core.CodeAuth:              exitAuth,
+	core.CodeRateLimited:       ExitFailed,
+	core.CodeInternal:          ExitFailed,
+}
+
+// StatusCodes maps the status of a result; StatusError goes by its error code.
+var StatusCodes = map[api.Status]int{
+	api.StatusSuccess:          ExitOK,
+	api.StatusComplete:         ExitOK,
+	api.StatusReplanned:        ExitOK,
+	api.StatusSuggestions:      ExitOK,
+	api.StatusLayerComplete:    ExitPending,
+	api.StatusApprovalRequired: ExitPending,
+	api.StatusAwaitingHuman:    ExitPending,
+	api.StatusExecuteLocally:   ExitPending,
+	api.StatusRunning:          exitTimeout,
+	api.StatusAborted:          ExitAborted,
+	api.StatusError:            ExitFailed,
+}
+
+// ExitCode returns the exit code of an error's code. One that this build does
+// not know is a failure.
+func ExitCode(code core.Code) int {
+	if n, ok := ExitCodes[code]; ok {
+		return n
+	}
+	return ExitFailed
+}
+
+// ExitStatus ends a command with a code when everything was said already.
+type ExitStatus int
+
+// Error implements error; it is never shown.
+func (ExitStatus) Error() string { return "exit" }
+
+// TimedOut is the error of a command whose --timeout ran out.
+type TimedOut struct{ Err *core.Error }
+
+// Error says what was waited for.
+func (t TimedOut) Error() string { return t.Err.Error() }
+
+// Unwrap returns what was waited for.
+func (t TimedOut) Unwrap() error { return t.Err }
+
+// FailedRun is the error of a run that was made and failed.
+type FailedRun struct{ Err *core.Error }
+
+// Error says why it failed.
+func (f FailedRun) Error() string { return f.Err.Error() }
+
+// Unwrap returns why it failed.
+func (f FailedRun) Unwrap() error { return f.Err }
+
+// exitOfError returns the exit code of an error. The codes that say that
+// nothing was run are not those of a run that failed: it may have made calls.
+func exitOfError(err error, code core.Code) int {
+	n := ExitCode(code)
+	if errors.As(err, &FailedRun{}) && (n == exitUsage || n == exitNotFound || n == exitInvalid) {
+		return ExitFailed
+	}
+	return n
+}
+
+// StatusExit returns the exit code of a result other than an error.
+func StatusExit(status api.Status) int {
+	if n, ok := StatusCodes[status]; ok {
+		return n
+	}
+	return ExitFailed
+}
+
+// ResultError returns the error that a result reports, nil for any other
+// status than error.
+func ResultError(r api.Result) error {
+	if r.Status != api.StatusError {
+		return nil
+	}
+	e := &core.Error{
+		Code: r.ErrorCode, Message: r.Error, Next: r.Next, Location: r.Location, RunID: r.WorkflowID,
+		Faults: r.Faults, Failures: r.Failures, Decided: r.Decided, Stack: r.Stack,
+	}
+	if e.Code == "" {
+		e.Code = core.CodeInternal
+	}
+	if e.Message == "" {
+		e.Message = "the workflow failed without saying why"
+	}
+	if r.WorkflowID != "" {
+		return FailedRun{Err: e}
+	}
+	return e
+}

@@ -1,0 +1,35 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// AbortCmd is pml abort.
+func AbortCmd(a *app.App) *cobra.Command {
+	var reason string
+	cmd := runCmd(a, &cobra.Command{
+		Use:   "abort ID",
+		Short: "Abort a run",
+		Long: `Aborts a run. Calls that are under way are cancelled; what is done stays
+done, and its results stay readable.`,
+		Example: `  pml abort 7f3a91c2 --reason "wrong input"`,
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		r, err := b.Abort(ctx, id, a.Actor(), reason)
+		if err != nil {
+			return err
+		}
+		if r.Status != api.StatusAborted {
+			return report(a, r)
+		}
+		// Aborted is what was asked for: here it is a success.
+		return a.Print(r, app.Line("aborted %s", id.Short()))
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the audit log")
+	return cmd
+}

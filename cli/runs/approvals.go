@@ -1,0 +1,199 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/cli/view"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// ApprovalsCmd is pml approvals.
+func ApprovalsCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
+		Use:     "approvals",
+		Aliases: []string{"approval"},
+		Short:   "What waits for a decision",
+		Long:    "Lists and shows what waits for a decision, and keeps it from expiring.",
+		Example: "  pml approvals ls\n  pml approvals show 41d2\n  pml continue 41d2 --approve",
+	}, approvalsLsCmd(a), approvalsShowCmd(a), approvalsExtendCmd(a), approvalsRenewCmd(a))
+}
+
+func approvalsLsCmd(a *app.App) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List what waits, soonest expiry first",
+		Long:    "Lists the approvals that wait, soonest expiry first; with --all also those that are decided or expired.",
+		Example: "  pml approvals ls\n  pml approvals ls --all -o wide\n  pml approvals ls --json | jq -r '.items[].checkpoint_id'",
+		Args:    app.MaxArgs(0),
+		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
+			return listApprovals(ctx, a, b, all)
+		}),
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also those that are decided or expired")
+	return cmd
+}
+
+func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) error {
+	list, err := b.Approvals(ctx, all)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list, soonest)
+	return app.PrintList(a, api.Page[core.Approval]{Items: list}, "nothing waits for a decision", []app.Column[core.Approval]{
+		{Title: "APPROVAL", Get: func(p core.Approval) string { return p.ID.Short() }},
+		{Title: "WORKFLOW", Get: func(p core.Approval) string { return p.RunID.Short() }},
+		{Title: "TYPE", Get: func(p core.Approval) string { return string(p.Type) }},
+		{Title: "RISK", Get: func(p core.Approval) string { return string(p.Risk) }},
+		{Title: "STATE", Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }},
+		{Title: "EXPIRES", Get: func(p core.Approval) string { return layout.Left(a.Now(), p.ExpiresAt) }},
+		{Title: "TOOL", Get: func(p core.Approval) string { return p.Tool }},
+		{Title: "DIGEST", Wide: true, Get: func(p core.Approval) string { return p.Digest }},
+		{Title: "SIDE", Wide: true, Get: func(p core.Approval) string { return string(p.Side) }},
+		{Title: "WORKSPACE", Wide: true, Get: func(p core.Approval) string { return p.Workspace }},
+		{Title: "WHAT", Wide: true, Get: func(p core.Approval) string { return p.Description }},
+	})
+}
+
+// soonest orders by expiry, those without one last, then by age.
+func soonest(x, y core.Approval) int {
+	switch {
+	case x.ExpiresAt != nil && y.ExpiresAt != nil:
+		if c := x.ExpiresAt.Compare(*y.ExpiresAt); c != 0 {
+			return c
+		}
+	case x.ExpiresAt != nil:
+		return -1
+	case y.ExpiresAt != nil:
+		return 1
+	}
+	return x.CreatedAt.Compare(y.CreatedAt)
+}
+
+// approvalCmd is a command about one approval.
+func approvalCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Backend, id core.ID) error) *cobra.Command {
+	c.Args = app.ExactArgs("ID")
+	c.ValidArgsFunction = completeApprovals(a)
+	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
+		id, err := approvalID(ctx, a, b, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, b, id)
+	})
+	return c
+}
+
+func approvalsShowCmd(a *app.App) *cobra.Command {
+	return approvalCmd(a, &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show all that an approval asks",
+		Long:    "Shows an approval in full: what would run or be called, hashes, risk, expiry and, once decided, by whom.",
+		Example: "  pml approvals show 41d2e07b",
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		p, err := b.Approval(ctx, id)
+		if err != nil {
+			return err
+		}
+		return printApproval(a, p)
+	})
+}
+
+func printApproval(a *app.App, p core.Approval) error {
+	return a.Print(p, func(w *strings.Builder) {
+		text := view.Approval(p, 1, 1, a.Now())
+		if p.StateAt(a.Now()) != core.ApprovalOpen {
+			text = strings.Replace(text, "approval required: ", "approval: ", 1)
+		}
+		w.WriteString(text)
+	})
+}
+
+// approvalID finds an approval by its id or a prefix, or by a run that waits
+// for exactly one; where none is open, one that expired will do.
+func approvalID(ctx context.Context, a *app.App, b app.Backend, text string) (core.ID, error) {
+	list, err := b.Approvals(ctx, true)
+	if err != nil {
+		return "", err
+	}
+	ids := make([]string, len(list))
+	for i, p := range list {
+		ids[i] = string(p.ID)
+	}
+	id, perr := pick(text, ids, "approval")
+	if perr == nil {
+		return id, nil
+	}
+	run, approval, err := b.Resolve(ctx, text)
+	if err != nil {
+		return "", perr
+	}
+	if approval != "" {
+		return approval, nil
+	}
+	list = slices.DeleteFunc(list, func(p core.Approval) bool { return p.RunID != run })
+	found := slices.DeleteFunc(slices.Clone(list), func(p core.Approval) bool { return p.StateAt(a.Now()) != core.ApprovalOpen })
+	verb := "waits for"
+	if len(found) == 0 {
+		found, verb = unanswered(list, a.Now()), "has let expire"
+	}
+	switch len(found) {
+	case 0:
+		return "", core.Errorf(core.CodeNotWaiting, "workflow %s waits for no approval", run.Short()).WithRun(run)
+	case 1:
+		return found[0].ID, nil
+	}
+	var short []string
+	for _, p := range found {
+		short = append(short, p.ID.Short())
+	}
+	return "", app.Usagef("workflow %s %s %d approvals; name one: %s", run.Short(), verb, len(found), strings.Join(short, ", "))
+}
+
+func approvalsExtendCmd(a *app.App) *cobra.Command {
+	var by time.Duration
+	cmd := approvalCmd(a, &cobra.Command{
+		Use:     "extend ID",
+		Short:   "Give an approval more time",
+		Long:    "Moves the expiry of an approval that still waits.",
+		Example: "  pml approvals extend 41d2e07b --by 30m",
+		PreRunE: func(*cobra.Command, []string) error {
+			if by <= 0 {
+				return app.Usagef("--by %s is not more time", by)
+			}
+			return nil
+		},
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		p, err := b.Extend(ctx, id, by)
+		if err != nil {
+			return err
+		}
+		return a.Print(p, app.Line("approval %s expires in %s", p.ID.Short(), layout.Left(a.Now(), p.ExpiresAt)))
+	})
+	cmd.Flags().DurationVar(&by, "by", 5*time.Minute, "how much more")
+	return cmd
+}
+
+func approvalsRenewCmd(a *app.App) *cobra.Command {
+	return approvalCmd(a, &cobra.Command{
+		Use:     "renew ID",
+		Short:   "Ask again for what expired",
+		Long:    "Asks again for an approval that expired. The new approval has an id of its own.",
+		Example: "  pml approvals renew 41d2e07b",
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		p, err := b.Renew(ctx, id, a.Actor())
+		if err != nil {
+			return err
+		}
+		return printApproval(a, p)
+	})
+}

@@ -1,0 +1,272 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/program"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+type continueOptions struct {
+	id                   string
+	approve, deny, abort bool
+	checkpoint           string
+	digest               string
+	allOfType            string
+	reason               string
+	answer, result       string
+	resultSet            bool
+	extras               extras
+	wait                 WaitFlags
+}
+
+// decides reports whether the command line holds a decision.
+func (o continueOptions) decides() bool { return o.approve || o.deny || o.answer != "" }
+
+// ContinueCmd is pml continue.
+func ContinueCmd(a *app.App) *cobra.Command {
+	var o continueOptions
+	cmd := &cobra.Command{
+		Use:   "continue ID",
+		Short: "Go on with a run that waits or was interrupted, with or without a decision",
+		Long: `Takes up a run that stopped, also one that paused after a layer (--per-layer).
+--approve or --deny decides an approval first: the one that --approval names,
+otherwise the first that is open. --deny rejects the call and lets the
+run go on; with --abort it also ends the run. You can give the ID of an approval
+instead of the ID of a run. If other approvals are still open the exit code is 8.
+
+--remember run allows a tool for the rest of this run, --remember session until
+the process that runs it ends, and --remember rule for good: pml shows the rule
+and then writes it into .pml.json.
+
+If a PIN is set, pml asks for it at the terminal or reads it from --pin-fd. If
+only people may decide (approvals.decider is human), pml shows the approval and
+you answer on a terminal, or you give the PIN.`,
+		Example: `  pml continue 7f3a91c2
+  pml continue 7f3a91c2 --approve
+  pml continue @latest --deny --reason "wrong folder"
+  pml continue 7f3a91c2 --approve --all-of-type tool_permission
+  pml continue 7f3a91c2 --approve --remember rule
+  pml continue 7f3a91c2 --approve --approval 41d2e07b --allow-scripts
+  pml continue 7f3a91c2 --approve --pin-fd 3 3<pin.txt
+  pml continue 7f3a91c2 --answer skip --result '{"sent":true}'`,
+		Args:              app.ExactArgs("ID"),
+		ValidArgsFunction: completeRuns(a),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.id = args[0]
+			o.resultSet = cmd.Flags().Changed("result")
+			o.extras.rememberSeen = cmd.Flags().Changed("remember")
+			if err := app.NotEmpty(cmd, "checkpoint", "expect-digest", "all-of-type", "answer", "remember"); err != nil {
+				return err
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			if err := o.extras.check(a, o); err != nil {
+				return err
+			}
+			if err := o.wait.Check(a, cmd, o.decides()); err != nil {
+				return err
+			}
+			return continueRun(cmd.Context(), a, o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.approve, "approve", false, "approve what waits")
+	f.BoolVar(&o.deny, "deny", false, "deny it: the call is rejected, the run goes on")
+	f.BoolVar(&o.abort, "abort", false, "with --deny: abort the run as well")
+	f.SetNormalizeFunc(approvalFlag)
+	f.StringVar(&o.checkpoint, "approval", "", "the approval that is meant (--checkpoint is the same)")
+	f.StringVar(&o.digest, "expect-digest", "", "decide only if the approval still has this digest")
+	f.StringVar(&o.allOfType, "all-of-type", "", "decide all that wait of a type (not integrity)")
+	f.StringVar(&o.reason, "reason", "", "why; kept in the audit log")
+	f.StringVar(&o.answer, "answer", "", "for a call in doubt: run-again or skip")
+	f.StringVar(&o.result, "result", "", "with --answer skip: the result to assume, JSON or @FILE")
+	f.StringVar(&o.extras.remember, "remember", rememberOnce, "with --approve, for a tool: once, run, session or rule")
+	f.BoolVar(&o.extras.scripts, "allow-scripts", false, "with --approve, for an installation: its install scripts may run")
+	f.BoolVar(&o.extras.pin, "pin", false, "with --approve: ask for the PIN at the terminal")
+	f.BoolVar(&o.extras.yes, "yes", false, "with --remember rule: write the rule without asking")
+	a.AddPinFD(cmd)
+	AddWaitFlags(cmd, &o.wait, true)
+	_ = cmd.RegisterFlagCompletionFunc("remember", app.CompleteFixed(remembering...))
+	_ = cmd.RegisterFlagCompletionFunc("all-of-type", app.CompleteFixed(bulkTypes...))
+	_ = cmd.RegisterFlagCompletionFunc("answer", app.CompleteFixed(inDoubtAnswers...))
+	return cmd
+}
+
+// bulkTypes are the types that may be decided all at once.
+var bulkTypes = func() (out []string) {
+	for _, d := range approval.Types {
+		if !d.Single {
+			out = append(out, string(d.Type))
+		}
+	}
+	return out
+}()
+
+const (
+	answerRunAgain = "run-again"
+	answerSkip     = "skip"
+)
+
+var inDoubtAnswers = []string{answerRunAgain, answerSkip}
+
+// check finds flags that contradict each other.
+func (o continueOptions) check() error {
+	switch {
+	case o.approve && o.deny:
+		return app.Usagef("--approve and --deny contradict each other")
+	case o.answer != "" && o.deny:
+		return app.Usagef("--answer and --deny contradict each other")
+	case o.abort && !o.deny:
+		return app.Usagef("--abort goes with --deny; to abort without a decision: pml abort %s", o.id)
+	case o.checkpoint != "" && o.allOfType != "":
+		return app.Usagef("--approval names one approval, --all-of-type several: give one of them")
+	case o.digest != "" && o.allOfType != "":
+		return app.Usagef("--expect-digest speaks of one approval: it does not go with --all-of-type")
+	case slices.ContainsFunc(approval.Types, func(d approval.Type) bool { return d.Single && string(d.Type) == o.allOfType }):
+		return app.Usagef("%s approvals are decided one by one, never with --all-of-type", o.allOfType)
+	case o.resultSet && o.answer != answerSkip:
+		return app.Usagef("--result goes with --answer skip")
+	case !o.decides() && (o.checkpoint != "" || o.digest != "" || o.allOfType != ""):
+		return app.Usagef("say what to decide: --approve, --deny or --answer")
+	}
+	if o.answer != "" {
+		if err := app.OneOf("answer", o.answer, inDoubtAnswers...); err != nil {
+			return err
+		}
+	}
+	if o.allOfType != "" {
+		return app.OneOf("all-of-type", o.allOfType, bulkTypes...)
+	}
+	return nil
+}
+
+// decision makes the decision of the flags, nil when they hold none.
+func decision(ctx context.Context, a *app.App, o continueOptions) (*api.Decision, error) {
+	if !o.decides() {
+		return nil, nil
+	}
+	d := &api.Decision{
+		Approve: !o.deny, AllOfType: core.ApprovalType(o.allOfType), ExpectDigest: o.digest,
+		Abort: o.abort, Reason: o.reason, Answer: o.extras.answer(),
+	}
+	switch o.answer {
+	case answerRunAgain:
+		d.Answer = &core.Answer{InDoubt: core.RunAgain}
+	case answerSkip:
+		d.Answer = &core.Answer{InDoubt: core.SkipResult, Result: core.Null}
+		if o.resultSet {
+			raw, err := program.ReadJSON(ctx, a, "result", o.result)
+			if err != nil {
+				return nil, err
+			}
+			d.Answer.Result = raw
+		}
+	}
+	return d, nil
+}
+
+func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
+	d, err := decision(ctx, a, o)
+	if err != nil {
+		return err
+	}
+	b, err := a.Backend(ctx)
+	if err != nil {
+		return err
+	}
+	id, approval, err := resolve(ctx, b, o.id)
+	if err != nil {
+		return err
+	}
+	if d != nil && d.AllOfType == "" {
+		d.Checkpoint = approval
+		if o.checkpoint != "" {
+			if d.Checkpoint, err = checkpoint(ctx, b, id, o.checkpoint); err != nil {
+				return err
+			}
+		}
+	}
+	if d != nil {
+		if err := complete(ctx, a, b, id, d, o.extras); err != nil {
+			return err
+		}
+	}
+	a.StartProgress()
+	if o.wait.hold() {
+		a.Progress.Wait()
+	}
+	r, err := b.Continue(ctx, api.ContinueRequest{
+		ID: id, Decision: d, Reason: o.reason, By: a.Actor(), Wait: o.wait.Limit(a), HoldApprovals: o.wait.hold(),
+	})
+	return Settle(ctx, a, b, r, err, o.wait)
+}
+
+// resolve turns what a person typed into the id of a run and, when it named an
+// approval, into that too.
+func resolve(ctx context.Context, b app.Backend, text string) (id, approval core.ID, err error) {
+	id, approval, err = b.Resolve(ctx, text)
+	if core.CodeOf(err) != core.CodeNotFound {
+		return id, approval, err
+	}
+	e := *core.AsError(err)
+	if page, lerr := b.Workflows(ctx, nil, 200, ""); lerr == nil {
+		var ids []string
+		for _, r := range page.Items {
+			ids = append(ids, r.ID.Short())
+		}
+		e.Message += core.Suggest(text[:min(8, len(text))], ids)
+	}
+	return "", "", &e
+}
+
+// resolveRun is resolve for commands that speak of runs only.
+func resolveRun(ctx context.Context, b app.Backend, text string) (core.ID, error) {
+	id, _, err := resolve(ctx, b, text)
+	return id, err
+}
+
+// checkpoint finds the approval of a run by its id or a prefix of it.
+func checkpoint(ctx context.Context, b app.Backend, run core.ID, text string) (core.ID, error) {
+	w, err := b.Workflow(ctx, run)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, p := range w.Approvals {
+		ids = append(ids, string(p.ID))
+	}
+	return pick(text, ids, "approval of workflow "+run.Short())
+}
+
+// pick finds the one id that begins with a text of 4 or more.
+func pick(text string, ids []string, what string) (core.ID, error) {
+	var found, short []string
+	for _, id := range ids {
+		if id == text {
+			return core.ID(id), nil
+		}
+		if len(text) >= 4 && strings.HasPrefix(id, strings.ToLower(text)) {
+			found = append(found, id)
+		}
+		short = append(short, core.ID(id).Short())
+	}
+	shown := core.Visible(text, 60, false)
+	switch {
+	case len(found) == 1:
+		return core.ID(found[0]), nil
+	case len(found) > 1:
+		return "", core.Errorf(core.CodeNotFound, "%s is the beginning of %d ids: %s", shown, len(found), strings.Join(found, ", ")).
+			WithNext("pml", "approvals", "ls")
+	}
+	return "", core.Errorf(core.CodeNotFound, "no %s has the id %s%s", what, shown, core.Suggest(text[:min(8, len(text))], short)).
+		WithNext("pml", "approvals", "ls")
+}

@@ -1,0 +1,338 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/cli/view"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// What to do when a run stops for an approval.
+const (
+	onPrompt = "prompt"
+	onWait   = "wait"
+	onExit   = "exit"
+	onDeny   = "deny"
+)
+
+var onApprovals = []string{onPrompt, onWait, onExit, onDeny}
+
+// WaitFlags are the flags of commands that wait for a run.
+type WaitFlags struct {
+	onApproval string
+	wait       time.Duration
+	waitSet    bool
+	detached   bool // the run goes on without this command, which says so and is done
+}
+
+// AddWaitFlags adds --wait and, where the run may ask for approvals, --on-approval.
+func AddWaitFlags(cmd *cobra.Command, f *WaitFlags, approvals bool) {
+	cmd.Annotations = map[string]string{app.WaitsForRun: "yes"}
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long (default: until it is done or pauses)")
+	if approvals {
+		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal, else exit)")
+		_ = cmd.RegisterFlagCompletionFunc("on-approval", app.CompleteFixed(onApprovals...))
+	}
+}
+
+// Check settles what the flags left open. decided says that the command line
+// itself held a decision: then nothing more is asked unless asked for.
+func (f *WaitFlags) Check(a *app.App, cmd *cobra.Command, decided bool) error {
+	f.waitSet = cmd.Flags().Changed("wait")
+	if f.wait < 0 {
+		return app.Usagef("--wait %s is negative", f.wait)
+	}
+	switch f.onApproval {
+	case "":
+		f.onApproval = onExit
+		if a.CanAsk() && !decided && cmd.Flags().Lookup("on-approval") != nil {
+			f.onApproval = onPrompt
+		}
+	case onPrompt:
+		if !a.Human() {
+			return app.Usagef("--on-approval prompt does not go with -o %s: output for programs never asks", a.Format())
+		}
+	default:
+		return app.OneOf("on-approval", f.onApproval, onApprovals...)
+	}
+	return nil
+}
+
+// Limit is how long the backend may take: negative for as long as it needs.
+func (f *WaitFlags) Limit(a *app.App) time.Duration {
+	d := time.Duration(-1)
+	if f.waitSet {
+		d = f.wait
+	}
+	if t := a.Flags.Timeout; t > 0 && (d < 0 || t < d) {
+		d = t
+	}
+	return d
+}
+
+// detach leaves the run to a server: unless told to, the command waits for
+// nothing and asks nothing.
+func (f *WaitFlags) detach(cmd *cobra.Command) {
+	if f.waitSet && f.wait > 0 {
+		return
+	}
+	f.detached, f.waitSet, f.wait = true, true, 0
+	if !cmd.Flags().Changed("on-approval") {
+		f.onApproval = onExit
+	}
+}
+
+func (f *WaitFlags) hold() bool { return f.onApproval == onWait }
+
+// Settle follows a run from its first answer to the end of the command: it
+// asks or denies as the flags say, prints the result and picks the exit code.
+func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err error, f WaitFlags) error {
+	for err == nil && ctx.Err() == nil {
+		d, derr := decide(ctx, a, b, r, f.onApproval)
+		if derr != nil {
+			return derr
+		}
+		if d == nil && f.detached && r.WorkflowID != "" {
+			return reportDetached(a, r)
+		}
+		if d == nil {
+			return report(a, r)
+		}
+		req := api.ContinueRequest{ID: r.WorkflowID, Decision: d, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: f.hold()}
+		asked := r
+		r, err = b.Continue(ctx, req)
+		if core.CodeOf(err) == core.CodeAuth && f.onApproval == onPrompt {
+			// A PIN with a slip of the finger: nothing was decided, so ask again.
+			a.Say("%s", core.Visible(err.Error(), 2000, false))
+			r, err = asked, nil
+			continue
+		}
+		if errors.Is(err, &core.Error{Code: core.CodeAlreadyDecided}) {
+			// Someone was faster. What they decided counts; the run goes on by it.
+			a.Progress.Clear()
+			fmt.Fprintf(a.Stderr, "note: %s\n", core.Visible(err.Error(), 2000, false))
+			req.Decision = nil
+			r, err = b.Continue(ctx, req)
+		}
+	}
+	if err == nil {
+		if r.Status != api.StatusRunning {
+			return report(a, r)
+		}
+		err = core.Errorf(core.CodeCancelled, "stopped waiting: %w", context.Cause(ctx)).WithRun(r.WorkflowID)
+	}
+	return err
+}
+
+// Held waits on for a run that stopped for an approval, where the flags say so
+// and the call that started it could not.
+func Held(ctx context.Context, a *app.App, b api.Runs, r api.Result, err error, f WaitFlags) (api.Result, error) {
+	if err != nil || !f.hold() || r.Status != api.StatusApprovalRequired {
+		return r, err
+	}
+	return b.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: true})
+}
+
+// decide returns the decision to take about a result, nil to leave it as it is.
+func decide(ctx context.Context, a *app.App, b app.Backend, r api.Result, mode string) (*api.Decision, error) {
+	if r.Status != api.StatusApprovalRequired && r.Status != api.StatusLayerComplete {
+		return nil, nil
+	}
+	pending := view.PendingOf(r)
+	if len(pending) == 0 {
+		return nil, nil
+	}
+	switch mode {
+	case onDeny:
+		p := pending[0]
+		return &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest, Reason: "denied by --on-approval deny"}, nil
+	case onPrompt:
+		return prompt(ctx, a, b, pending)
+	}
+	return nil, nil
+}
+
+// report prints the result of a run and returns what the command ends with.
+func report(a *app.App, r api.Result) error {
+	a.Progress.Stop()
+	reportNotices(a, r)
+	code := app.StatusExit(r.Status)
+	if !a.Human() {
+		if err := a.Encode(r, a.Format()); err != nil {
+			return err
+		}
+		return reportError(r, code)
+	}
+	switch r.Status {
+	case api.StatusSuccess, api.StatusComplete:
+		return a.PrintResult(r.Result)
+	case api.StatusApprovalRequired, api.StatusAwaitingHuman, api.StatusLayerComplete:
+		reportPending(a, r)
+	case api.StatusRunning:
+		// In this process it stops with it; in another one it goes on.
+		a.Say("the wait is over; the workflow %s has not ended", r.WorkflowID.Short())
+		a.SayNext("pml", "continue", r.WorkflowID.Short())
+	case api.StatusReplanned:
+		a.Note("replanned: %s, %d in all", layout.Plural(r.NewTasksCount, "new task"), r.TotalTasks)
+		// Not to approve yet: what waited was asked about the plan as it was.
+		a.SayNext("pml", "continue", r.WorkflowID.Short())
+	case api.StatusAborted:
+		text := string(r.Status)
+		if r.Reason != "" {
+			text += ": " + core.Visible(r.Reason, 2000, false)
+		}
+		a.Say("%s", text)
+		a.SayNext("pml", "workflows", "show", r.WorkflowID.Short())
+	case api.StatusSuggestions:
+		return reportSuggestions(a, r)
+	case api.StatusError, api.StatusExecuteLocally:
+	}
+	return reportError(r, code)
+}
+
+// maxDropped is how many dropped calls are named; JSON output has them all.
+const maxDropped = 20
+
+// reportNotices says on stderr what a person has to know beside the outcome,
+// whatever the output is for.
+func reportNotices(a *app.App, r api.Result) {
+	for _, n := range r.Notices {
+		a.Say("warning: %s", core.Visible(n, 3000, false))
+	}
+	for i, d := range r.Dropped {
+		if i == maxDropped {
+			a.Say("dropped: %s more", layout.Plural(len(r.Dropped)-i, "call"))
+			return
+		}
+		what := "was not called"
+		if d.MayHaveRun {
+			what = "may have run; nobody has said what became of it"
+		}
+		a.Say("dropped: %s %s %s", core.Visible(d.TaskID, 80, false), core.Visible(d.Tool, 200, false), what)
+	}
+}
+
+// reportDetached prints the id of a run that is the server's: for a script it is
+// the result of the command, also of one that was there already and has ended.
+func reportDetached(a *app.App, r api.Result) error {
+	a.Progress.Stop()
+	reportNotices(a, r)
+	code := app.StatusExit(r.Status)
+	if code != app.ExitPending {
+		code = app.ExitOK // how it ended is for whoever asks for its result
+	}
+	if !a.Human() {
+		if err := a.Encode(r, a.Format()); err != nil {
+			return err
+		}
+		return reportError(api.Result{}, code)
+	}
+	if err := a.Write(string(r.WorkflowID) + "\n"); err != nil {
+		return err
+	}
+	switch id := r.WorkflowID.Short(); {
+	case code == app.ExitPending:
+		reportPending(a, r)
+	case r.Status == api.StatusRunning:
+		a.Note("it goes on in the server; follow it with: pml workflows watch %s", id)
+	default:
+		a.Note("it has ended; see it with: pml workflows show %s", id)
+	}
+	return reportError(api.Result{}, code)
+}
+
+func reportError(r api.Result, code int) error {
+	if e := app.ResultError(r); e != nil {
+		return e
+	}
+	if code == app.ExitOK {
+		return nil
+	}
+	return app.ExitStatus(code)
+}
+
+// reportPending shows what waits, and how to decide it.
+func reportPending(a *app.App, r api.Result) {
+	if r.Status == api.StatusLayerComplete {
+		reportLayer(a, r)
+	}
+	pending := view.PendingOf(r)
+	for i, p := range pending {
+		if p.Type == core.ApproveLayer && r.Status == api.StatusLayerComplete && len(pending) == 1 {
+			break
+		}
+		io.WriteString(a.Stderr, view.Approval(p, i+1, len(pending), a.Now()))
+	}
+	id := r.WorkflowID.Short()
+	switch {
+	case len(pending) == 0:
+		a.SayNext("pml", "continue", id)
+	case r.Pause && len(pending) == 1:
+		a.SayNext("pml", "continue", id)
+		a.SayNext("pml", "abort", id)
+	case r.Status == api.StatusLayerComplete:
+		a.SayNext("pml", "continue", id, "--approve")
+		a.SayNext("pml", "abort", id)
+	case len(pending) == 1:
+		decisionNext(a, pending[0], id)
+	default:
+		for _, p := range pending {
+			decisionNext(a, p, id, "--approval", p.ID.Short())
+		}
+	}
+}
+
+func decisionNext(a *app.App, p core.Approval, id string, more ...string) {
+	if p.Type == core.ApproveInDoubt {
+		a.SayNext(append([]string{"pml", "continue", id, "--answer", "run-again"}, more...)...)
+		a.SayNext(append([]string{"pml", "continue", id, "--answer", "skip", "--result", "null"}, more...)...)
+		return
+	}
+	if server, _, _ := strings.Cut(p.Tool, ":"); p.Type == core.ApproveOAuth && server != "" {
+		a.SayNext("pml", "servers", "connect", server)
+	}
+	a.SayNext(append([]string{"pml", "continue", id, "--approve"}, more...)...)
+	if p.Type == core.ApproveDependency && len(scriptsOf(p)) > 0 {
+		a.SayNext(append([]string{"pml", "continue", id, "--approve", "--allow-scripts"}, more...)...)
+	}
+	a.SayNext(append([]string{"pml", "continue", id, "--deny"}, more...)...)
+}
+
+// reportLayer shows the results of the layer that is complete.
+func reportLayer(a *app.App, r api.Result) {
+	n := 0
+	if r.LayerIndex != nil {
+		n = *r.LayerIndex + 1
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "layer %d of %d is complete", n, max(r.TotalLayers, n))
+	if r.ExpiresAt != nil {
+		fmt.Fprintf(&b, " (waits %s)", layout.Left(a.Now(), r.ExpiresAt))
+	}
+	b.WriteByte('\n')
+	rows := make([][]string, 0, len(r.LayerResults))
+	for _, t := range r.LayerResults {
+		text := layout.Compact(t.Output)
+		if t.Error != "" {
+			text = core.Visible(t.Error, 0, false)
+		}
+		rows = append(rows, []string{"  " + core.Visible(t.TaskID, 0, false), core.Visible(t.Tool, 0, false), string(t.Status), layout.Cut(text, 200)})
+	}
+	b.WriteString(layout.Align(rows, 0))
+	if r.NextLayer != nil {
+		for _, t := range r.NextLayer.Tasks {
+			fmt.Fprintf(&b, "  then %s (%s)\n", core.Visible(t.ID, 0, false), core.Visible(t.Tool, 0, false))
+		}
+	}
+	io.WriteString(a.Stderr, b.String())
+}

@@ -1,0 +1,30 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/core"
+)
+
+// RetryCmd is pml retry.
+func RetryCmd(a *app.App) *cobra.Command {
+	var wait WaitFlags
+	cmd := runCmd(a, &cobra.Command{
+		Use:   "retry ID",
+		Short: "Run the failed tasks of a run again, and what depends on them",
+		Long: `Runs the failed tasks of a failed run again, and the tasks that depend on them;
+everything else keeps its result. What a person denied is asked again.`,
+		Example: "  pml retry 7f3a91c2\n  pml retry @latest --wait 30s",
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return wait.Check(a, cmd, false) },
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		a.StartProgress()
+		r, err := b.Retry(ctx, id, a.Actor(), wait.Limit(a))
+		r, err = Held(ctx, a, b, r, err, wait)
+		return Settle(ctx, a, b, r, err, wait)
+	})
+	AddWaitFlags(cmd, &wait, true)
+	return cmd
+}

@@ -1,0 +1,245 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/cli/view"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// layerOf is "2/5": the layer that a run is in, of how many.
+func layerOf(r core.Run) string {
+	if r.TotalLayers == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", min(r.CurrentLayer+1, r.TotalLayers), r.TotalLayers)
+}
+
+func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
+	line := func(k, v string) {
+		if v != "" {
+			fmt.Fprintf(w, "%-10s %s\n", k, core.Visible(v, 0, false))
+		}
+	}
+	line("workflow", string(wf.ID))
+	line("state", string(wf.State))
+	if wf.Side == core.SideServer {
+		line("side", string(wf.Side))
+	}
+	line("kind", string(wf.Kind))
+	line("intent", wf.Intent)
+	line("workspace", wf.Workspace)
+	line("created", layout.Stamp(wf.CreatedAt)+" ("+layout.Ago(a.Now(), wf.CreatedAt)+" ago)")
+	if wf.EndedAt != nil {
+		line("ended", layout.Stamp(*wf.EndedAt))
+	}
+	if wf.ExpiresAt != nil && !wf.State.Final() {
+		line("expires", layout.Left(a.Now(), wf.ExpiresAt))
+	}
+	line("layer", layerOf(wf.Run))
+	if wf.Error != nil {
+		line("error", string(wf.Error.Code)+": "+wf.Error.Message)
+	}
+	for _, l := range wf.Layers {
+		fmt.Fprintf(w, "\nlayer %d\n", l.Index+1)
+		rows := make([][]string, 0, len(l.Tasks))
+		for _, t := range l.Tasks {
+			rows = append(rows, taskRow(t))
+		}
+		w.WriteString(layout.Align(rows, a.LineLimit()))
+	}
+	for _, p := range wf.Approvals {
+		if p.StateAt(a.Now()) == core.ApprovalOpen {
+			w.WriteString("\n" + view.Approval(p, 1, 1, a.Now()))
+		}
+	}
+	if expired := unanswered(wf.Approvals, a.Now()); len(expired) > 0 && wf.State == core.RunWaiting {
+		w.WriteByte('\n')
+		for _, p := range expired {
+			fmt.Fprintf(w, "expired without a decision: %s\n", core.Visible(p.ID.Short()+" "+string(p.Type)+" "+p.Tool, 0, false))
+		}
+		fmt.Fprintf(w, "next: pml continue %s (asks again)\n", wf.ID.Short())
+	}
+}
+
+// unanswered are the approvals that expired and were not asked again.
+func unanswered(list []core.Approval, now time.Time) []core.Approval {
+	var out []core.Approval
+	for _, p := range list {
+		if p.StateAt(now) == core.ApprovalExpired && p.RenewedBy == "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// glyphs go before the word of a state and never replace it.
+var glyphs = map[core.TaskState]string{
+	core.TaskQueued: ".", core.TaskRunning: "*", core.TaskWaiting: "!", core.TaskSuccess: "+",
+	core.TaskError: "x", core.TaskFailedSafe: "~", core.TaskSkipped: "-",
+}
+
+func taskRow(t core.Task) []string {
+	about := ""
+	if t.Error != nil {
+		about = t.Error.Message
+	} else if t.Predicted {
+		about = "expected"
+	}
+	row := []string{"  " + glyphs[t.State] + " " + string(t.State), t.ID, t.Tool, layout.Millis(t.DurationMS), about}
+	for i := range row {
+		row[i] = core.Visible(row[i], 0, false)
+	}
+	return row
+}
+
+func workflowsWatchCmd(a *app.App) *cobra.Command {
+	return runCmd(a, &cobra.Command{
+		Use:     "watch ID",
+		Short:   "Follow a run until it ends or pauses",
+		Long:    "Prints the events of a run from its beginning, live, until it ends, waits for a decision, or its process is gone. The exit code is that of the run.",
+		Example: "  pml workflows watch 7f3a91c2\n  pml wf watch @latest -o jsonl",
+	}, func(ctx context.Context, b app.Backend, id core.ID) error { return watch(ctx, a, b, id) })
+}
+
+// errWatched ends the stream of events of a run that needs no more watching.
+var errWatched = errors.New("watched to the end")
+
+// watch prints what there is, and follows only a run that still moves.
+func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
+	a.WarnAtOnce()
+	last := int64(0)
+	seen := func(e core.Event) error {
+		last = max(last, e.Seq)
+		return printEvent(a, e)
+	}
+	if err := b.Events(ctx, id, api.Since{}, false, seen); err != nil {
+		return err
+	}
+	w, err := b.Workflow(ctx, id)
+	for err == nil && moves(w) {
+		err = followRunning(ctx, b, id, last, func(e core.Event) error {
+			if err := seen(e); err != nil {
+				return err
+			}
+			if pauses(e.Type) {
+				return errWatched
+			}
+			return nil
+		})
+		if errors.Is(err, errWatched) {
+			if w, err = b.Workflow(ctx, id); err == nil && w.State == core.RunInterrupted {
+				break // and nobody has taken it up
+			}
+		}
+	}
+	if err != nil && errors.Is(context.Cause(ctx), app.ErrTimeout) {
+		return app.TimedOut{Err: core.Errorf(core.CodeTimeout, "--timeout %s ran out; the workflow %s was only watched, and goes on as before", a.Flags.Timeout, id.Short()).
+			WithRun(id).WithNext("pml", "workflows", "watch", id.Short())}
+	}
+	if err != nil {
+		return err
+	}
+	// What came between the last event and the look at the run.
+	if err := b.Events(ctx, id, api.Since{Any: last}, false, seen); err != nil {
+		return err
+	}
+	return watchExit(w)
+}
+
+// moves reports whether a run runs or is about to: a server takes up what the one
+// before it has left behind.
+func moves(w core.Workflow) bool {
+	return w.State == core.RunRunning || w.State == core.RunInterrupted && w.Side == core.SideServer
+}
+
+// lookAtRunner is how often a follower looks whether a run still runs: one
+// whose process is killed sends no event. A server is given so many looks to take
+// it up.
+const (
+	lookAtRunner = 500 * time.Millisecond
+	takeUpLooks  = 10
+)
+
+// followRunning calls f for the events of a run until f fails, or until the run
+// does not run any more: then it fails with errWatched.
+func followRunning(ctx context.Context, b api.Workflows, id core.ID, since int64, f func(core.Event) error) error {
+	follow, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		tick := time.NewTicker(lookAtRunner)
+		defer tick.Stop()
+		for left := 0; ; {
+			select {
+			case <-follow.Done():
+				return
+			case <-tick.C:
+			}
+			w, err := b.Workflow(follow, id)
+			switch {
+			case err != nil:
+			case w.State == core.RunRunning:
+				left = 0
+			case moves(w) && left < takeUpLooks:
+				left++
+			default:
+				stop(errWatched)
+				return
+			}
+		}
+	}()
+	err := b.Events(follow, id, api.Since{Any: since}, true, f)
+	if ctx.Err() == nil && errors.Is(context.Cause(follow), errWatched) {
+		err = errWatched
+	}
+	stop(nil)
+	<-looked
+	return err
+}
+
+// pauses reports whether a run may have paused or ended with an event.
+func pauses(t core.EventType) bool {
+	switch t {
+	case core.EventWorkflowComplete, core.EventWorkflowFailed, core.EventWorkflowAbort, core.EventWorkflowExpired,
+		core.EventApprovalRequested, core.EventCheckpoint, core.EventDecisionRequired:
+		return true
+	default:
+		return false
+	}
+}
+
+// watchExit is what a run's state makes of a command that followed it.
+func watchExit(w core.Workflow) error {
+	switch w.State {
+	case core.RunComplete:
+		return nil
+	case core.RunFailed:
+		if w.Error != nil {
+			return app.FailedRun{Err: w.Error.WithRun(w.ID)}
+		}
+		return app.ExitStatus(app.ExitFailed)
+	case core.RunAborted:
+		return app.ExitStatus(app.ExitAborted)
+	case core.RunExpired:
+		return app.ExitStatus(app.ExitExpired)
+	case core.RunWaiting:
+		return app.ExitStatus(app.ExitPending)
+	case core.RunInterrupted:
+		return core.Errorf(core.CodeCancelled, "the workflow %s was interrupted; nothing is lost", w.ID.Short()).
+			WithRun(w.ID).WithNext("pml", "continue", w.ID.Short())
+	case core.RunRunning:
+		return app.ExitStatus(app.ExitFailed)
+	}
+	return nil
+}

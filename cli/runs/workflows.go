@@ -1,0 +1,248 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+)
+
+// WorkflowsCmd is pml workflows.
+func WorkflowsCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
+		Use:     "workflows",
+		Aliases: []string{"wf", "workflow"},
+		Short:   "Runs: list, show, watch, results, logs",
+		Long:    "Lists runs, shows one with its layers and tasks, follows it, prints its result and what it logged, and removes runs that ended.",
+		Example: "  pml workflows ls --state waiting\n  pml wf show @latest\n  pml wf result 7f3a91c2",
+	}, workflowsLsCmd(a), workflowsShowCmd(a), workflowsWatchCmd(a), workflowsResultCmd(a),
+		workflowsLogsCmd(a), workflowsRmCmd(a), workflowsPruneCmd(a), workflowsExportCmd(a), workflowsImportCmd(a))
+}
+
+type listOptions struct {
+	states []string
+	limit  int
+	cursor string
+}
+
+func workflowsLsCmd(a *app.App) *cobra.Command {
+	var o listOptions
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List runs, newest first",
+		Long:    "Lists runs, newest first. --state may be given several times or as a list.",
+		Example: "  pml workflows ls\n  pml workflows ls --state waiting,interrupted -o wide",
+		Args:    app.MaxArgs(0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return listWorkflows(cmd.Context(), a, o) },
+	}
+	cmd.Flags().StringSliceVar(&o.states, "state", nil, "only runs in this state")
+	cmd.Flags().IntVar(&o.limit, "limit", 50, "at most this many")
+	cmd.Flags().StringVar(&o.cursor, "cursor", "", "go on after an earlier list (its \"next\")")
+	_ = cmd.RegisterFlagCompletionFunc("state", app.CompleteFixed(stateNames()...))
+	return cmd
+}
+
+func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
+	var states []core.RunState
+	for _, s := range o.states {
+		if !slices.Contains(core.RunStates, core.RunState(s)) {
+			return app.OneOf("state", s, stateNames()...)
+		}
+		states = append(states, core.RunState(s))
+	}
+	if o.limit <= 0 {
+		return app.Usagef("--limit %d is not a number of runs", o.limit)
+	}
+	b, err := a.Backend(ctx)
+	if err != nil {
+		return err
+	}
+	page, err := b.Workflows(ctx, states, o.limit, o.cursor)
+	if err != nil {
+		return err
+	}
+	return app.PrintList(a, page, "no workflows", []app.Column[core.Run]{
+		{Title: "WORKFLOW", Get: func(r core.Run) string { return r.ID.Short() }},
+		{Title: "STATE", Get: func(r core.Run) string { return string(r.State) }},
+		{Title: "KIND", Get: func(r core.Run) string { return string(r.Kind) }},
+		{Title: "LAYER", Get: layerOf},
+		{Title: "AGE", Get: func(r core.Run) string { return layout.Ago(a.Now(), r.CreatedAt) }},
+		{Title: "CREATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.CreatedAt) }},
+		{Title: "UPDATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.UpdatedAt) }},
+		{Title: "SIDE", Wide: true, Get: func(r core.Run) string { return string(r.Side) }},
+		{Title: "BY", Wide: true, Get: func(r core.Run) string { return r.RequestedBy.Name() + "/" + string(r.RequestedBy.Via) }},
+		{Title: "WORKSPACE", Wide: true, Get: func(r core.Run) string { return r.Workspace }},
+		{Title: "INTENT", Get: func(r core.Run) string { return r.Intent }},
+	})
+}
+
+func stateNames() []string {
+	names := make([]string, len(core.RunStates))
+	for i, s := range core.RunStates {
+		names[i] = string(s)
+	}
+	return names
+}
+
+// runCmd is a command about one run.
+func runCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Backend, id core.ID) error) *cobra.Command {
+	c.Args = app.ExactArgs("ID")
+	c.ValidArgsFunction = completeRuns(a)
+	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
+		id, err := resolveRun(ctx, b, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, b, id)
+	})
+	return c
+}
+
+func workflowsShowCmd(a *app.App) *cobra.Command {
+	return runCmd(a, &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show a run with its layers, tasks and approvals",
+		Long:    "Shows a run: its state, every layer with its tasks, what waits and, when it failed, why.",
+		Example: "  pml workflows show @latest\n  pml wf show 7f3a91c2 --json",
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		w, err := b.Workflow(ctx, id)
+		if err != nil {
+			return err
+		}
+		return a.Print(w, func(out *strings.Builder) { writeWorkflow(a, out, w) })
+	})
+}
+
+func workflowsResultCmd(a *app.App) *cobra.Command {
+	return runCmd(a, &cobra.Command{
+		Use:     "result ID",
+		Short:   "Print the result of a run that is complete",
+		Long:    "Prints what the script of a complete run returned: a string as it is, anything else as JSON. A run that failed, waits or was aborted ends with its own exit code.",
+		Example: "  pml workflows result 7f3a91c2 > result.json",
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		w, err := b.Workflow(ctx, id)
+		if err != nil {
+			return err
+		}
+		return workflowResult(a, w)
+	})
+}
+
+// workflowResult prints the result of a complete run; every other state is an
+// error of its own.
+func workflowResult(a *app.App, w core.Workflow) error {
+	short := w.ID.Short()
+	next := []string{"pml", "workflows", "show", short}
+	fail := func(code core.Code, text string) error {
+		return core.Errorf(code, "workflow %s %s", short, text).WithRun(w.ID).WithNext(next...)
+	}
+	switch w.State {
+	case core.RunComplete:
+		if !a.Human() {
+			raw := w.Result
+			if len(raw) == 0 {
+				raw = core.Null
+			}
+			return a.Encode(raw, a.Format())
+		}
+		return a.PrintResult(w.Result)
+	case core.RunFailed:
+		if w.Error != nil {
+			return app.FailedRun{Err: w.Error.WithRun(w.ID)}
+		}
+		return fail(core.CodeToolFailed, "failed")
+	case core.RunAborted:
+		return fail(core.CodeAborted, "was aborted")
+	case core.RunExpired:
+		return fail(core.CodeWorkflowExpired, "has expired")
+	case core.RunWaiting:
+		return fail(core.CodeAwaitingHuman, "waits for a decision and has no result yet")
+	case core.RunRunning, core.RunInterrupted:
+		if w.State == core.RunInterrupted {
+			next = []string{"pml", "continue", short}
+		}
+	}
+	return fail(core.CodeNotWaiting, "is "+string(w.State)+" and has no result yet")
+}
+
+func workflowsLogsCmd(a *app.App) *cobra.Command {
+	var follow bool
+	cmd := runCmd(a, &cobra.Command{
+		Use:     "logs ID",
+		Short:   "Print what a run logged",
+		Long:    "Prints the console output of a run's script and the warnings about its tasks; with --follow also what comes.",
+		Example: "  pml workflows logs 7f3a91c2\n  pml wf logs @latest --follow",
+	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		return events(ctx, a, b, eventsOptions{id: id, follow: follow, logs: true})
+	})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
+	return cmd
+}
+
+func workflowsRmCmd(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:               "rm ID…",
+		Short:             "Remove runs that ended",
+		Long:              "Removes runs that ended, with their journals and results. The audit log keeps its lines.",
+		Example:           "  pml workflows rm 7f3a91c2 41d2e07b",
+		Args:              app.AtLeastOne("ID"),
+		ValidArgsFunction: completeRuns(a),
+		RunE:              a.With(func(ctx context.Context, b app.Backend, args []string) error { return removeWorkflows(ctx, a, b, args) }),
+	}
+}
+
+// removeWorkflows resolves every id before it removes anything.
+func removeWorkflows(ctx context.Context, a *app.App, b app.Backend, texts []string) error {
+	var ids []core.ID
+	for _, t := range texts {
+		id, err := resolveRun(ctx, b, t)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if err := b.RemoveWorkflows(ctx, ids...); err != nil {
+		return err
+	}
+	return a.Print(map[string]any{"removed": ids}, func(w *strings.Builder) {
+		for _, id := range ids {
+			w.WriteString("removed " + id.Short() + "\n")
+		}
+	})
+}
+
+func workflowsPruneCmd(a *app.App) *cobra.Command {
+	var older string
+	cmd := &cobra.Command{
+		Use:     "prune",
+		Short:   "Remove runs that ended long ago",
+		Long:    "Removes all runs that ended before a time: RFC 3339, or a duration counted back from now (36h, 7d).",
+		Example: "  pml workflows prune --older-than 7d",
+		Args:    app.MaxArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			before, err := a.ParseSince("older-than", older)
+			if err != nil {
+				return err
+			}
+			b, err := a.Backend(cmd.Context())
+			if err != nil {
+				return err
+			}
+			n, err := b.Prune(cmd.Context(), before)
+			if err != nil {
+				return err
+			}
+			return a.Print(map[string]int{"removed": n}, app.Line("removed %d", n))
+		},
+	}
+	cmd.Flags().StringVar(&older, "older-than", "30d", "how long ago they ended")
+	return cmd
+}

@@ -1,0 +1,212 @@
+// Package view writes out what a person reads before they decide: approvals and
+// what a workspace's files grant.
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// Approval shows everything that a decision would bind: nothing of what
+// is asked is cut, and no character of it can act on the terminal.
+func Approval(p core.Approval, n, of int, now time.Time) string {
+	var b strings.Builder
+	b.WriteString("approval required: " + core.Visible(string(p.Type), 80, false))
+	if of > 1 {
+		fmt.Fprintf(&b, " (%d of %d)", n, of)
+	}
+	b.WriteByte('\n')
+	line := func(k, v string) {
+		if v != "" {
+			fmt.Fprintf(&b, "  %-12s %s\n", k, core.Visible(v, 0, false))
+		}
+	}
+	line("approval", string(p.ID))
+	line("workflow", string(p.RunID))
+	line("tool", p.Tool)
+	line("risk", string(p.Risk))
+	line("expires", expiry(p, now))
+	line("what", p.Description)
+	WriteContext(&b, p.Context, p.Tool)
+	if server, _, _ := strings.Cut(p.Tool, ":"); p.Type == core.ApproveOAuth {
+		line("to do", "sign in at this address while the process that asked is alive, or with: "+layout.ShellJoin([]string{"pml", "servers", "connect", server})+"; then approve")
+	}
+	line("digest", p.Digest)
+	if p.State != "" && p.StateAt(now) != core.ApprovalOpen {
+		line("state", string(p.StateAt(now)))
+	}
+	if d := p.DecidedBy; d != nil {
+		line("decided by", d.Name()+" via "+string(d.Via)+" at "+layout.Stamp(d.At))
+		line("reason", d.Reason)
+	}
+	line("renewed by", string(p.RenewedBy))
+	return b.String()
+}
+
+func expiry(p core.Approval, now time.Time) string {
+	left := layout.Left(now, p.ExpiresAt)
+	if p.ExpiresAt == nil || left == "expired" {
+		return left
+	}
+	return "in " + left
+}
+
+// WriteContext shows the context of an approval. What only says the tool's name
+// again is left out.
+func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
+	for _, f := range fieldsOf(raw) {
+		var s string
+		isText := json.Unmarshal(f.value, &s) == nil
+		switch {
+		case isText && (f.key == "tool" || f.key == "tool_id" || f.key == "fqdn_base") && s == tool:
+			continue
+		case isText && f.key == "namespace" && strings.HasPrefix(tool, s+":"):
+			continue
+		case f.key == "needs_installation" && string(f.value) == "false":
+			continue
+		}
+		writeField(b, f, 2)
+	}
+}
+
+func writeField(b *strings.Builder, f field, indent int) {
+	pad := strings.Repeat(" ", indent)
+	key := core.Visible(strings.ReplaceAll(f.key, "_", " "), 0, false)
+	if f.key == "size_bytes" {
+		key = "size"
+	}
+	if lines, ok := linesOf(f); ok {
+		fmt.Fprintf(b, "%s%s:\n", pad, key)
+		writeBounded(b, lines, indent+2)
+		return
+	}
+	if sub := fieldsOf(f.value); len(sub) > 0 && f.key != "arguments" {
+		fmt.Fprintf(b, "%s%s:\n", pad, key)
+		for _, s := range sub {
+			writeField(b, s, indent+2)
+		}
+		return
+	}
+	fmt.Fprintf(b, "%s%-*s %s\n", pad, 14-indent, key, contextValue(f))
+}
+
+// What a block shows of a list of changes. The gate bounds what it asks; this
+// holds against one that does not, and says what is left out.
+const (
+	maxChangeLines = 400
+	maxChangeWidth = 2000 // runes of a line
+)
+
+// linesOf returns the lines of what is read line by line: what changed, and
+// the scripts that want to run.
+func linesOf(f field) ([]string, bool) {
+	if f.key != "changed" && f.key != "scripts" {
+		return nil, false
+	}
+	var lines []string
+	if json.Unmarshal(f.value, &lines) != nil || len(lines) == 0 {
+		return nil, false
+	}
+	return lines, true
+}
+
+func writeBounded(b *strings.Builder, lines []string, indent int) {
+	pad := strings.Repeat(" ", indent)
+	for i, l := range lines {
+		if i == maxChangeLines {
+			fmt.Fprintf(b, "%s… %s more; -o json has all\n", pad, layout.Plural(len(lines)-i, "line"))
+			return
+		}
+		b.WriteString(strings.TrimRight(pad+core.Visible(l, maxChangeWidth, false), " ") + "\n")
+	}
+}
+
+// contextValue is a value of a context on one line. Arguments stay JSON, so
+// that a text and a number that look alike can be told apart.
+func contextValue(f field) string {
+	if f.key == "arguments" {
+		return layout.Compact(f.value)
+	}
+	var s string
+	if json.Unmarshal(f.value, &s) == nil && bytes.HasPrefix(f.value, []byte(`"`)) {
+		return core.Visible(s, 0, false)
+	}
+	var list []string
+	if json.Unmarshal(f.value, &list) == nil && list != nil {
+		if len(list) == 0 {
+			return "none"
+		}
+		return core.Visible(strings.Join(list, ", "), 0, false)
+	}
+	if f.key == "size_bytes" {
+		if n, err := strconv.ParseInt(string(f.value), 10, 64); err == nil {
+			if n == 0 {
+				return "not known"
+			}
+			return fmt.Sprintf("%d (%s)", n, layout.Size(n))
+		}
+	}
+	return layout.Compact(f.value)
+}
+
+type field struct {
+	key   string
+	value json.RawMessage
+}
+
+// fieldsOf returns the fields of a JSON object in their order, nil for any
+// other value.
+func fieldsOf(raw json.RawMessage) []field {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var out []field
+	for dec.More() {
+		k, err := dec.Token()
+		if err != nil {
+			return out
+		}
+		var f field
+		f.key, _ = k.(string)
+		if dec.Decode(&f.value) != nil {
+			return out
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// PendingOf returns what a result waits for. A result that names only the
+// first approval, or a layer's checkpoint, is turned into one.
+func PendingOf(r api.Result) []core.Approval {
+	if len(r.Pending) > 0 {
+		out := make([]core.Approval, len(r.Pending))
+		for i, p := range r.Pending {
+			if p.RunID == "" {
+				p.RunID = r.WorkflowID
+			}
+			out[i] = p
+		}
+		return out
+	}
+	if r.CheckpointID == "" {
+		return nil
+	}
+	p := core.Approval{
+		ID: r.CheckpointID, RunID: r.WorkflowID, Type: r.ApprovalType, Description: r.Description,
+		Context: r.Context, Digest: r.Digest, ExpiresAt: r.ExpiresAt, State: core.ApprovalOpen,
+	}
+	if r.Status == api.StatusLayerComplete && p.Type == "" {
+		p.Type = core.ApproveLayer
+	}
+	return []core.Approval{p}
+}

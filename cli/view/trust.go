@@ -1,0 +1,136 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// What is granted is JSON, indented by two. Of these parts of it, which programs
+// write, lines that are indented deeper than so many spaces are folded: what is
+// left are names, versions and digests.
+var foldedParts = map[string]int{`  "flow files": {`: 6, `  "pml.lock": {`: lockDepth}
+
+// lockDepth is the depth of the members of a server in pml.lock. Of their lists one
+// is for people: the tools of which it is accepted that they only read.
+const (
+	lockDepth    = 10
+	readOnlyList = `          "readonly": [`
+)
+
+// Fold leaves out of a text of what is granted, or of its changes, what only a
+// program reads; n is how many lines those are. content is all that is granted:
+// which line of it a new line is says whether that is folded, so that nothing
+// that is granted elsewhere is taken for a line of these parts.
+func Fold(text, content string, changes bool) (out string, n int) {
+	var b strings.Builder
+	run := 0
+	end := func() {
+		if run > 0 {
+			fmt.Fprintf(&b, "            … %d line(s)\n", run)
+		}
+		n, run = n+run, 0
+	}
+	limits, next, gone := limitsOf(content), 1, unfolded
+	for line := range strings.Lines(text) {
+		bare := strings.TrimRight(line, "\n")
+		limit := unfolded
+		switch {
+		case !changes:
+			limit = limits.at(next)
+			next++
+		case strings.HasPrefix(bare, "@@"):
+			if _, err := fmt.Sscanf(bare, "@@ line %d @@", &next); err != nil {
+				return text, 0
+			}
+			gone = limits.at(next)
+		case strings.HasPrefix(bare, "-"):
+			bare = bare[1:]
+			gone = limitAt(bare, gone)
+			limit = gone
+		case bare != "":
+			bare, limit = bare[1:], limits.at(next)
+			gone = limit
+			next++
+		}
+		if limit != unfolded && depth(bare) > limit {
+			run++
+			continue
+		}
+		end()
+		b.WriteString(line)
+	}
+	end()
+	return b.String(), n
+}
+
+// unfolded is the limit of a line that stays, whatever it is.
+const unfolded = -1
+
+// lineLimits are the limits of the lines of a content, in their order.
+type lineLimits []int
+
+func limitsOf(content string) lineLimits {
+	var out lineLimits
+	limit := unfolded
+	for line := range strings.Lines(content) {
+		limit = limitAt(strings.TrimRight(line, "\n"), limit)
+		out = append(out, limit)
+	}
+	return out
+}
+
+// limitAt is the limit of a line after one that had another.
+func limitAt(line string, before int) int {
+	switch {
+	case depth(line) > 2 && before == lockDepth && line == readOnlyList:
+		return lockDepth + 2
+	case depth(line) > 2 && before == lockDepth+2 && depth(line) <= lockDepth && !strings.HasPrefix(strings.TrimLeft(line, " "), "]"):
+		return lockDepth
+	case depth(line) > 2:
+		return before
+	}
+	if l, ok := foldedParts[line]; ok {
+		return l
+	}
+	return unfolded
+}
+
+func depth(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// at is the limit of a line, by its number from 1.
+func (l lineLimits) at(n int) int {
+	if n < 1 || n > len(l) {
+		return unfolded
+	}
+	return l[n-1]
+}
+
+// Counted says how much is granted; nothing of a content that is no JSON.
+func Counted(content string) string {
+	var all struct {
+		Servers map[string]json.RawMessage `json:"mcpServers"`
+		Expose  []string                   `json:"expose"`
+		Allow   struct {
+			Allow []string `json:"allow"`
+		} `json:"permissions"`
+		Flows map[string]json.RawMessage `json:"flow files"`
+		Lock  struct {
+			Content struct {
+				Servers map[string]struct {
+					Packages []json.RawMessage          `json:"packages"`
+					Tools    map[string]json.RawMessage `json:"tools"`
+				} `json:"servers"`
+			} `json:"content"`
+		} `json:"pml.lock"`
+	}
+	if json.Unmarshal([]byte(content), &all) != nil {
+		return ""
+	}
+	packages, tools := 0, 0
+	for _, s := range all.Lock.Content.Servers {
+		packages, tools = packages+len(s.Packages), tools+len(s.Tools)
+	}
+	return fmt.Sprintf("%d server(s), %d rule(s) that allow, %d pattern(s) of expose, %d flow(s); pml.lock pins %d server(s), %d package(s) and %d tool(s)\n\n",
+		len(all.Servers), len(all.Allow.Allow), len(all.Expose), len(all.Flows), len(all.Lock.Content.Servers), packages, tools)
+}

@@ -1,0 +1,32 @@
+//go:build unix
+
+package server_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/casys-ai/pml/cmd/pml/pmltest"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// What a call waits for its place at a server, behind calls of other runs, is no
+// part of its time limit.
+func TestLimits_CallTimeoutBehindOthers(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.Config{Permissions: pmltest.AllowRec().Permissions, Limits: map[string]any{"per_server": 1, "call_timeout": "2500ms"}})
+	m.Serving()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			r := m.Caller("").Execute(api.ExecuteBody{Code: `return await mcp.rec.slow({value: "done", ms: 900})`})
+			if r.Status != api.StatusSuccess {
+				t.Errorf("%s %v", r.Status, r.Error)
+			}
+		})
+	}
+	wg.Wait()
+	if n := m.Count("slow"); n != 4 {
+		t.Errorf("%d calls", n)
+	}
+}

@@ -1,0 +1,58 @@
+// Package pmltest is what the tests and benchmarks of the whole program share: pml as it is built, machines on which
+// it runs, and what such a test asks of them.
+package pmltest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Main runs the tests of a package at the top of the module, where testdata and docs are.
+func Main(m *testing.M) {
+	if err := toRoot(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	overlap()
+	heedHangup()
+	os.Exit(m.Run())
+}
+
+// toRoot makes the folder of go.mod the current one.
+func toRoot() error {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return os.Chdir(dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return errors.New("no go.mod above the tests")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return err
+}
+
+// overlap lets more tests run at once than there are processors, unless the
+// command line says how many: most of their time they wait for other processes.
+func overlap() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // a number is one
+	}
+}
+
+// Clock is the clock of this machine.
+type Clock struct{}
+
+// Now returns the time.
+func (Clock) Now() time.Time { return time.Now() }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package pmltest
+
+// Race makes the largest tests smaller.
+const Race = false

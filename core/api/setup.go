@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// What follows is the part of the contract that only this machine has: it
+// arranges what runs may use. Methods that return a Change or a ChangeSet write
+// nothing: Write does.
+
+// Setup is all of it.
+type Setup interface {
+	Servers
+	Packages
+	Workspace
+	Changes
+	PinSetup
+	Hosts
+	Doctor
+}
+
+// Servers looks at MCP servers and changes which are configured.
+type Servers interface {
+	// Servers lists the configured servers without starting anything.
+	Servers(ctx context.Context) ([]ServerInfo, error)
+	// CheckServers starts those that may be started (all without names) and
+	// compares their tools. A server that fails is no error of the call.
+	CheckServers(ctx context.Context, names ...string) ([]ServerInfo, error)
+	AddServer(ctx context.Context, e ServerEntry) (ChangeSet, error)
+	RemoveServer(ctx context.Context, name string) (ChangeSet, error)
+	// Purge removes what this machine keeps of a server: approvals, credentials
+	// and installed trees that nobody else uses.
+	Purge(ctx context.Context, name string) (Removed, error)
+	ImportServers(ctx context.Context, req ImportRequest) (Import, error)
+	// ConnectServer takes a person through OAuth: show is told the URL to open.
+	// It returns once the server is connected, or the context ends.
+	ConnectServer(ctx context.Context, name string, show func(url string)) error
+}
+
+// Packages pins and updates the packages of MCP servers.
+type Packages interface {
+	// LockServers resolves servers (all without names) and pins them in pml.lock;
+	// with check it only compares. It approves and installs nothing.
+	LockServers(ctx context.Context, check bool, names ...string) (LockReport, error)
+	// UpdateServer looks for a newer version; with the digest of an update that
+	// was shown it installs and approves exactly that.
+	UpdateServer(ctx context.Context, req UpdateRequest, progress func(string)) (Update, error)
+}
+
+// Workspace is what the files of the workspace and this machine say.
+type Workspace interface {
+	Trust(ctx context.Context) (TrustState, error)
+	// SetTrust trusts the content that has the digest (else core.CodeDigestMismatch).
+	// pin is needed where approvals.pin is set.
+	SetTrust(ctx context.Context, digest, pin string) error
+	// Init writes a first .pml.json and returns the path; an existing one is an error.
+	Init(ctx context.Context) (string, error)
+	// Config is the effective configuration, secrets left out.
+	Config(ctx context.Context) (json.RawMessage, error)
+	// Paths says where things are kept; a file need not exist.
+	Paths(ctx context.Context) (Paths, error)
+}
+
+// Changes writes what was shown, if the files are still those it was made from
+// (else core.CodeDigestMismatch). With keepTrust a workspace that is trusted stays
+// trusted with exactly this change; trusted says whether it is now. A PIN, where
+// one is set, is needed for keepTrust.
+type Changes interface {
+	Write(ctx context.Context, set ChangeSet, keepTrust bool, pin string) (trusted bool, err error)
+}
+
+// Pin reports whether approvals need a PIN here.
+type Pin interface {
+	NeedsPin(ctx context.Context) (bool, error)
+}
+
+// PinSetup sets the PIN.
+type PinSetup interface {
+	Pin
+	// PinChange sets the PIN of approvals.pin in the home's configuration, or
+	// removes it when the new one is empty. An existing PIN must be given.
+	PinChange(ctx context.Context, old, new string) (ChangeSet, error)
+	// AdoptPin makes the stores want the PIN that the configuration has now, none
+	// where it has none; old is the one that they want so far.
+	AdoptPin(ctx context.Context, old string) error
+}
+
+// Hosts tells the programs of agents of pml.
+type Hosts interface {
+	// HostChanges prepares changes of their files and writes nothing.
+	HostChanges(ctx context.Context, req HostRequest) ([]HostChange, error)
+	// WriteHost writes one that was shown (else core.CodeDigestMismatch).
+	WriteHost(ctx context.Context, change HostChange) error
+}
+
+// Doctor looks for what is wrong.
+type Doctor interface {
+	Doctor(ctx context.Context) ([]Check, error)
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// call is one call of the program. callTable moves it from state to state.
+type call struct {
+	issued
+	digest string // of the arguments
+	state  callState
+	// attempt counts how often it was begun, by whichever process.
+	attempt int
+	// back counts how often it was begun, not made, and went back to its gates.
+	back int
+
+	// verdict is what its gates have said last; checked is false as long as there is
+	// none that counts: they have not answered, or it is to wait before its next
+	// attempt.
+	verdict Verdict
+	checked bool
+	// weighing is set while the condition of its task is being evaluated: its gates
+	// are asked after that, if it is true.
+	weighing bool
+	asks     []Ask     // what it is parked on
+	parkedAt time.Time // when a parked record was journaled; zero: none is
+
+	// started is set while a started record is journaled that nothing has taken back
+	// or settled: should pml end now, the call may have run. One that was journaled by
+	// an earlier process is from before, and ended with why, which is nil where only
+	// that process did; the call is then in doubt until somebody has said what is to
+	// become of it.
+	started bool
+	before  time.Time
+	why     *core.Error
+	startAt time.Time // of this attempt, or of a sleep
+
+	// The outcome, and the sequence number and time of its record.
+	outcome  core.Outcome
+	value    json.RawMessage
+	err      *core.Error
+	seq      int64
+	settleAt time.Time
+
+	dropped chan struct{} // of a sleep: closed when the script takes it back
+}
+
+// callState is how far a call has got. Each change is a method of callTable, which
+// also puts into the next commit what must be known of it:
+//
+//	from               to         method   record    when
+//	                   issued     add                the program makes it; its gates are asked, its layer holds it
+//	                   settled    add                the program makes it anew, and its outcome is journaled
+//	issued, parked     queued     admit              its gates and its layer let it on: nothing is left to be asked
+//	issued             parked     park     parked    somebody is asked; the record is written once for all questions
+//	queued             running    begin    started   there is a place for it; no record where a repetition is harmless
+//	running            issued     retake   void      it was not made: its gates are asked again
+//	running            issued     retry    void      the attempt failed, and its task wants another
+//	running            issued     leave              the process ends first: who takes the run up asks what became of it
+//	issued             sleeping   sleep              it is a sleep that is not due
+//	all before         settled    settle   settled   it has its outcome
+//	settled            delivered  deliver            the program has it
+//	sleeping           delivered  drop               the script has taken the sleep back
+//
+// A started record is committed before the call is made, and the settled one before
+// the program, or anybody else, sees the outcome.
+type callState int
+
+const (
+	callIssued callState = iota
+	callParked
+	callQueued
+	callRunning
+	callSleeping
+	callSettled
+	callDelivered
+	callStates // how many states there are
+)
+
+// server is where the call goes.
+func (c *call) server() string {
+	server, _, _ := strings.Cut(c.tool, ":")
+	return server
+}
+
+// repeatable reports whether a call that may have run can simply run again.
+func (c *call) repeatable() bool {
+	if c.spec != nil && c.spec.SideEffects != nil {
+		return !*c.spec.SideEffects
+	}
+	return c.verdict.Repeatable
+}
+
+// readOnly reports whether a call changes nothing.
+func (c *call) readOnly() bool {
+	if c.spec != nil && c.spec.SideEffects != nil {
+		return !*c.spec.SideEffects
+	}
+	return c.verdict.ReadOnly
+}
+
+// callRecord is a record about a call.
+func callRecord(kind core.RecordKind, c *call) core.Record {
+	return core.Record{
+		Kind: kind, CallID: c.id, Tool: c.tool, Layer: c.layer, Attempt: c.attempt,
+		ArgsDigest: c.digest, Args: c.args, StartedAt: c.startAt,
+	}
+}

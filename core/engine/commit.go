@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/redact"
+	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/store"
+)
+
+// batch is what the next commit of a run holds. It alone numbers the records of
+// the run (core.Run.JournalSeq) and redacts what its events say.
+type batch struct {
+	run    *core.Run
+	redact redact.View
+	now    func() time.Time
+	newID  func() core.ID
+
+	step store.Step // what has happened since the last commit
+	// since is when the oldest event was put into an empty step: events alone wait
+	// eventFlush for a commit that has more.
+	since time.Time
+}
+
+// take returns what is to be committed, and begins the next step: the next turn is
+// probably as large as this one.
+func (b *batch) take() store.Step {
+	b.run.UpdatedAt = b.now()
+	b.step.Run = *b.run
+	step := b.step
+	b.step = store.Step{
+		Records: make([]core.Record, 0, len(step.Records)), Events: make([]core.Event, 0, len(step.Events)),
+	}
+	return step
+}
+
+// must reports whether the step holds anything that must be kept before the run
+// goes on. Events alone wait a little for company.
+func (b *batch) must() bool {
+	s := &b.step
+	return len(s.Records)+len(s.Open)+len(s.Supersede)+len(s.Used)+len(s.Audit) > 0 || s.Checkpoint != nil || s.Create
+}
+
+// event makes an event of this run.
+func (b *batch) event(t core.EventType) core.Event {
+	return core.Event{Type: t, At: b.now(), RunID: b.run.ID}
+}
+
+// emit puts an event into the next commit.
+func (b *batch) emit(e core.Event) {
+	if len(b.step.Events) == 0 {
+		b.since = b.now()
+	}
+	e.Message, e.Error = b.redact.Text(e.Message), b.redact.Error(e.Error)
+	b.step.Events = append(b.step.Events, e)
+}
+
+// audit puts a row into the next commit.
+func (b *batch) audit(r core.AuditRow) {
+	r.At, r.RunID, r.Workspace = b.now(), b.run.ID, b.run.Workspace
+	b.step.Audit = append(b.step.Audit, r)
+}
+
+// settled tells of the outcome of a call.
+func (b *batch) settled(c *call, r core.Record) {
+	e := b.event(core.EventTaskComplete)
+	if r.Outcome != core.OutcomeSuccess && r.Outcome != core.OutcomeSkipped {
+		e.Type, e.Error = core.EventTaskError, r.Error
+	}
+	layer := c.layer
+	e.TaskID, e.Tool, e.Layer, e.DurationMS = c.id, c.tool, &layer, r.DurationMS()
+	if r.Outcome != core.OutcomeSuccess {
+		e.Message = string(r.Outcome)
+	}
+	b.emit(e)
+}
+
+// checkpoint marks that a layer is complete.
+func (b *batch) checkpoint(layer int) {
+	cp := core.Checkpoint{
+		ID: b.newID(), RunID: b.run.ID, Layer: layer, DAGVersion: b.run.DAGVersion,
+		JournalSeq: b.run.JournalSeq, CreatedAt: b.now(),
+	}
+	b.step.Checkpoint = &cp
+	e := b.event(core.EventCheckpoint)
+	e.Layer = &layer
+	b.emit(e)
+}
+
+// console tells of a line that the program has logged.
+func (b *batch) console(l sandbox.Log) {
+	e := b.event(core.EventTaskLog)
+	e.Message = l.Text
+	if l.Level != "log" && l.Level != "info" && l.Level != "" {
+		e.Message = l.Level + ": " + l.Text
+	}
+	b.emit(e)
+}
+
+// record appends a journal record to the next commit.
+func (b *batch) record(r core.Record) int64 {
+	b.run.JournalSeq++
+	r.Seq = b.run.JournalSeq
+	if r.At.IsZero() {
+		r.At = b.now()
+	}
+	b.step.Records = append(b.step.Records, r)
+	return r.Seq
+}
+
+// certain is what is true of a turn that was not committed, however far it got:
+// outcomes, what was acted upon and refused. Questions were not asked yet, and
+// calls that were about to start did not.
+func (b *batch) certain() store.Step {
+	s := store.Step{Audit: b.step.Audit}
+	for _, r := range b.step.Records {
+		if r.Kind == core.RecordSettled {
+			s.Records = append(s.Records, r)
+		}
+	}
+	for _, u := range b.step.Used {
+		if !slices.ContainsFunc(b.step.Open, func(o core.Approval) bool { return o.ID == u.Approval }) {
+			s.Used = append(s.Used, u)
+		}
+	}
+	for _, e := range b.step.Events {
+		switch e.Type { //nolint:exhaustive // the others tell of what was about to be
+		case core.EventTaskComplete, core.EventTaskError, core.EventTaskLog, core.EventTaskWarning:
+			s.Events = append(s.Events, e)
+		}
+	}
+	return s
+}
+
+// flush commits what waits, even when it is events only.
+func (a *actor) flush() error {
+	// What happened is kept even when the engine is told to stop meanwhile.
+	ctx := a.eng.last
+	if err := a.rehome(ctx); err != nil {
+		return err
+	}
+	step := a.batch.take()
+	if err := a.store.commit(ctx, step); err != nil {
+		return err
+	}
+	a.eng.publish(a.run.Kind, step.Events)
+	return nil
+}
+
+// commit commits what the turn made, if anything of it must be kept before the
+// run goes on. Events alone wait a little for company.
+func (a *actor) commit() error {
+	if !a.batch.must() && a.run.State == a.handle.stateNow() {
+		return nil
+	}
+	return a.flush()
+}

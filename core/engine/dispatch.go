@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/sandbox"
+)
+
+// dispatcher makes the calls that may run, as many at a time as the limits let it,
+// and takes their outcomes. It keeps nothing: callTable has where each call stands.
+type dispatcher struct {
+	eng        *Engine
+	run        *core.Run
+	limits     *Limits
+	batch      *batch
+	calls      *callTable
+	gates      *gates
+	stop       *stopper
+	background *background
+	// make makes a call: Host.Call, but for a run of one call.
+	make func(ctx context.Context, call Call, progress func(string)) (json.RawMessage, error)
+	// rehome makes the run one of the runner that this process is now.
+	rehome func(ctx context.Context) error
+}
+
+// refill makes the calls that may take the places of those that have just ended.
+func (d *dispatcher) refill() {
+	for c := d.calls.refill(); c != nil; c = d.calls.refill() {
+		d.start(c)
+	}
+}
+
+// startPending makes the calls whose beginning has just been committed.
+func (d *dispatcher) startPending() {
+	for _, c := range d.calls.committed() {
+		d.start(c)
+	}
+}
+
+// start makes a call whose beginning is committed, or needs no record.
+func (d *dispatcher) start(c *call) {
+	gc, spec := d.gates.call(c), c.spec
+	gc.Attempt = c.attempt
+	holds, runner := d.eng.opts.Holds, d.run.Runner
+	d.background.run(func(ctx context.Context) func(context.Context) error {
+		ctx, limit := bounded(ctx, d.limits, spec)
+		defer limit.stop()
+		gc.Queued = limit.suspend
+		gc.Before = func(ctx context.Context) error {
+			limit.begin() // what came before is not its server's time
+			if holds == nil {
+				return nil
+			}
+			return holds(ctx, runner)
+		}
+		var value json.RawMessage
+		var err error
+		if gc.Tool == core.CodeTool {
+			value, err = d.eval(ctx, spec.Code, false, gc.Args)
+		} else {
+			value, err = d.make(ctx, gc, func(msg string) {
+				limit.alive()
+				if msg != "" {
+					d.background.report(gc.ID, gc.Tool, msg)
+				}
+			})
+		}
+		var late *lateError
+		_ = errors.As(context.Cause(ctx), &late)
+		return func(context.Context) error {
+			d.ended(c, value, err, late)
+			return nil
+		}
+	})
+}
+
+// weigh evaluates a task's condition before anything else is asked about it.
+func (d *dispatcher) weigh(c *call, scope json.RawMessage) {
+	source := c.spec.When
+	c.weighing = true
+	d.background.run(func(ctx context.Context) func(context.Context) error {
+		ctx, limit := bounded(ctx, d.limits, nil)
+		defer limit.stop()
+		v, err := d.eval(ctx, source, true, scope)
+		return func(context.Context) error {
+			c.weighing = false
+			switch {
+			case ctx.Err() != nil && d.stop.work.Err() != nil:
+			case err != nil:
+				d.calls.settleFailed(c, core.OutcomeError, core.AsError(err))
+			case !truthy(v):
+				d.calls.settle(c, core.OutcomeSkipped, nil, nil)
+			default:
+				d.gates.ask(c)
+			}
+			return nil
+		}
+	})
+}
+
+func (d *dispatcher) eval(ctx context.Context, source string, expression bool, scope json.RawMessage) (json.RawMessage, error) {
+	return d.eng.opts.Sandbox.Eval(ctx, sandbox.EvalRequest{
+		Source: source, Expression: expression, Seed: string(d.run.ID), Now: d.run.CreatedAt,
+		Globals: map[string]json.RawMessage{"deps": scope, "input": orNull(d.run.Options.Input)},
+	})
+}
+
+// truthy is JavaScript's truth of a JSON value.
+func truthy(v json.RawMessage) bool {
+	switch string(v) {
+	case "", "null", "false", "0", "-0", `""`:
+		return false
+	}
+	return true
+}
+
+// ended takes the outcome of a call.
+func (d *dispatcher) ended(c *call, value json.RawMessage, err error, late *lateError) {
+	if core.TooDeep(value) {
+		value = nil
+		if err == nil {
+			err = core.Errorf(core.CodeResultTooLarge, "the result of %s is nested more than %d levels deep", c.tool, core.MaxDepth)
+		}
+	}
+	notMade := err != nil && core.AsError(err).NotMade
+	switch {
+	case err == nil:
+		d.calls.settle(c, core.OutcomeSuccess, value, nil)
+	case d.stop.abort != nil, d.stop.fault != nil && !d.stop.crashed:
+		e := core.Errorf(core.CodeCancelled, "%s was cancelled", c.tool)
+		e.NotMade = notMade
+		d.calls.settle(c, core.OutcomeCancelled, nil, c.doubtful(e))
+	case d.stop.stopping && errors.Is(context.Cause(d.stop.work), errStopped):
+		// Mostly nobody knows how it ended; the next runner asks.
+		d.calls.leave(c, notMade)
+	case d.notMade(c, err):
+	default:
+		e := core.AsError(err)
+		if late != nil {
+			e = core.Errorf(core.CodeToolTimeout, "%s %s", c.tool, late)
+			e.NotMade = notMade
+		}
+		c.value = value // what the tool has said of its failure
+		d.failed(c, c.doubtful(e))
+	}
+}
+
+// maxNotMade is how often a call that was not made goes back to its gates.
+const maxNotMade = 3
+
+// notMade takes a call that the host did not make to its gates again, as if it
+// had not been started. It reports false for any other error. When it was not
+// made because this process was taken for dead, it waits until the process is a
+// runner again, however long that takes.
+func (d *dispatcher) notMade(c *call, err error) bool {
+	var e *NotMadeError
+	fenced := core.CodeOf(err) == core.CodeFenced && d.eng.opts.Holds != nil
+	if !errors.As(err, &e) && !fenced {
+		return false
+	}
+	d.calls.unstart(c)
+	if c.back == maxNotMade && !fenced {
+		return false
+	}
+	d.calls.retake(c)
+	switch {
+	case d.stop.stopping: // the next runner asks
+	case fenced:
+		d.checkUnderRunner(c)
+	default:
+		c.back++
+		d.gates.check(c)
+	}
+	return true
+}
+
+// checkUnderRunner takes a call to its gates once this process is a runner that nobody
+// takes for dead. Another one may have the run by then: core.CodeFenced.
+func (d *dispatcher) checkUnderRunner(c *call) {
+	was := d.run.Runner
+	d.background.run(func(ctx context.Context) func(context.Context) error {
+		d.eng.awaitRunner(ctx, was)
+		return func(ctx context.Context) error {
+			if d.stop.stopping || c.state != callIssued {
+				return nil
+			}
+			if err := d.rehome(ctx); err != nil {
+				return err
+			}
+			d.gates.check(c)
+			return nil
+		}
+	})
+}
+
+// failed tries a call again if its task says so, and settles it otherwise.
+func (d *dispatcher) failed(c *call, err *core.Error) {
+	if d.triesAgain(c, err) {
+		e := d.batch.event(core.EventTaskWarning)
+		e.TaskID, e.Tool, e.Error = c.id, c.tool, err
+		e.Message = "failed, will be tried again: " + err.Message
+		d.batch.emit(e)
+		d.calls.retry(c, err)
+		wait := time.Duration(c.spec.Retry.BackoffMS) * time.Millisecond << min(c.attempt-1, 16)
+		d.background.backoffs++
+		d.background.after(wait, nil, func() {
+			d.background.backoffs--
+			d.gates.ask(c)
+		})
+		return
+	}
+	d.calls.settleFailed(c, core.OutcomeError, err)
+}
+
+// triesAgain reports whether another attempt of a call is made without asking
+// anybody: not of one that may have run, which its task wants no more than
+// anybody else, and not of one that was denied.
+func (d *dispatcher) triesAgain(c *call, err *core.Error) bool {
+	switch {
+	case c.spec == nil || c.spec.Retry == nil || c.attempt >= c.spec.Retry.MaxAttempts || d.stop.stopping:
+		return false
+	case c.started && mayHaveRun(err):
+		return false
+	}
+	return err.Code != core.CodeDenied && err.Code != core.CodePermissionDenied
+}
+
+// sleep settles a script's sleep when it is due.
+func (d *dispatcher) sleep(c *call) {
+	d.calls.sleep(c)
+	d.background.after(c.due.Sub(c.startAt), c.dropped, func() {
+		if c.state == callSleeping { // otherwise it was woken with an earlier one
+			d.wakeSleeps(c.due)
+		}
+	})
+}
+
+// wakeSleeps settles all sleeps that are due at a time, in the order in which
+// they are due: those of one moment in the order in which they were made.
+func (d *dispatcher) wakeSleeps(due time.Time) {
+	var list []*call
+	for _, c := range d.calls.order {
+		if c.state == callSleeping && !c.due.After(due) {
+			list = append(list, c)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y *call) int { return x.due.Compare(y.due) })
+	for _, c := range list {
+		d.calls.settle(c, core.OutcomeSuccess, core.Null, nil)
+	}
+}

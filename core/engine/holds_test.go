@@ -1,0 +1,133 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+)
+
+// asking is a host that asks before it makes a call, as the real one does.
+type asking struct{ *host }
+
+func (h asking) Call(ctx context.Context, call engine.Call, p func(string)) (json.RawMessage, error) {
+	if err := call.Before(ctx); err != nil {
+		return nil, core.AsError(err).WithNotMade()
+	}
+	return h.host.Call(ctx, call, p)
+}
+
+// TestHolds: a process that was taken for dead between the commit of a started
+// record and the call does not make it. When nobody has taken the run meanwhile,
+// it goes on here and makes the call once.
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	for name, taken := range map[string]bool{"GoesOn": false, "Taken": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.as = asking{b.host}
+			asked := make(chan string, 4)
+			answer := make(chan error, 1)
+			var once atomic.Bool
+			b.holds = func(ctx context.Context, runner string) error {
+				if once.Swap(true) {
+					return nil
+				}
+				asked <- runner
+				select {
+				case err := <-answer:
+					return err
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			p := b.process()
+			h := b.code(p, `return await mcp.a.write({n: 1})`, core.RunOptions{})
+			if got := <-asked; got != p.runner.ID() {
+				t.Errorf("asked about the runner %s", got)
+			}
+			if !taken {
+				answer <- core.Errorf(core.CodeFenced, "taken for dead")
+				b.complete(h, `{"n":1}`)
+				return
+			}
+			if err := p.runner.Close(); err != nil {
+				t.Fatal(err)
+			}
+			p2 := b.process()
+			h2, err := p2.Resume(t.Context(), h.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer <- core.Errorf(core.CodeFenced, "taken for dead")
+			b.wait(h2, pending(1))
+			b.decide(p2, h2, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.RunAgain})
+			b.complete(h2, `{"n":1}`)
+			ctx, cancel := context.WithTimeout(t.Context(), hung)
+			defer cancel()
+			if s, err := h.Wait(ctx, func(s engine.Status) bool { return s.Stopped }); err != nil || core.CodeOf(s.Err) != core.CodeFenced {
+				t.Errorf("the first process goes on: %v, %v", s.Err, err)
+			}
+			if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.host.called()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestHolds_UntilRunnerAgain: while this process is no runner a call that was not made
+// waits, for as long as that takes; the run neither fails nor makes the call twice.
+func TestHolds_UntilRunnerAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.as = asking{b.host}
+	var lost string
+	asked := make(chan string, 100)
+	b.holds = func(_ context.Context, runner string) error {
+		asked <- runner
+		if runner == lost {
+			return core.Errorf(core.CodeFenced, "taken for dead")
+		}
+		return nil
+	}
+	p := b.process()
+	lost = p.runner.ID()
+	h := b.code(p, `return await mcp.a.write({n: 1})`, core.RunOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	ended := make(chan engine.Status, 1)
+	go func() {
+		s, _ := h.Wait(ctx, func(s engine.Status) bool { return s.Run.State.Final() })
+		ended <- s
+	}()
+	for range 10 { // more often than a call goes back to its gates
+		select {
+		case got := <-asked:
+			if got != lost {
+				t.Errorf("asked about the runner %s", got)
+			}
+			p.SetRunner(lost) // still
+		case s := <-ended:
+			t.Fatalf("the run is %s: %v", s.Run.State, s.Run.Error)
+		}
+	}
+	fresh, err := p.st.Register(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.runner.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.runner = fresh
+	p.SetRunner(fresh.ID())
+	b.complete(h, `{"n":1}`)
+	if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.host.called()); diff != "" {
+		t.Error(diff)
+	}
+}

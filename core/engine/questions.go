@@ -1,0 +1,297 @@
+package engine
+
+import (
+	"encoding/json"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
+)
+
+// questions are what people are asked about a run, and what they have said: its
+// approvals, as this process has read or opened them. It alone opens, uses and
+// takes back approvals.
+type questions struct {
+	run     *core.Run
+	batch   *batch
+	journal *journal // when the run was last retried
+	limits  *Limits
+
+	list []*core.Approval // the oldest first: the newest answer to a question counts
+	// taken are the calls that have acted upon an approval, as far as this process
+	// knows: one for a tool is consumed by each of its calls.
+	taken map[string]bool
+}
+
+// take takes in the approvals of the run as the store has them, and returns those
+// about which something was decided since.
+func (q *questions) take(stored []core.Approval, now time.Time) (decided []*core.Approval) {
+	known := map[core.ID]*core.Approval{}
+	for _, ap := range q.list {
+		known[ap.ID] = ap
+	}
+	q.list = make([]*core.Approval, 0, len(stored))
+	for i := range stored {
+		ap := &stored[i]
+		if ap.RenewedBy != "" || q.outdated(ap) {
+			continue
+		}
+		ap.State = ap.StateAt(now)
+		old := known[ap.ID]
+		if old != nil && len(ap.CallIDs) == 0 {
+			ap.CallIDs = old.CallIDs
+		}
+		ap.Used = ap.Used || old != nil && old.Used
+		q.list = append(q.list, ap)
+	}
+	sortApprovals(q.list)
+	for _, ap := range q.list {
+		old := known[ap.ID]
+		if ap.State != core.ApprovalOpen && (old == nil || old.State != ap.State) {
+			decided = append(decided, ap)
+		}
+	}
+	return decided
+}
+
+// expire notes which of them have expired.
+func (q *questions) expire(now time.Time) {
+	for _, ap := range q.list {
+		ap.State = ap.StateAt(now)
+	}
+}
+
+// nextExpiry is how long it takes until one of them expires, at most d.
+func (q *questions) nextExpiry(now time.Time, d time.Duration) time.Duration {
+	for _, ap := range q.list {
+		if ap.State == core.ApprovalOpen && ap.ExpiresAt != nil {
+			d = min(d, ap.ExpiresAt.Sub(now))
+		}
+	}
+	return d
+}
+
+// pending are the questions that are open.
+func (q *questions) pending(now time.Time) (out []core.Approval) {
+	for _, ap := range q.list {
+		if ap.StateAt(now) == core.ApprovalOpen {
+			out = append(out, *ap)
+		}
+	}
+	return out
+}
+
+// unanswered reports whether there is a question without an answer.
+func (q *questions) unanswered() bool {
+	return slices.ContainsFunc(q.list, func(ap *core.Approval) bool {
+		return ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired
+	})
+}
+
+// dropAll takes back all that are open.
+func (q *questions) dropAll() {
+	for _, ap := range q.list {
+		if ap.State == core.ApprovalOpen {
+			q.drop(ap)
+		}
+	}
+}
+
+// remembered returns the permission that was given for all calls of a tool, or nil.
+func (q *questions) remembered(tool string) *core.Approval {
+	for _, ap := range q.list {
+		if remembers(ap) && ap.Tool == tool {
+			return ap
+		}
+	}
+	return nil
+}
+
+// refusedSince returns the denial of a question about the server or the tool
+// of a call that waited for it. The gates may have nothing to ask any more, since
+// a server that is started anew can be what was approved; the call that somebody
+// refused is refused all the same.
+func (q *questions) refusedSince(c *call) *core.Approval {
+	if c.parkedAt.IsZero() {
+		return nil
+	}
+	server, _, _ := core.SplitTool(c.tool)
+	for _, ap := range q.list {
+		if ap.State != core.ApprovalDenied || perCall(ap.Type) || q.outdated(ap) || ap.DecidedBy == nil {
+			continue
+		}
+		if (ap.Subject == c.tool || ap.Subject == server) && !ap.DecidedBy.At.Before(c.parkedAt) {
+			return ap
+		}
+	}
+	return nil
+}
+
+// dropRemembered takes back the questions that a remembered permission answers.
+func (q *questions) dropRemembered() {
+	for _, ap := range q.list {
+		if !remembers(ap) {
+			continue
+		}
+		for _, other := range q.list {
+			if other.Type == core.ApproveTool && other.Tool == ap.Tool && other.State == core.ApprovalOpen && !other.Once {
+				q.drop(other)
+			}
+		}
+	}
+}
+
+// find returns the newest approval that answers a question of a call. A
+// question about a server is one for all calls; one about a call is its own,
+// or the first asked ahead that no call has used.
+func (q *questions) find(c *call, ask Ask) *core.Approval {
+	var ahead *core.Approval
+	for _, ap := range slices.Backward(q.list) {
+		if ap.Type != ask.Type || ap.Subject != ask.Subject || ap.State == core.ApprovalSuperseded {
+			continue
+		}
+		if !perCall(ask.Type) || c == nil || slices.Contains(ap.CallIDs, c.id) {
+			return ap
+		}
+		if len(ap.CallIDs) == 0 {
+			ahead = ap
+		}
+	}
+	if ahead != nil {
+		ahead.CallIDs = []string{c.id} // from here on it is this call's
+	}
+	return ahead
+}
+
+// open asks a person, about a call that was made or about all. The approval becomes
+// visible with the next commit.
+func (q *questions) open(c *call, ask Ask) {
+	var calls []string
+	if c != nil && perCall(ask.Type) {
+		calls = []string{c.id}
+	}
+	q.ask(ask, calls, "")
+}
+
+func (q *questions) ask(ask Ask, calls []string, plannedFor string) {
+	raw, err := json.Marshal(ask.Context)
+	if err != nil {
+		raw = json.RawMessage("{}")
+	}
+	now := q.batch.now()
+	ap := &core.Approval{
+		ID: q.batch.newID(), RunID: q.run.ID, Workspace: q.run.Workspace, Side: q.run.Side,
+		Type: ask.Type, Subject: ask.Subject, Tool: ask.Tool, Risk: ask.Risk,
+		Description: ask.Description, Context: raw, Digest: ask.Digest, Once: ask.Once,
+		RequestedBy: q.run.RequestedBy, State: core.ApprovalOpen, CreatedAt: now, CallIDs: calls, PlannedFor: plannedFor,
+	}
+	ap.Human = q.limits.Human && !approval.IsPause(q.run.Options, *ap)
+	if ttl := q.limits.ApprovalTTL; ttl > 0 && ask.Type != core.ApproveLayer {
+		t := approval.Bounded(now.Add(ttl))
+		ap.ExpiresAt = &t
+	} else if ask.Type == core.ApproveLayer {
+		ap.ExpiresAt = q.limits.resumeUntil(now)
+	}
+	q.list = append(q.list, ap)
+	q.batch.step.Open = append(q.batch.step.Open, *ap)
+	e := q.batch.event(core.EventApprovalRequested)
+	e.ApprovalID, e.Tool, e.Message = ap.ID, ap.Tool, ap.Description
+	q.batch.emit(e)
+	if q.run.Kind == core.KindDAG {
+		e.Type = core.EventDecisionRequired
+		q.batch.emit(e)
+	}
+}
+
+// use marks an approval as acted upon, for a call or for none.
+func (q *questions) use(ap *core.Approval, callID string) {
+	key := string(ap.ID) + " " + callID
+	if ap.Used && (callID == "" || q.taken[key]) {
+		return
+	}
+	ap.Used, q.taken[key] = true, true
+	q.batch.step.Used = append(q.batch.step.Used, store.Use{Approval: ap.ID, CallID: callID})
+}
+
+// newest returns an approval as it was last read.
+func (q *questions) newest(ap *core.Approval) *core.Approval {
+	for _, other := range q.list {
+		if other.ID == ap.ID {
+			return other
+		}
+	}
+	return ap
+}
+
+// drop takes a question back: nothing waits for its answer any more. One that
+// nobody can have seen yet was never asked.
+func (q *questions) drop(ap *core.Approval) {
+	ap.State = core.ApprovalSuperseded
+	unseen := func(o core.Approval) bool { return o.ID == ap.ID }
+	if slices.ContainsFunc(q.batch.step.Open, unseen) {
+		q.batch.step.Open = slices.DeleteFunc(q.batch.step.Open, unseen)
+		q.batch.step.Events = slices.DeleteFunc(q.batch.step.Events, func(e core.Event) bool { return e.ApprovalID == ap.ID })
+		return
+	}
+	q.batch.step.Supersede = append(q.batch.step.Supersede, ap.ID)
+	r := q.batch.event(core.EventApprovalResolved)
+	r.ApprovalID, r.Tool, r.Message = ap.ID, ap.Tool, string(core.ApprovalSuperseded)
+	q.batch.emit(r)
+}
+
+// outdated reports whether a denial belongs to calls that a retry runs again:
+// who retries wants to be asked again.
+func (q *questions) outdated(ap *core.Approval) bool {
+	return ap.State == core.ApprovalDenied && ap.DecidedBy != nil && !ap.DecidedBy.At.After(q.journal.retried)
+}
+
+// remembers reports whether a permission was given for all calls of its tool, at
+// least for the rest of the run.
+func remembers(ap *core.Approval) bool {
+	return ap.Type == core.ApproveTool && !ap.Once && ap.State == core.ApprovalApproved && ap.Answer != nil && ap.Answer.Remember != ""
+}
+
+// remembersLonger reports whether the host is to remember a permission.
+func remembersLonger(ap *core.Approval) bool {
+	return remembers(ap) && ap.Answer.Remember != core.RememberRun
+}
+
+func perCall(t core.ApprovalType) bool {
+	return t == core.ApproveTool || t == core.ApproveInDoubt || t == core.ApproveHook
+}
+
+func denied(ap *core.Approval) *core.Error {
+	who, reason := "a person", ""
+	if d := ap.DecidedBy; d != nil {
+		who = d.Name()
+		if d.Reason != "" {
+			reason = ": " + d.Reason
+		}
+	}
+	what := strings.ReplaceAll(string(ap.Type), "_", " ")
+	e := core.Errorf(core.CodeDenied, "%s denied %s for %s%s", who, what, ap.Tool, reason)
+	e.Decided = ap.DecidedBy
+	return e
+}
+
+// answeredBy reports whether a decision answers a question: it is the same one,
+// or about the same tool whose permission is remembered.
+func answeredBy(ap *core.Approval) func(Ask) bool {
+	return func(ask Ask) bool {
+		return ask.Type == ap.Type && (ask.Subject == ap.Subject || remembers(ap) && ask.Tool == ap.Tool && !ask.Once)
+	}
+}
+
+// sortApprovals puts the oldest first; the newest answer to a question counts.
+func sortApprovals(list []*core.Approval) {
+	sort.SliceStable(list, func(i, j int) bool {
+		if !list[i].CreatedAt.Equal(list[j].CreatedAt) {
+			return list[i].CreatedAt.Before(list[j].CreatedAt)
+		}
+		return list[i].ID < list[j].ID
+	})
+}

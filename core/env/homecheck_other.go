@@ -1,0 +1,9 @@
+//go:build !unix
+
+package env
+
+import "io/fs"
+
+func ours(fs.FileInfo) bool { return true }
+
+func names(fs.FileInfo) uint64 { return 1 }

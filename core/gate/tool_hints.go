@@ -1,0 +1,53 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// actingWords are words in a tool's name that do not go with only reading.
+var actingWords = []string{
+	"delete", "remove", "rm", "drop", "truncate", "purge", "destroy", "wipe", "erase", "kill", "write", "overwrite",
+	"send", "publish", "deploy", "exec", "execute", "shell", "eval", "transfer", "pay", "charge",
+}
+
+// changingWords are words in a tool's name that do not sound like only reading and
+// may all the same: they are marked where somebody is asked.
+var changingWords = []string{
+	"add", "append", "apply", "approve", "archive", "assign", "book", "buy", "call", "cancel", "clear", "click", "close", "commit", "copy", "create",
+	"disable", "download", "edit", "enable", "fill", "fork", "grant", "import", "insert", "install", "invite", "invoke", "launch", "make", "merge",
+	"mkdir", "modify", "move", "mv", "order", "patch", "place", "post", "push", "put", "register", "rename", "reply", "replace", "reset", "restart",
+	"restore", "revoke", "rollback", "run", "save", "schedule", "script", "set", "sign", "start", "stop", "store", "submit", "subscribe", "sync", "trigger",
+	"type", "uninstall", "unsubscribe", "update", "upload", "upsert",
+}
+
+// believed are a tool's hints as far as pml goes by them. They are the server's
+// claims: one to only read is not taken from a tool whose name says otherwise,
+// which then counts as destructive. No setting for tools that read lets it
+// through, and no crash makes it run a second time.
+func believed(tool core.Tool) core.Annotations {
+	a := tool.Annotations
+	if a.IsReadOnly() && slices.ContainsFunc(nameWords(tool.Name), func(word string) bool { return slices.Contains(actingWords, word) }) {
+		yes := true
+		a.ReadOnly, a.Idempotent, a.Destructive = nil, nil, &yes
+	}
+	return a
+}
+
+// nameWords cuts a name such as deleteAll or db.drop_table into words in small
+// letters.
+func nameWords(name string) []string {
+	var b strings.Builder
+	var last rune
+	for _, r := range name {
+		if unicode.IsUpper(r) && unicode.IsLower(last) {
+			b.WriteByte(' ')
+		}
+		last = r
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.FieldsFunc(b.String(), func(r rune) bool { return !unicode.IsLetter(r) })
+}

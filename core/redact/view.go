@@ -1,0 +1,151 @@
+package redact
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// View takes secret values out of what is shown and kept of a workspace's runs: of
+// inputs, labels and arguments, which are kept as they were given, and of what was
+// kept before a value was declared as a key. The zero View leaves all as it is.
+type View struct {
+	text func(string) string
+	json func(json.RawMessage) json.RawMessage
+}
+
+// NewView returns a view that takes values out of a text, and of a JSON value, in
+// these ways.
+func NewView(text func(string) string, json func(json.RawMessage) json.RawMessage) View {
+	return View{text, json}
+}
+
+// Text returns a text without values.
+func (v View) Text(text string) string {
+	if text == "" || v.text == nil {
+		return text
+	}
+	return v.text(text)
+}
+
+// JSON returns a JSON value without values.
+func (v View) JSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || v.json == nil {
+		return raw
+	}
+	return v.json(raw)
+}
+
+// Run returns a run without values.
+func (v View) Run(r core.Run) core.Run {
+	r.Intent, r.Options.Input, r.Result, r.Error = v.Text(r.Intent), v.JSON(r.Options.Input), v.JSON(r.Result), v.Error(r.Error)
+	if r.Abort != nil {
+		abort := *r.Abort
+		abort.Reason = v.Text(abort.Reason)
+		r.Abort = &abort
+	}
+	return r
+}
+
+// Workflow returns a workflow without values; what it points to is changed.
+func (v View) Workflow(w core.Workflow) core.Workflow {
+	w.Run = v.Run(w.Run)
+	for _, l := range w.Layers {
+		v.Tasks(l.Tasks)
+	}
+	for i := range w.Approvals {
+		w.Approvals[i] = v.Approval(w.Approvals[i])
+	}
+	return w
+}
+
+// Tasks takes the values out of tasks, which are changed.
+func (v View) Tasks(list []core.Task) {
+	for i := range list {
+		t := &list[i]
+		t.Arguments, t.Output, t.Error = v.JSON(t.Arguments), v.JSON(t.Output), v.Error(t.Error)
+	}
+}
+
+// Checkpoint returns a checkpoint without values; what it points to is changed.
+func (v View) Checkpoint(c core.CheckpointView) core.CheckpointView {
+	v.Tasks(c.Tasks)
+	for i := range c.Decisions {
+		c.Decisions[i] = v.Approval(c.Decisions[i])
+	}
+	for i := range c.Messages {
+		c.Messages[i] = v.Event(c.Messages[i])
+	}
+	return c
+}
+
+// Approval returns an approval without values.
+func (v View) Approval(a core.Approval) core.Approval {
+	a.Description, a.Context, a.DecidedBy = v.Text(a.Description), v.JSON(a.Context), v.Decided(a.DecidedBy)
+	if a.Answer != nil {
+		answer := *a.Answer
+		answer.Result = v.JSON(answer.Result)
+		a.Answer = &answer
+	}
+	return a
+}
+
+// Decided returns what is known of a decision without values.
+func (v View) Decided(d *core.DecidedBy) *core.DecidedBy {
+	if d == nil {
+		return nil
+	}
+	out := *d
+	out.Reason = v.Text(out.Reason)
+	return &out
+}
+
+// Error returns an error that is fit to be shown and kept.
+func (v View) Error(e *core.Error) *core.Error {
+	if e == nil || v.text == nil {
+		return e
+	}
+	out := *e
+	out.Message, out.Stack, out.Decided = v.Text(e.Message), v.Text(e.Stack), v.Decided(e.Decided)
+	out.Faults, out.Failures = slices.Clone(e.Faults), slices.Clone(e.Failures)
+	for i := range out.Faults {
+		// The place of a fault in arguments names members, which may be anything.
+		out.Faults[i].Message, out.Faults[i].Path = v.Text(out.Faults[i].Message), v.Text(out.Faults[i].Path)
+	}
+	for i := range out.Failures {
+		out.Failures[i].Error = v.Text(out.Failures[i].Error)
+	}
+	return &out
+}
+
+// Record returns a record of the journal without values.
+func (v View) Record(r core.Record) core.Record {
+	r.Args, r.Sent, r.Result, r.Error = v.JSON(r.Args), v.JSON(r.Sent), v.JSON(r.Result), v.Error(r.Error)
+	return r
+}
+
+// Program returns a program without values.
+func (v View) Program(p core.Program) core.Program {
+	p.Source, p.Script = v.Text(p.Source), v.Text(p.Script)
+	p.Tasks = slices.Clone(p.Tasks)
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		t.Arguments, t.Code, t.When = v.JSON(t.Arguments), v.Text(t.Code), v.Text(t.When)
+	}
+	if p.Plan != nil {
+		plan := *p.Plan
+		plan.Calls = slices.Clone(plan.Calls)
+		for i := range plan.Calls {
+			plan.Calls[i].Arguments = v.JSON(plan.Calls[i].Arguments)
+		}
+		p.Plan = &plan
+	}
+	return p
+}
+
+// Event returns an event without values.
+func (v View) Event(e core.Event) core.Event {
+	e.Message, e.Data, e.Error = v.Text(e.Message), v.JSON(e.Data), v.Error(e.Error)
+	return e
+}

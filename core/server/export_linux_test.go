@@ -1,0 +1,4 @@
+package server
+
+// PeerAtTerminal is peerAtTerminal, for tests.
+var PeerAtTerminal = peerAtTerminal

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+func peerAtTerminal(conn *net.UnixConn) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var cred *unix.Ucred
+	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil || err != nil {
+		return false
+	}
+	return int(cred.Uid) == os.Getuid() && cred.Pid > 0 && sameProgram(int(cred.Pid)) && hasTerminal(int(cred.Pid))
+}
+
+func procFile(pid int, name string) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), name)
+}
+
+// sameProgram reports whether a process runs the file that this one runs.
+func sameProgram(pid int) bool {
+	mine, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(procFile(pid, "exe"))
+	return err == nil && os.SameFile(mine, other)
+}
+
+// hasTerminal reports whether a process has a controlling terminal: the fifth
+// field of its stat after the name, which may hold anything, is not 0.
+func hasTerminal(pid int) bool {
+	stat, err := os.ReadFile(procFile(pid, "stat"))
+	i := bytes.LastIndexByte(stat, ')')
+	if err != nil || i < 0 {
+		return false
+	}
+	fields := bytes.Fields(stat[i+1:])
+	return len(fields) > 4 && string(fields[4]) != "0"
+}

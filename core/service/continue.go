@@ -1,0 +1,74 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// Continue decides, if a decision is given, and goes on with the run: its own
+// process does when it lives, otherwise this one takes it over.
+func (c *execution) Continue(ctx context.Context, req api.ContinueRequest) (api.Result, error) {
+	run, err := c.o.Store.Run(ctx, req.ID)
+	if err != nil {
+		c.trail.UnknownRun(ctx, req, err)
+		return api.Result{}, err
+	}
+	r, err := c.goOn(ctx, run, req)
+	return c.noticed(ctx, run.Workspace, r, err)
+}
+
+// goOn is Continue of a run that is there.
+func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequest) (api.Result, error) {
+	if err := c.continuable(run); err != nil {
+		return api.Result{}, err
+	}
+	if req.Decision == nil {
+		if run.State.Final() {
+			return c.waiting.follow(ctx, run.ID, nil, req.Wait, req.HoldApprovals, api.StatusComplete)
+		}
+		if err := c.decisions.askAgain(ctx, run, req.By); err != nil {
+			return api.Result{}, err
+		}
+		passed, err := c.decisions.passPause(ctx, run, req.By)
+		if err != nil {
+			return api.Result{}, err
+		}
+		return c.waiting.follow(ctx, run.ID, passed, req.Wait, req.HoldApprovals, api.StatusComplete)
+	}
+	show := c.shownOf(run.Workspace)
+	decided, err := c.decisions.decide(ctx, run, req)
+	if err != nil {
+		c.trail.RefusedDecision(ctx, run, req, err)
+		return api.Result{}, show.Error(core.AsError(err))
+	}
+	ids := make([]core.ID, len(decided))
+	for i, ap := range decided {
+		ids[i] = ap.ID
+	}
+	r, err := c.waiting.follow(ctx, run.ID, ids, req.Wait, req.HoldApprovals, api.StatusComplete)
+	if err == nil && len(decided) == 1 {
+		r.Decided = show.Decided(decided[0].DecidedBy)
+	}
+	return r, err
+}
+
+// continuable refuses a run that has expired.
+func (c *execution) continuable(run core.Run) error {
+	now := c.now()
+	expired := run.State == core.RunExpired || !run.State.Final() && run.State != core.RunRunning && run.ExpiresAt != nil && !now.Before(*run.ExpiresAt)
+	if expired {
+		return core.Errorf(core.CodeWorkflowExpired, "the run %s expired at %s, for good; execute it again", run.ID.Short(), stamp(run.ExpiresAt, run.UpdatedAt)).
+			WithRun(run.ID).WithNext("pml", "workflows", "show", run.ID.Short())
+	}
+	return nil
+}
+
+func stamp(t *time.Time, otherwise time.Time) string {
+	if t == nil {
+		t = &otherwise
+	}
+	return t.UTC().Format(time.RFC3339)
+}

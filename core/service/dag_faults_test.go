@@ -1,0 +1,102 @@
+package service_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// All that is wrong with a DAG is told at once: what it means, and what its
+// tasks name that does not exist.
+func TestDAG_FaultsTogether(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	tasks := []core.TaskSpec{
+		{ID: "a", Tool: "workspace:read_fiel"},
+		{ID: "a", Tool: "nothing:here"},
+		{ID: "b", Tool: "workspace:read_file", Arguments: json.RawMessage(`{"path":"a.txt"}`), DependsOn: []string{"c"}},
+		{ID: "d", Tool: "workspace:read_file", Arguments: json.RawMessage(`{"pat":"x"}`)},
+		{ID: "e"},
+	}
+	paths := func(err error) []string {
+		t.Helper()
+		var out []string
+		for _, f := range code(t, err, core.CodeDAGInvalid).Faults {
+			out = append(out, f.Path)
+		}
+		return out
+	}
+	want := []string{"/tasks/1/id", "/tasks/2/depends_on/0", "/tasks/4/tool", "/tasks/0/tool", "/tasks/1/tool", "/tasks/3/arguments"}
+	_, err := c.Execute(c.ctx(), api.ExecuteRequest{Tasks: tasks, By: me, Wait: -1})
+	if diff := cmp.Diff(want, paths(err)); diff != "" {
+		t.Error(diff)
+	}
+	if e := core.AsError(err); e.Message != "the DAG is not valid: 6 faults; nothing has run" {
+		t.Error(e.Message)
+	}
+	_, err = c.Plan(c.ctx(), api.ExecuteRequest{Tasks: tasks, By: me})
+	if diff := cmp.Diff(want, paths(err)); diff != "" {
+		t.Error(diff)
+	}
+	_, _, err = c.ParseDAG([]byte(`{"tasks": [
+		{"id": "a", "tool": "workspace:read_fiel", "argments": {}}, {"id": "b", "tool": "workspace:read_file", "argumets": {"path": "a.txt"}}]}`))
+	if diff := cmp.Diff([]string{"/tasks/0/argments", "/tasks/1/argumets", "/tasks/0/tool"}, paths(err)); diff != "" {
+		t.Error(diff)
+	}
+	page, err := c.Workflows(c.ctx(), nil, 0, "")
+	if err != nil || len(page.Items) != 0 {
+		t.Errorf("%v: %d runs", err, len(page.Items))
+	}
+}
+
+// A server that does not answer does not hold back what is known.
+func TestDAG_FaultsInTime(t *testing.T) {
+	t.Parallel()
+	c := slow(t)
+	tasks := []core.TaskSpec{{ID: "a", Tool: "a-silent:look"}, {ID: "a", Tool: "mirror:look"}}
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	_, err := c.Execute(ctx, api.ExecuteRequest{Tasks: tasks, By: me, Wait: 200 * time.Millisecond})
+	if e := code(t, err, core.CodeDAGInvalid); len(e.Faults) != 1 || ctx.Err() != nil {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An idempotency key stands for one program with one input and options.
+func TestExecute_IdempotencyKeyOfAnother(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	first := api.ExecuteRequest{
+		Code: `return 1`, RunOptions: core.RunOptions{Input: json.RawMessage(`{"a":1,"b":2}`)}, IdempotencyKey: "k", By: me, Wait: -1,
+	}
+	r, err := c.Execute(c.ctx(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := first
+	same.Input, same.Intent, same.File = json.RawMessage(` {"b": 2, "a": 1} `), "a label", "x.ts"
+	if again, err := c.Execute(c.ctx(), same); err != nil || again.WorkflowID != r.WorkflowID {
+		t.Errorf("%v %+v", err, again)
+	}
+	for name, change := range map[string]func(*api.ExecuteRequest){
+		"Code":    func(r *api.ExecuteRequest) { r.Code = `return 2` },
+		"Input":   func(r *api.ExecuteRequest) { r.Input = json.RawMessage(`{"a":1,"b":3}`) },
+		"Options": func(r *api.ExecuteRequest) { r.PerLayer = true },
+		"Kind": func(r *api.ExecuteRequest) {
+			r.Code, r.Tasks = "", []core.TaskSpec{{ID: "a", Tool: "workspace:stat", Arguments: json.RawMessage(`{"path":"a.txt"}`)}}
+		},
+	} {
+		other := first
+		change(&other)
+		_, err := c.Execute(c.ctx(), other)
+		if e := code(t, err, core.CodeDigestMismatch); e.RunID != r.WorkflowID {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
+)
+
+// passPause lets a run go on that pauses between two layers, and returns the
+// pause. Whoever continues a run passes it, an agent as well where people decide:
+// it is no approval unless the run's hil option has made it one.
+func (c *decisions) passPause(ctx context.Context, run core.Run, by core.Actor) ([]core.ID, error) {
+	if !run.Options.PerLayer {
+		return nil, nil
+	}
+	now := c.now()
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: run.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: now})
+	if err != nil {
+		return nil, err
+	}
+	for _, ap := range list {
+		if !approval.IsPause(run.Options, ap) {
+			continue
+		}
+		until, err := c.resumeUntil(run.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		_, err = c.o.Store.Decide(ctx, core.Decision{
+			ApprovalID: ap.ID, Approved: true, By: by, At: now, Reason: "continued", ExpectDigest: ap.Digest,
+		}, store.Renewal{RunUntil: until})
+		if code := core.CodeOf(err); err != nil && code != core.CodeAlreadyDecided && code != core.CodeNotWaiting { // somebody else was faster
+			return nil, err
+		}
+		return []core.ID{ap.ID}, nil
+	}
+	return nil, nil
+}
+
+// decide carries a decision to the approvals that it is about.
+func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRequest) ([]core.Approval, error) {
+	d := req.Decision
+	if _, _, err := c.mayDecide(ctx, run, nil, req); err != nil {
+		return nil, err // before anything is said of what waits
+	}
+	targets, again, err := c.targets(ctx, run, req)
+	if err != nil {
+		return nil, err
+	}
+	if d.Answer != nil && d.Answer.InDoubt != "" {
+		if err := onlyInDoubt(run, targets); err != nil {
+			return nil, err
+		}
+	}
+	for _, ap := range targets {
+		if err := c.mayApprove(run, ap, req.By, d); err != nil {
+			return nil, err
+		}
+		if err := c.mayGrant(run, ap, d); err != nil {
+			return nil, err
+		}
+	}
+	until, err := c.resumeUntil(run.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	shown, byPin, err := c.mayDecide(ctx, run, targets, req)
+	if err != nil {
+		return nil, err
+	}
+	proved := ""
+	if d.Approve || byPin {
+		if proved, err = c.Setup.Pin.Check(ctx, d.Pin, "pml", "continue", run.ID.Short(), "--approve", "--pin"); err != nil {
+			return nil, core.AsError(err).WithRun(run.ID)
+		}
+	}
+	if proved != "" && byPin {
+		shown = core.PresencePin
+	}
+	// A reason stays in the audit log for good, so no key may get there.
+	reason := c.shownOf(run.Workspace).Text(d.Reason)
+	out := make([]core.Approval, 0, len(targets))
+	for _, ap := range targets {
+		at := c.now()
+		got, err := c.o.Store.Decide(ctx, core.Decision{
+			ApprovalID: ap.ID, Approved: d.Approve, By: req.By, At: at, Reason: reason,
+			ExpectDigest: d.ExpectDigest, Answer: d.Answer, Abort: d.Abort && !d.Approve,
+			Presence: shown, Proved: proved,
+		}, store.Renewal{RunUntil: until})
+		if err != nil {
+			return nil, err
+		}
+		// Who names no approval means what waits; somebody else was faster.
+		if !again && d.Checkpoint == "" && got.DecidedBy != nil && !got.DecidedBy.At.Equal(at) {
+			return nil, alreadyDecided(run, got)
+		}
+		out = append(out, got)
+	}
+	return out, nil
+}
+
+// targets are the approvals that a decision is about: the named one, all of a
+// type, or the first that waits. again is set when none does, and the decision
+// is one that was made before and not carried out.
+func (c *decisions) targets(ctx context.Context, run core.Run, req api.ContinueRequest) (targets []core.Approval, again bool, err error) {
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: run.ID, Now: c.now()})
+	if err != nil {
+		return nil, false, err
+	}
+	d := req.Decision
+	if d.Checkpoint != "" {
+		for _, ap := range list {
+			if ap.ID == d.Checkpoint {
+				return []core.Approval{ap}, false, nil
+			}
+		}
+		return nil, false, core.Errorf(core.CodeNotFound, "the run %s has no approval %s", run.ID.Short(), d.Checkpoint.Short()).
+			WithRun(run.ID).WithNext("pml", "approvals", "ls")
+	}
+	now := c.now()
+	open := slices.DeleteFunc(slices.Clone(list), func(a core.Approval) bool { return a.StateAt(now) != core.ApprovalOpen })
+	slices.SortFunc(open, core.BySoonest)
+	if d.AllOfType != "" {
+		if approval.TypeOf(d.AllOfType).Single && d.Approve {
+			return nil, false, core.Errorf(core.CodeInvalidArguments, "%s approvals are decided one by one; name one with --approval", d.AllOfType)
+		}
+		open = slices.DeleteFunc(open, func(a core.Approval) bool { return a.Type != d.AllOfType })
+		if len(open) == 0 {
+			return nil, false, core.Errorf(core.CodeNotWaiting, "the run %s waits for no approval of type %s", run.ID.Short(), d.AllOfType).WithRun(run.ID)
+		}
+		return open, false, nil
+	}
+	if len(open) == 0 {
+		last, err := c.nothingOpen(run, list)
+		if err == nil {
+			err = c.repeated(ctx, run, last, req)
+		}
+		return []core.Approval{last}, err == nil, err
+	}
+	if d.Answer != nil && d.Answer.InDoubt != "" {
+		// The first that such an answer can be about.
+		slices.SortStableFunc(open, func(a, b core.Approval) int { return inDoubtFirst(a) - inDoubtFirst(b) })
+	}
+	return open[:1], false, nil
+}
+
+func inDoubtFirst(a core.Approval) int {
+	if a.Type == core.ApproveInDoubt {
+		return 0
+	}
+	return 1
+}
+
+// onlyInDoubt refuses to take an answer about a call in doubt for a yes to another
+// question.
+func onlyInDoubt(run core.Run, targets []core.Approval) error {
+	for _, ap := range targets {
+		if ap.Type != core.ApproveInDoubt {
+			return core.Errorf(core.CodeInvalidArguments, "%s asks for %s, not about a call in doubt: approve or deny it", ap.ID.Short(), ap.Type).
+				WithRun(run.ID).WithNext("pml", "approvals", "show", ap.ID.Short())
+		}
+	}
+	return nil
+}
+
+// nothingOpen says why a run has nothing to decide: it was decided, which gives
+// the last approval, or it has expired, a replan took it back, or it never asked.
+func (c *decisions) nothingOpen(run core.Run, list []core.Approval) (core.Approval, error) {
+	now := c.now()
+	var last, expired, newest *core.Approval
+	for i := range list {
+		ap := &list[i]
+		if newest == nil || !ap.CreatedAt.Before(newest.CreatedAt) {
+			newest = ap
+		}
+		if ap.DecidedBy != nil && (last == nil || ap.DecidedBy.At.After(last.DecidedBy.At)) {
+			last = ap
+		}
+		if ap.StateAt(now) == core.ApprovalExpired && ap.RenewedBy == "" {
+			expired = ap
+		}
+	}
+	switch {
+	case expired != nil && !run.State.Final():
+		return core.Approval{}, core.Errorf(core.CodeApprovalExpired, "%s expired at %s without a decision; continue the run to be asked again, do not execute it anew",
+			expired.ID.Short(), stamp(expired.ExpiresAt, expired.CreatedAt)).WithRun(run.ID).WithNext("pml", "continue", run.ID.Short())
+	case newest != nil && newest.State == core.ApprovalSuperseded && !run.State.Final():
+		return core.Approval{}, core.Errorf(core.CodeNotWaiting, "what the run %s asked last is not asked any more: its plan has changed; continue it to be asked anew", run.ID.Short()).
+			WithRun(run.ID).WithNext("pml", "continue", run.ID.Short())
+	case last != nil:
+		return *last, nil
+	}
+	return core.Approval{}, core.Errorf(core.CodeNotWaiting, "the run %s is %s and asked for nothing", run.ID.Short(), run.State).
+		WithRun(run.ID).WithNext("pml", "workflows", "show", run.ID.Short())
+}
+
+// askAgain renews the expired questions of a run.
+func (c *decisions) askAgain(ctx context.Context, run core.Run, by core.Actor) error {
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{
+		RunID: run.ID, States: []core.ApprovalState{core.ApprovalExpired}, Now: c.now(),
+	})
+	if err != nil {
+		return err
+	}
+	for _, ap := range list {
+		if ap.RenewedBy != "" {
+			continue
+		}
+		if _, err := c.renew(ctx, ap, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}

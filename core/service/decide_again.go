@@ -1,0 +1,62 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// takenUpWithin is how long whoever has decided may take to go on with a run
+// that nobody runs. A decision on such a run that is older was left behind by a
+// process that ended.
+const takenUpWithin = 5 * time.Second
+
+// repeated reports whether a decision is the one that was made last, by the same
+// kind of decider, about a run that nobody has gone on with, or whose process
+// has ended meanwhile: then it stands, and the run goes on. Anything else is
+// core.CodeAlreadyDecided: somebody decided otherwise, or was faster.
+func (c *decisions) repeated(ctx context.Context, run core.Run, last core.Approval, req api.ContinueRequest) error {
+	by := last.DecidedBy
+	if req.By.Via != by.Via || req.Decision.Approve != (last.State == core.ApprovalApproved) {
+		return alreadyDecided(run, last)
+	}
+	left := min(max(takenUpWithin-c.now().Sub(by.At), 0), takenUpWithin)
+	over := time.NewTimer(left)
+	defer over.Stop()
+	tick := time.NewTicker(lookForRunner)
+	defer tick.Stop()
+	for {
+		alive, err := c.alive(ctx, run)
+		switch {
+		case err != nil:
+			return err
+		case alive || run.State.Final():
+			return alreadyDecided(run, last)
+		case run.UpdatedAt.After(by.At): // somebody went on with it, and ended
+			return nil
+		}
+		select {
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return core.Errorf(core.CodeCancelled, "stopped waiting for whoever decided %s: %w", last.ID.Short(), context.Cause(ctx)).WithRun(run.ID)
+		case <-tick.C:
+		}
+		if run, err = c.o.Store.Run(ctx, run.ID); err != nil {
+			return err
+		}
+	}
+}
+
+// alreadyDecided says who was faster, or decided otherwise.
+func alreadyDecided(run core.Run, ap core.Approval) *core.Error {
+	e := core.Errorf(core.CodeAlreadyDecided, "%s was already %s by %s via %s at %s", ap.ID.Short(), ap.State,
+		ap.DecidedBy.Name(), ap.DecidedBy.Via, ap.DecidedBy.At.UTC().Format(time.RFC3339)).WithRun(ap.RunID)
+	e.Decided = ap.DecidedBy
+	if run.State.Final() {
+		return e.WithNext("pml", "workflows", "show", ap.RunID.Short())
+	}
+	return e.WithNext("pml", "continue", ap.RunID.Short())
+}

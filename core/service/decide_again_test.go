@@ -1,0 +1,80 @@
+package service_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
+)
+
+// leftBehind is a run whose question was decided, and nobody went on: the
+// process that decided has ended at once.
+func leftBehind(t *testing.T, m *machine, approved bool) (*client, api.Result) {
+	t.Helper()
+	first := m.client()
+	r := first.execute(writes, api.StatusApprovalRequired)
+	first.close()
+	c := m.client()
+	d := core.Decision{ApprovalID: r.CheckpointID, Approved: approved, By: me, At: m.clock.Now()}
+	if _, err := c.store.Decide(c.ctx(), d, store.Renewal{}); err != nil {
+		t.Fatal(err)
+	}
+	return c, r
+}
+
+// Whoever decided was killed before the run went on: the same decision again
+// goes on with it.
+func TestRepeated_GoesOn(t *testing.T) {
+	t.Parallel()
+	for name, approve := range map[string]bool{"approved": true, "denied": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			c, r := leftBehind(t, m, approve)
+			m.clock.forward(time.Minute)
+			_, err := c.decide(r.WorkflowID, api.Decision{Approve: !approve})
+			if e := code(t, err, core.CodeAlreadyDecided); e.Decided == nil || !cmp.Equal(e.Next, []string{"pml", "continue", r.WorkflowID.Short()}) {
+				t.Errorf("the opposite: %+v", e)
+			}
+			other := api.ContinueRequest{ID: r.WorkflowID, Decision: &api.Decision{Approve: approve}, By: core.Actor{Who: "a model", Via: core.ViaMCP}, Wait: -1}
+			_, err = c.Continue(c.ctx(), other)
+			if e := code(t, err, core.CodeAlreadyDecided); !cmp.Equal(e.Next, []string{"pml", "continue", r.WorkflowID.Short()}) {
+				t.Errorf("another kind of decider: %v", e.Next)
+			}
+			got, err := c.decide(r.WorkflowID, api.Decision{Approve: approve})
+			if approve && (err != nil || got.Status != api.StatusComplete || got.Decided == nil || got.Decided.Who != "me") {
+				t.Fatalf("%v %+v", err, got)
+			}
+			if !approve && (got.Status != api.StatusError || got.Error == "") {
+				t.Fatalf("%v %+v", err, got)
+			}
+			// It has ended now: the id is used.
+			_, err = c.decide(r.WorkflowID, api.Decision{Approve: approve})
+			if e := code(t, err, core.CodeAlreadyDecided); !cmp.Equal(e.Next, []string{"pml", "workflows", "show", r.WorkflowID.Short()}) {
+				t.Errorf("after the end: %v", e.Next)
+			}
+		})
+	}
+}
+
+// Scenario 3: somebody has decided at the same moment and goes on just now.
+func TestRepeated_SomebodyWasFaster(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c, r := leftBehind(t, m, true)
+	told := make(chan error, 1)
+	go func() {
+		_, err := c.decide(r.WorkflowID, api.Decision{Approve: true})
+		told <- err
+	}()
+	faster := m.client()
+	got, err := faster.Continue(faster.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: me, Wait: -1})
+	if err != nil || got.Status != api.StatusComplete {
+		t.Fatalf("%v %+v", err, got)
+	}
+	code(t, <-told, core.CodeAlreadyDecided)
+}

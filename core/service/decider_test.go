@@ -1,0 +1,266 @@
+package service_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
+)
+
+// ask keeps a run that waits for one decision.
+func (c *client) ask(owner string, ap core.Approval) (run, approval core.ID) {
+	c.t.Helper()
+	now := time.Now()
+	ap.ID, ap.RunID, ap.State, ap.CreatedAt, ap.Digest = newID(), newID(), core.ApprovalOpen, now, "sha256:00"
+	step := store.Step{
+		Run:    core.Run{ID: ap.RunID, Side: core.SideServer, Workspace: c.workspace(), Owner: owner, Kind: core.KindCode, State: core.RunWaiting, CreatedAt: now, UpdatedAt: now},
+		Create: true, Program: &core.Program{Kind: core.KindCode, Version: 1, Source: "return 1", Script: "return 1"}, Open: []core.Approval{ap},
+	}
+	if err := c.store.Commit(c.ctx(), step); err != nil {
+		c.t.Fatal(err)
+	}
+	return ap.RunID, ap.ID
+}
+
+func (c *client) workspace() string {
+	c.t.Helper()
+	paths, err := c.Paths(c.ctx())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return paths.Workspace
+}
+
+// However much time is added, an approval does not expire in the past.
+func TestExtend_Far(t *testing.T) {
+	t.Parallel()
+	p := newMachine(t).server()
+	soon := time.Now().Add(time.Minute)
+	_, id := p.ask("", core.Approval{Type: core.ApproveTool, Subject: "a:b#1", Tool: "a:b", ExpiresAt: &soon})
+	for range 3 {
+		ap, err := p.Extend(p.ctx(), id, 1<<63-1)
+		if err != nil || ap.ExpiresAt == nil || ap.ExpiresAt.Year() != 2200 {
+			t.Fatalf("%v: %v", err, ap.ExpiresAt)
+		}
+	}
+	if list, err := p.Approvals(p.ctx(), false); err != nil || len(list) != 1 {
+		t.Errorf("%v: %d are open", err, len(list))
+	}
+}
+
+// What an approval grants to the server's machine the holder of an API key cannot
+// grant: the question stays open for the person there.
+func TestDecide_OwnersGrantNothingOfTheServer(t *testing.T) {
+	t.Parallel()
+	p := newMachine(t).server()
+	alice := p.in(api.Scope{Owner: "alice"})
+	for name, tt := range map[string]struct {
+		ap      core.Approval
+		answer  *core.Answer
+		nobody  bool // nor the person at the server
+		refused bool
+	}{
+		"dependency": {ap: core.Approval{Type: core.ApproveDependency, Subject: "demo", Tool: "demo"}, refused: true},
+		"scripts":    {ap: core.Approval{Type: core.ApproveDependency, Subject: "demo", Tool: "demo"}, answer: &core.Answer{Scripts: true}, refused: true},
+		"integrity":  {ap: core.Approval{Type: core.ApproveIntegrity, Subject: "demo", Tool: "demo"}, refused: true},
+		"oauth":      {ap: core.Approval{Type: core.ApproveOAuth, Subject: "demo", Tool: "demo"}, refused: true},
+		"keys":       {ap: core.Approval{Type: core.ApproveKeys, Subject: "demo", Tool: "demo"}},
+		"answered":   {ap: core.Approval{Type: core.ApproveKeys, Subject: "demo", Tool: "demo"}, answer: &core.Answer{}, refused: true},
+		"tool":       {ap: core.Approval{Type: core.ApproveTool, Subject: "a:b#1", Tool: "a:b"}},
+		"session":    {ap: core.Approval{Type: core.ApproveTool, Subject: "a:b#1", Tool: "a:b"}, answer: &core.Answer{Remember: core.RememberSession}},
+		"rule":       {ap: core.Approval{Type: core.ApproveTool, Subject: "a:b#1", Tool: "a:b"}, answer: &core.Answer{Remember: core.RememberRule}, refused: true, nobody: true},
+	} {
+		run, id := alice.ask("alice", tt.ap)
+		try := func(c *client, d api.Decision) error {
+			d.Answer = tt.answer
+			_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: run, Decision: &d, By: me})
+			return err
+		}
+		decisions := []api.Decision{{Approve: true}, {Approve: true, Checkpoint: id}}
+		if tt.ap.Type != core.ApproveIntegrity {
+			decisions = append(decisions, api.Decision{Approve: true, AllOfType: tt.ap.Type})
+		}
+		if !tt.refused {
+			decisions = decisions[:1]
+		}
+		for _, d := range decisions {
+			if err := try(alice, d); (core.CodeOf(err) == core.CodePermissionDenied) != tt.refused || !tt.refused && err != nil {
+				t.Errorf("%s: alice: %v", name, err)
+			}
+		}
+		if !tt.refused {
+			continue
+		}
+		if ap, err := alice.Approval(alice.ctx(), id); err != nil || ap.State != core.ApprovalOpen {
+			t.Errorf("%s: %v: it is %s", name, err, ap.State)
+		}
+		if err := try(p.client, api.Decision{Approve: true}); (core.CodeOf(err) == core.CodePermissionDenied) != tt.nobody || !tt.nobody && err != nil {
+			t.Errorf("%s: the person: %v", name, err)
+		}
+	}
+	run, _ := alice.ask("alice", core.Approval{Type: core.ApproveDependency, Subject: "demo", Tool: "demo"})
+	if _, err := alice.Continue(alice.ctx(), api.ContinueRequest{ID: run, Decision: &api.Decision{Reason: "no"}, By: me}); err != nil {
+		t.Errorf("a denial: %v", err)
+	}
+}
+
+// An agent approves what does little harm; what is of high risk, leaves the
+// workspace, or lasts longer than its run waits for a person, and stays open.
+// approvals.agent_may lifts that, where the workspace is trusted.
+func TestDecider_WhatAnAgentApproves(t *testing.T) {
+	t.Parallel()
+	m, free := newMachine(t), newMachine(t)
+	free.write(".pml.json", `{"approvals": {"agent_may": "high"}}`)
+	careful, high := m.server(), free.server()
+	high.trusting()
+	for name, tt := range map[string]struct {
+		ap     core.Approval
+		answer *core.Answer
+		may    bool
+	}{
+		"medium":         {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskMedium}, may: true},
+		"low":            {ap: core.Approval{Type: core.ApproveLayer, Risk: core.RiskLow}, may: true},
+		"package":        {ap: core.Approval{Type: core.ApproveDependency, Risk: core.RiskMedium, Context: json.RawMessage(`{"dependency":{}}`)}, may: true},
+		"scripts":        {ap: core.Approval{Type: core.ApproveDependency, Risk: core.RiskHigh}},
+		"scripts chosen": {ap: core.Approval{Type: core.ApproveDependency, Risk: core.RiskMedium}, answer: &core.Answer{Scripts: true}},
+		"integrity":      {ap: core.Approval{Type: core.ApproveIntegrity, Risk: core.RiskHigh}},
+		"destructive":    {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskHigh}},
+		"in doubt":       {ap: core.Approval{Type: core.ApproveInDoubt, Risk: core.RiskHigh}, answer: &core.Answer{InDoubt: core.RunAgain}},
+		"no risk named":  {ap: core.Approval{Type: core.ApproveTool}},
+		"leaves":         {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskMedium, Context: json.RawMessage(`{"leaves_workspace":true}`)}},
+		"not installed":  {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskMedium, Context: json.RawMessage(`{"needs_installation":true}`)}},
+		"session":        {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskLow}, answer: &core.Answer{Remember: core.RememberSession}},
+		"rule":           {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskLow}, answer: &core.Answer{Remember: core.RememberRule}},
+		"run":            {ap: core.Approval{Type: core.ApproveTool, Risk: core.RiskLow}, answer: &core.Answer{Remember: core.RememberRun}, may: true},
+	} {
+		tt.ap.Subject, tt.ap.Tool = "a:b#1", "a:b"
+		for where, c := range map[string]*client{"by default": careful.client, "agent_may": high.client} {
+			run, id := c.ask("", tt.ap)
+			by := core.Actor{Who: "root", Via: core.ViaMCP, Agent: "claude-code"}
+			_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: run, By: by, Decision: &api.Decision{Approve: true, Answer: tt.answer}})
+			ap, aerr := c.Approval(c.ctx(), id)
+			if aerr != nil {
+				t.Fatal(aerr)
+			}
+			if want := tt.may || where == "agent_may"; !want {
+				e := core.AsError(err)
+				if e == nil || e.Code != core.CodeAwaitingHuman || ap.State != core.ApprovalOpen || !strings.Contains(e.Message, `"agent_may": "high"`) || !strings.Contains(e.Message, "pml tui") {
+					t.Errorf("%s, %s: %v, and it is %s", name, where, err, ap.State)
+				}
+			} else if err != nil || ap.State != core.ApprovalApproved || ap.DecidedBy.Actor != by {
+				t.Errorf("%s, %s: %v: it is %s by %+v", name, where, err, ap.State, ap.DecidedBy)
+			}
+		}
+	}
+	rows, err := careful.Audit(careful.ctx(), api.Since{}, 0)
+	if err != nil || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {
+		return r.By.Name() == "agent claude-code (root)" && r.Outcome == core.ApprovalApproved
+	}) || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {
+		return r.By.Agent == "claude-code" && r.Outcome == core.OutcomeRefused
+	}) {
+		t.Errorf("%v: the log does not say whose the decisions were: %+v", err, rows)
+	}
+}
+
+// TestDecider_Human: where people decide, an agent can neither approve nor
+// deny, and the approval stays open for a person.
+func TestDecider_Human(t *testing.T) {
+	t.Parallel()
+	agent := core.Actor{Who: "agent", Via: core.ViaMCP}
+	dialog := core.Actor{Who: "agent", Via: core.ViaElicitation}
+	tests := []struct {
+		name, config string
+		by           core.Actor
+		approve      bool
+		want         core.Code
+	}{
+		{"AgentApproves", `{"approvals": {"decider": "human"}}`, agent, true, core.CodeAwaitingHuman},
+		{"AgentDenies", `{"approvals": {"decider": "human"}}`, agent, false, core.CodeAwaitingHuman},
+		{"Dialog", `{"approvals": {"decider": "human"}}`, dialog, true, core.CodeAwaitingHuman},
+		{"AnybodyDenies", `{}`, agent, false, ""},
+		// workspace:write_file is destructive: an agent's yes is not enough.
+		{"HighRisk", `{}`, agent, true, core.CodeAwaitingHuman},
+		{"HighRiskDecided", `{"approvals": {"decider": "any"}}`, agent, true, core.CodeAwaitingHuman},
+		{"HighRiskInTheDialog", `{}`, dialog, true, ""},
+		{"HighRiskUntrusted", `{"approvals": {"agent_may": "high"}}`, agent, true, core.CodeAwaitingHuman},
+		{"NoTerminal", `{"approvals": {"decider": "human"}}`, me, true, core.CodeAwaitingHuman},
+		{"NoTerminalDenies", `{"approvals": {"decider": "human"}}`, me, false, core.CodeAwaitingHuman},
+		{"SaysTUI", `{"approvals": {"decider": "human"}}`, core.Actor{Who: "me", Via: core.ViaTUI}, true, core.CodeAwaitingHuman},
+		{"HTTP", `{"approvals": {"decider": "human"}}`, core.Actor{Who: "me", Via: core.ViaHTTP}, true, core.CodeAwaitingHuman},
+		{"PINThatIsNotSet", `{"approvals": {"decider": "human"}}`, core.Actor{Who: "pin", Via: core.ViaCLI}, true, core.CodeAwaitingHuman},
+		{"AgentClaims", `{"approvals": {"decider": "human"}}`, core.Actor{Who: "terminal", Via: core.ViaMCP}, true, core.CodeAwaitingHuman},
+		{"Person", `{"approvals": {"decider": "human"}}`, core.Actor{Who: "terminal", Via: core.ViaCLI}, true, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.write(".pml.json", tt.config)
+			c := m.client()
+			r := c.execute(writes, api.StatusApprovalRequired)
+			d := &api.Decision{Approve: tt.approve}
+			switch tt.by.Who {
+			case "terminal":
+				d.Presence = core.PresenceTerminal
+			case "pin":
+				d.Pin = rightPin
+			}
+			_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: tt.by, Wait: -1, Decision: d})
+			code(t, err, tt.want)
+			open, lerr := c.Approvals(c.ctx(), false)
+			if lerr != nil || (len(open) == 1) != (tt.want != "") {
+				t.Errorf("%v, open: %+v", lerr, open)
+			}
+		})
+	}
+}
+
+// Where people decide the PIN shows a person as a terminal does: for a yes and a no,
+// over HTTP too, and for nobody's agent.
+func TestDecider_HumanWithPin(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.setPin(rightPin)
+	m.write(".pml.json", `{"approvals": {"decider": "human"}}`)
+	c := m.client()
+	ask := func(d api.Decision, via core.Via) error {
+		r := c.execute(writes, api.StatusApprovalRequired)
+		_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: core.Actor{Who: "me", Via: via}, Wait: -1, Decision: &d})
+		return err
+	}
+	for _, approve := range []bool{true, false} {
+		for _, via := range []core.Via{core.ViaCLI, core.ViaHTTP} {
+			code(t, ask(api.Decision{Approve: approve, Pin: rightPin}, via), "")
+			code(t, ask(api.Decision{Approve: approve, Pin: "letmein1"}, via), core.CodeAuth)
+			code(t, ask(api.Decision{Approve: approve}, via), core.CodeAwaitingHuman)
+			c.tries(core.PinTries{})
+		}
+		code(t, ask(api.Decision{Approve: approve, Pin: rightPin}, core.ViaMCP), core.CodeAwaitingHuman)
+	}
+}
+
+// A question that was asked where people decide stays theirs when the
+// configuration changes, and when another home that says otherwise uses the store.
+func TestDecider_AskedOfPeople(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.writeHome("config.json", `{"approvals": {"decider": "human"}}`)
+	r := m.client().execute(writes, api.StatusApprovalRequired)
+	if len(r.Pending) != 1 || !r.Pending[0].Human {
+		t.Fatalf("%+v", r.Pending)
+	}
+	m.writeHome("config.json", `{}`)
+	c := m.client()
+	for _, by := range []core.Actor{agent, me} {
+		_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: by, Wait: -1, Decision: &api.Decision{Approve: true}})
+		code(t, err, core.CodeAwaitingHuman)
+	}
+	if _, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Presence: core.PresenceTerminal}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,131 @@
+package service_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core/api"
+)
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	c.execute(`return 1`, api.StatusSuccess)
+	checks := func() map[string]string {
+		list, err := c.Doctor(c.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, check := range list {
+			out[check.Name] = check.Status
+			if check.Status == "fail" && check.Detail == "" {
+				t.Errorf("%s says nothing", check.Name)
+			}
+		}
+		return out
+	}
+	good := checks()
+	for _, name := range []string{"workspace", "home", "store", "sandbox", "audit"} {
+		if good[name] != "ok" {
+			t.Errorf("%s: %q in %v", name, good[name], good)
+		}
+	}
+	if good["node"] == "ok" {
+		t.Error("node is not there and doctor does not say so")
+	}
+	if err := os.Chmod(m.home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := checks()["home"]; got != "warn" {
+		t.Errorf("a home that others can read: %q", got)
+	}
+}
+
+func TestDoctor_Servers(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	keyed := mirror()
+	keyed["env"] = map[string]any{"KEY": ""}
+	m.configure(c, map[string]any{"approvals": map[string]any{"decider": "human"}, "permissions": map[string]any{"allow": []string{"mirror:look", "mirror:lock"}}}, map[string]any{
+		"mirror": mirror(), "keyed": keyed, "image": map[string]any{"command": "docker", "args": []string{"run", "-i", "some/image"}},
+	})
+	if err := os.MkdirAll(filepath.Join(m.home, "credentials"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.writeHome("credentials/a.json", "{}")
+	find := func() map[string]api.Check {
+		list, err := c.Doctor(c.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]api.Check{}
+		for _, check := range list {
+			out[check.Name] = check
+			if strings.ContainsAny(check.Detail, "\n\x1b") {
+				t.Errorf("%q is not one line", check.Detail)
+			}
+		}
+		return out
+	}
+	got := find()
+	for name, want := range map[string]struct{ status, detail string }{
+		"server mirror": {"ok", "2 tool(s), mirror"},
+		"server keyed":  {"warn", "KEY"},
+		"server image":  {"warn", "some/image"},
+		"lock":          {"ok", "up to date"},
+		"credentials":   {"ok", "1 file(s)"},
+		"decider":       {"warn", "a process of this user that opens a terminal"},
+		"permissions":   {"warn", "mirror:lock"},
+	} {
+		if check := got[name]; check.Status != want.status || !strings.Contains(check.Detail, want.detail) {
+			t.Errorf("%s: %+v, want %+v", name, check, want)
+		}
+	}
+	m.write(".pml.json", `{"approvals": {"agent_may": "high"}}`)
+	c.trusting()
+	if check := find()["decider"]; check.Status != "warn" || !strings.Contains(check.Detail, "agent_may") {
+		t.Errorf("an agent approves everything, and it is not said: %+v", check)
+	}
+	if err := os.Chmod(filepath.Join(m.home, "credentials", "a.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.setPin(rightPin)
+	m.writeHome("pin.json", `{"wrong": 7, "last": "2026-11-21T12:00:00Z"}`)
+	got = find()
+	if check := got["credentials"]; check.Status != "fail" || !strings.Contains(check.Detail, "a.json") {
+		t.Errorf("%+v", check)
+	}
+	if check := got["pin"]; check.Status != "warn" || !strings.Contains(check.Detail, "7 times") {
+		t.Errorf("%+v", check)
+	}
+	if _, ok := got["decider"]; ok {
+		t.Error("with a PIN nobody of this user decides like a person")
+	}
+}
+
+// A server that never answers does not hold doctor up.
+func TestDoctor_SilentServer(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	c.Setup.Doctor.CheckTime = 200 * time.Millisecond
+	m.configure(c, nil, map[string]any{"silent": mirror("silent"), "silent2": mirror("silent")})
+	start := time.Now()
+	list, err := c.Doctor(c.ctx())
+	if err != nil || time.Since(start) > hung/2 {
+		t.Fatalf("%v after %s", err, time.Since(start))
+	}
+	for _, name := range []string{"server silent", "server silent2"} {
+		i := slices.IndexFunc(list, func(check api.Check) bool { return check.Name == name })
+		if i < 0 || list[i].Status != "warn" || list[i].Detail == "" {
+			t.Errorf("%s: %+v", name, list)
+		}
+	}
+}

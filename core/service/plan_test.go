@@ -1,0 +1,47 @@
+package service_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+func TestExecute_Depth(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	deep := json.RawMessage(strings.Repeat("[", 9990) + strings.Repeat("]", 9990))
+	for _, req := range []api.ExecuteRequest{{Code: `return 1`}, {Intent: "read a file"}} {
+		req.By, req.Wait, req.Input = me, -1, deep
+		_, err := c.Execute(c.ctx(), req)
+		code(t, err, core.CodeInvalidArguments)
+	}
+	_, err := c.CallTool(c.ctx(), "workspace:read_file", json.RawMessage(`{"path":`+string(deep)+`}`), me, -1)
+	code(t, err, core.CodeInvalidArguments)
+}
+
+func TestPlan_SaysGatesAndRunsNothing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", `{"permissions":{"deny":["workspace:delete_file"]}}`)
+	c := m.client()
+	plan, err := c.Plan(c.ctx(), api.ExecuteRequest{By: me, Code: `await mcp.workspace.read_file({path: "a.txt"}); await mcp.workspace.write_file({path: "b", content: "c"}); await mcp.workspace.delete_file({path: "a.txt"});`})
+	if err != nil || len(plan.Calls) != 3 || len(plan.Layers) != 3 {
+		t.Fatalf("%v %+v", err, plan)
+	}
+	if len(plan.Calls[0].Gates) != 0 || len(plan.Calls[1].Gates) != 1 || plan.Calls[1].Gates[0].Type != core.ApproveTool ||
+		len(plan.Calls[2].Gates) != 1 || !strings.Contains(plan.Calls[2].Gates[0].Message, "permission_denied") {
+		t.Errorf("%+v", plan.Calls)
+	}
+	page, err := c.Workflows(c.ctx(), nil, 0, "")
+	if err != nil || len(page.Items) != 0 {
+		t.Errorf("%v: %d runs", err, len(page.Items))
+	}
+	if _, err := os.Stat(filepath.Join(m.ws, "a.txt")); err != nil {
+		t.Error(err)
+	}
+}

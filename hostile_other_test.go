@@ -1,6 +1,0 @@
-//go:build !linux
-
-package pml_test
-
-// Memory is measured on Linux only.
-func peakMiB(int) int { return 0 }

@@ -1,0 +1,43 @@
+package bolt
+
+import (
+	"context"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// Guard implements store.Reader.
+func (s *Store) Guard(ctx context.Context) (g core.Guard, err error) {
+	err = s.read(ctx, func(t *txn) (err error) {
+		g, err = t.guard()
+		return err
+	})
+	return g, err
+}
+
+// ChangeGuard implements store.Decider.
+func (s *Store) ChangeGuard(ctx context.Context, change func(*core.Guard) error) error {
+	return s.update(ctx, func(t *txn) error {
+		g, err := t.guard()
+		if err == nil {
+			err = change(&g)
+		}
+		if err != nil {
+			return err
+		}
+		raw, err := marshal(&g)
+		if err != nil {
+			return err
+		}
+		return t.put(t.bucket(bucketMeta), keyGuard, raw)
+	})
+}
+
+// guard is what decisions need; one that cannot be read lets none through.
+func (t *txn) guard() (g core.Guard, err error) {
+	raw := t.bucket(bucketMeta).Get(keyGuard)
+	if raw == nil {
+		return g, nil
+	}
+	return g, unmarshal(raw, &g)
+}

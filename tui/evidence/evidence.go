@@ -1,0 +1,370 @@
+// Package evidence says all that a decision binds, line by line: what the full screen
+// and the dialogue of lines show before one is taken.
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
+)
+
+// contextField is one field of an approval's context.
+type contextField struct {
+	key   string
+	value json.RawMessage
+}
+
+// contextFields returns the fields of a JSON object in their order, nil for any
+// other value. A key that stands there twice is there twice.
+func contextFields(raw json.RawMessage) []contextField {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var out []contextField
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return out
+		}
+		f := contextField{}
+		f.key, _ = key.(string)
+		if dec.Decode(&f.value) != nil {
+			return out
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// proof gathers the lines of what a decision binds. Fields that no type knows
+// are shown all the same, at the end.
+type proof struct {
+	fields []contextField
+	lines  []widget.Line
+}
+
+// Of returns all that a decision on an approval binds, as it came: the
+// pager shows what is hidden in it as escapes. tasks are those of its run, for
+// the arguments of a layer, nil as long as they were not read.
+func Of(a core.Approval, tasks []core.Task) []widget.Line {
+	p := &proof{fields: contextFields(a.Context)}
+	p.text("", a.Description)
+	p.blank()
+	switch a.Type {
+	case core.ApproveDependency:
+		p.dependency()
+	case core.ApproveKeys:
+		p.keys()
+	case core.ApproveIntegrity:
+		p.integrity()
+	case core.ApproveTool:
+		p.permission()
+	case core.ApproveOAuth:
+		p.oauth(a.Tool)
+	case core.ApproveLayer:
+		p.layer(tasks)
+	case core.ApproveInDoubt:
+		p.inDoubt()
+	case core.ApproveHook:
+		p.show("flow", "flow")
+		p.show("node", "node")
+		p.show("reason", "reason")
+	}
+	p.rest(a)
+	p.blank()
+	p.text("digest", a.Digest)
+	p.text("workspace", a.Workspace)
+	return p.lines
+}
+
+// LabelWidth is how many columns a label takes.
+const LabelWidth = 12
+
+// text adds a label and a text of one or more lines; nothing for an empty text.
+func (p *proof) text(label, text string) {
+	if text == "" {
+		return
+	}
+	for part := range strings.SplitSeq(text, "\n") {
+		p.add(label, part, paint.Style{})
+		label = strings.Repeat(" ", min(len(label), LabelWidth-1))
+	}
+}
+
+func (p *proof) add(label, text string, style paint.Style) {
+	if label != "" {
+		label = fmt.Sprintf("%-*s ", LabelWidth-1, label)
+	}
+	p.lines = append(p.lines, widget.Line{Label: label, Text: text, Style: style})
+}
+
+// prose adds lines that were written here.
+func (p *proof) prose(lines ...string) {
+	for _, l := range lines {
+		p.add("", l, paint.Style{Role: paint.Muted})
+	}
+}
+
+func (p *proof) blank() { p.lines = append(p.lines, widget.Line{}) }
+
+func (p *proof) head(text string) {
+	p.lines = append(p.lines, widget.Line{Text: text, Style: paint.Style{Role: paint.Accent}.Bold()})
+}
+
+// take returns the value of a field, which is then not shown again.
+func (p *proof) take(key string) json.RawMessage {
+	for i, f := range p.fields {
+		if f.key == key {
+			p.fields = slices.Delete(p.fields, i, i+1)
+			return f.value
+		}
+	}
+	return nil
+}
+
+// show adds a field under a label, whatever its value is.
+func (p *proof) show(label, key string) {
+	if value := p.take(key); value != nil {
+		p.text(label, PlainValue(value))
+	}
+}
+
+// into takes a field and reads it; a value of another shape stays to be shown
+// as it is.
+func (p *proof) into(key string, v any) bool {
+	for i, f := range p.fields {
+		if f.key == key && json.Unmarshal(f.value, v) == nil {
+			p.fields = slices.Delete(p.fields, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// PlainValue is a value without quotes where it is a text of one line, else
+// indented JSON: a newline is told from a backslash and an n by that.
+func PlainValue(value json.RawMessage) string {
+	var s string
+	if json.Unmarshal(value, &s) == nil && bytes.HasPrefix(bytes.TrimSpace(value), []byte(`"`)) && !strings.ContainsAny(s, "\n\\") {
+		return s
+	}
+	return pretty(value)
+}
+
+// pretty indents JSON and changes nothing else of it.
+func pretty(value json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, value, "", "  ") != nil {
+		return string(value)
+	}
+	return b.String()
+}
+
+func (p *proof) dependency() {
+	var d json.RawMessage
+	if !p.into("dependency", &d) {
+		return
+	}
+	sub := &proof{fields: contextFields(d)}
+	if len(sub.fields) == 0 {
+		p.text("dependency", pretty(d))
+		return
+	}
+	sub.show("package", "name")
+	sub.show("version", "version")
+	sub.show("from", "registry")
+	var n int64
+	if sub.into("size_bytes", &n) {
+		sub.text("size", sizeText(n))
+	}
+	sub.show("packages", "packages")
+	var scripts []string
+	if sub.into("scripts", &scripts) {
+		sub.scripts(scripts)
+	}
+	sub.show("command", "install")
+	sub.show("integrity", "integrity")
+	for _, f := range sub.fields {
+		sub.text(f.key, PlainValue(f.value))
+	}
+	p.lines = append(p.lines, sub.lines...)
+	p.show("range", "range")
+	p.show("last error", "error")
+}
+
+func (p *proof) scripts(list []string) {
+	if len(list) == 0 {
+		p.text("scripts", "none")
+		return
+	}
+	warn := paint.Style{Role: paint.Danger}
+	p.add("scripts", fmt.Sprintf("%d want to run on installation; without s none does:", len(list)), warn)
+	for _, s := range list {
+		p.add("", "  "+s, warn)
+	}
+}
+
+// sizeText is a number of bytes for people; 0 is one that nobody knows.
+func sizeText(n int64) string {
+	switch {
+	case n <= 0:
+		return "not known"
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB (%d bytes)", float64(n)/(1<<20), n)
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB (%d bytes)", float64(n)/(1<<10), n)
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}
+
+func (p *proof) keys() {
+	var names []string
+	if p.into("missing_keys", &names) {
+		for i, name := range names {
+			label := "needs"
+			if i > 0 {
+				label = " "
+			}
+			p.add(label, name, paint.Style{}.Bold())
+		}
+	}
+	p.show("to do", "instruction")
+	p.blank()
+	p.prose("Values are never shown, and never asked for here.",
+		"Once the keys are there, approve: pml looks again then,", "and asks anew for what is still missing.")
+}
+
+func (p *proof) integrity() {
+	claims := p.value("kind") == `"readonly"`
+	p.show("what", "kind")
+	p.show("old hash", "old_hash")
+	p.show("new hash", "new_hash")
+	p.show("file hash", "file_hash")
+	var changed []string
+	if !p.into("changed", &changed) {
+		return
+	}
+	p.blank()
+	if claims {
+		p.head("its tools that say that they only read")
+		p.differences(changed)
+		return
+	}
+	added, removed := 0, 0
+	for _, l := range changed {
+		switch {
+		case strings.HasPrefix(l, "+"):
+			added++
+		case strings.HasPrefix(l, "-"):
+			removed++
+		}
+	}
+	p.head(fmt.Sprintf("what changed  +%d -%d", added, removed))
+	if len(changed) == 0 {
+		p.text("", "pml cannot say what: only the hashes differ")
+	}
+	p.differences(changed)
+}
+
+// differences shows lines of a difference.
+func (p *proof) differences(lines []string) {
+	for _, l := range lines {
+		p.add("", l, diffStyle(l))
+	}
+}
+
+// value is a field as it stands, which is still shown.
+func (p *proof) value(key string) string {
+	for _, f := range p.fields {
+		if f.key == key {
+			return string(f.value)
+		}
+	}
+	return ""
+}
+
+// diffStyle is how a line of a difference looks; its sign is always there, too.
+func diffStyle(l string) paint.Style {
+	switch {
+	case strings.HasPrefix(l, "+"):
+		return paint.Style{Role: paint.OK}
+	case strings.HasPrefix(l, "-"):
+		return paint.Style{Role: paint.Danger}
+	case strings.HasPrefix(l, "@@"):
+		return paint.Style{Role: paint.Accent}
+	}
+	return paint.Style{}
+}
+
+func (p *proof) permission() {
+	var needs bool
+	if p.into("needs_installation", &needs) && needs {
+		p.text("first", "its server is installed, which is asked for by itself")
+	}
+	p.arguments()
+}
+
+func (p *proof) arguments() {
+	args := p.take("arguments")
+	if args == nil {
+		return
+	}
+	p.head("arguments, as they will be sent; secrets are left out")
+	p.text("", pretty(args))
+}
+
+func (p *proof) oauth(tool string) {
+	server, _, _ := strings.Cut(tool, ":")
+	p.show("at", "issuer")
+	var scopes []string
+	if p.into("scopes", &scopes) {
+		p.text("asks for", strings.Join(scopes, ", "))
+	}
+	if url := p.take("auth_url"); url != nil {
+		p.blank()
+		p.head("sign in at this address (o opens it)")
+		p.text("", PlainValue(url))
+		p.blank()
+	}
+	p.prose("Sign in while the process that asked is alive, or with", "pml servers connect "+server, "and then approve.")
+}
+
+func (p *proof) inDoubt() {
+	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.")
+	p.blank()
+	p.show("started", "started_at")
+	p.arguments()
+}
+
+// rest adds the fields that were not shown yet. What says the tool's name again
+// is left out.
+func (p *proof) rest(a core.Approval) {
+	server, _, _ := strings.Cut(a.Tool, ":")
+	for _, f := range p.fields {
+		var s string
+		if json.Unmarshal(f.value, &s) == nil && (s == a.Tool || f.key == "namespace" && s == server) {
+			continue
+		}
+		p.text(strings.ReplaceAll(f.key, "_", " "), PlainValue(f.value))
+	}
+}
+
+// Text returns all that a decision on an approval binds as lines of text,
+// safe to print and whole; tasks are those of its run, for the arguments of a
+// layer.
+func Text(a core.Approval, tasks []core.Task) []string {
+	var out []string
+	for _, l := range Of(a, tasks) {
+		text := core.Visible(l.Label, 0, false) + core.Visible(l.Text, 0, false)
+		out = append(out, strings.TrimRight(text, " "))
+	}
+	return out
+}
