@@ -62,10 +62,30 @@ func (m *Machine) StartIn(dir string, args ...string) *Process {
 	}
 	go p.reap()
 	m.T.Cleanup(func() {
+		p.tell()
 		_ = p.Cmd.Process.Kill() // most have ended
 		p.Wait()
 	})
 	return p
+}
+
+// tell has a pml that still runs when its test has failed say where it is: what hangs
+// once in a thousand runs is not seen again.
+func (p *Process) tell() {
+	if !p.M.T.Failed() {
+		return
+	}
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	_ = p.Cmd.Process.Signal(syscall.SIGQUIT) // the Go runtime prints all goroutines
+	select {
+	case <-p.done:
+	case <-time.After(10 * time.Second):
+	}
+	p.M.T.Logf("pml %s still ran\nstdout: %s\nstderr: %s", strings.Join(p.Args, " "), p.Out.String(), p.Err.String())
 }
 
 // reap takes what the process came to.
