@@ -28,7 +28,11 @@ type person struct {
 
 func newPerson(t *testing.T, w, h int) *person {
 	t.Helper()
-	st := fixtureState()
+	return newPersonOf(t, fixtureState(), w, h)
+}
+
+func newPersonOf(t *testing.T, st *state.State, w, h int) *person {
+	t.Helper()
 	p := &person{t: t, st: st, s: newScreen(t, st, w, h), now: fixtureNow}
 	p.frame()
 	return p

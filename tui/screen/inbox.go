@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 )
 
@@ -16,7 +15,7 @@ type inboxPanel struct {
 	marked map[core.ID]bool
 	// markedType is the type of all that is marked.
 	markedType core.ApprovalType
-	rangeOf    core.ID // where a range of marks began, empty without one
+	span       markSpan
 	filter     string
 	reverse    bool
 	selected   core.ID
@@ -152,12 +151,16 @@ func (p *inboxPanel) refresh(e *Env) bool {
 			delete(p.marked, id)
 		}
 	}
+	p.span.keep(r.waiting)
 	return true
 }
 
 // do carries an action out.
 func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	p.settle(e)
+	if act != keys.Up && act != keys.Down {
+		p.span.ended = false
+	}
 	if p.scroll(act, e) {
 		return nil, true
 	}
@@ -238,8 +241,8 @@ func (p *inboxPanel) fromRow(c *card, act keys.Action, e *Env) []Intent {
 // drop ends a range, the marks or the filter: the first of them that is there.
 func (p *inboxPanel) drop() bool {
 	switch {
-	case p.rangeOf != "":
-		p.rangeOf = ""
+	case p.span.from != "":
+		p.span = markSpan{}
 	case len(p.marked) > 0:
 		clear(p.marked)
 	case p.filter != "":
@@ -263,75 +266,10 @@ func (p *inboxPanel) scroll(act keys.Action, e *Env) bool {
 	i := max(min(max(p.rows.index(e.Sel.Approval), 0)+by, n-1), 0)
 	p.choose(i, e)
 	p.putByHand(e)
-	if a, known := e.State.Approval(e.Sel.Approval); known && p.rangeOf != "" {
+	if a, known := e.State.Approval(e.Sel.Approval); known && p.span.from != "" {
 		p.markTo(a, e)
 	}
 	return true
-}
-
-// mark marks an approval, or takes the mark away. All marks are of one type:
-// the first mark of another begins anew.
-func (p *inboxPanel) mark(a core.Approval) {
-	p.rangeOf = ""
-	if p.marked[a.ID] {
-		delete(p.marked, a.ID)
-		return
-	}
-	p.add(a)
-}
-
-// add marks an approval that waits and can be decided with others.
-func (p *inboxPanel) add(a core.Approval) {
-	if !decide.InBulk(a.Type) || !slices.Contains(p.rows.waiting, a.ID) {
-		return
-	}
-	if a.Type != p.markedType {
-		clear(p.marked)
-	}
-	p.marked[a.ID], p.markedType = true, a.Type
-}
-
-// markRange begins a range of marks at a row, or ends it.
-func (p *inboxPanel) markRange(a core.Approval) {
-	if p.rangeOf != "" {
-		p.rangeOf = ""
-		return
-	}
-	p.rangeOf = a.ID
-	p.add(a)
-}
-
-// markTo marks what lies between the begin of the range and a row, as far as it
-// is of the type with which the range began.
-func (p *inboxPanel) markTo(a core.Approval, e *Env) {
-	from, to := p.rows.index(p.rangeOf), p.rows.index(a.ID)
-	first, ok := e.State.Approval(p.rangeOf)
-	if from < 0 || to < 0 || !ok {
-		p.rangeOf = ""
-		return
-	}
-	clear(p.marked)
-	for i := min(from, to); i <= max(from, to) && i < len(p.rows.waiting); i++ {
-		if b, ok := e.State.Approval(p.rows.waiting[i]); ok && b.Type == first.Type {
-			p.add(b)
-		}
-	}
-}
-
-// markedList are the marked approvals in the order of the rows.
-func (p *inboxPanel) markedList(e *Env) []core.Approval {
-	var out []core.Approval
-	for _, id := range p.rows.waiting {
-		if a, ok := e.State.Approval(id); ok && p.marked[id] {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// together opens what shows all that is marked, to decide it at once.
-func (p *inboxPanel) together(e *Env) []Intent {
-	return []Intent{openOverlay{newBulk(p.markedList(e), e)}}
 }
 
 // click selects a row.

@@ -90,7 +90,7 @@ func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
 // selected approval is about.
 func (p *inboxPanel) below(in paint.Area) int {
 	n := 0
-	if p.filter != "" || len(p.marked) > 0 {
+	if p.filter != "" || len(p.marked) > 0 || p.span.ended {
 		n++
 	}
 	if in.H-n >= p.lines()+1+detailLines && p.rows.len() > 0 {
@@ -200,6 +200,12 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 	y := in.H - 1
 	accent := paint.Style{Role: paint.Accent}
 	switch {
+	case p.span.ended:
+		text := "the range ended: its first row waits no more"
+		if n := len(p.marked); n > 0 {
+			text += fmt.Sprintf("; %d stay marked", n)
+		}
+		in.Text(0, y, in.W, paint.Style{Role: paint.Warn}, text)
 	case len(p.marked) > 0:
 		in.Text(0, y, in.W, accent, fmt.Sprintf("%d marked: %s decides them together, esc clears", len(p.marked), keyOf(e, keys.ApproveRemember)))
 	case p.filter != "":
