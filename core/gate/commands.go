@@ -235,7 +235,10 @@ func (s *server) fileChanged(files []launch.File, digest string) *engine.Ask {
 		paths = append(paths, f.Path)
 	}
 	description, lines := "The file that the server "+s.name+" runs has changed: ", s.fileLines("changed", files)
-	if len(files) > 1 {
+	switch {
+	case old == "":
+		description, lines = "The server "+s.name+" runs a file that was not there, or could not be read, when its command was trusted: ", s.fileLines("new", files)
+	case len(files) > 1:
 		description, lines = "Of the files that the server "+s.name+" runs one or more have changed: ", s.fileLines("now", files)
 	}
 	shown := core.Visible(s.set.redact.String(strings.Join(paths, ", ")), 400, false)

@@ -35,14 +35,36 @@ const settled = 2 * time.Second
 
 // HashFile returns "sha256:" and the hex SHA-256 of a file. As long as the file
 // system says that the file was not touched it is not read again, by later
-// processes neither. What is not a readable file is core.CodeServerUnreachable.
+// processes neither. One that is touched while it is read, as by a link that is
+// made to it, is read again. What is not a readable file, or is being written, is
+// core.CodeServerUnreachable.
 func (f *Files) HashFile(path string) (string, error) {
+	var last string
+	for range mostReadings {
+		hash, steady, err := f.hashOnce(path)
+		if err != nil {
+			return "", unreadable(path, err)
+		}
+		if steady || hash == last {
+			return hash, nil
+		}
+		last = hash
+	}
+	return "", unreadable(path, errors.New("it changes while it is read; try again"))
+}
+
+// mostReadings is how often a file is read that is touched each time.
+const mostReadings = 5
+
+// hashOnce is one reading for HashFile; steady is whether nobody has touched the file
+// meanwhile.
+func (f *Files) hashOnce(path string) (hash string, steady bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", unreadable(path, err)
+		return "", false, err
 	}
 	if !info.Mode().IsRegular() {
-		return "", unreadable(path, errors.New("it is not a regular file"))
+		return "", false, errors.New("it is not a regular file")
 	}
 	stat := fileStat(info)
 	keep := f.hashPath(path)
@@ -50,14 +72,14 @@ func (f *Files) HashFile(path string) (string, error) {
 	if raw, err := os.ReadFile(keep); err == nil && json.Unmarshal(raw, &known) == nil &&
 		known.Path == path && known.Stat == stat && isDigest(known.Hash) {
 		f.used(keep)
-		return known.Hash, nil
+		return known.Hash, true, nil
 	}
-	hash, err := hashContent(path, stat)
-	if err != nil {
-		return "", unreadable(path, err)
+	hash, after, err := f.read(path)
+	if err != nil || after != stat {
+		return hash, false, err
 	}
 	if age := f.o.Clock.Now().Sub(info.ModTime()); age < settled && age > -settled {
-		return hash, nil
+		return hash, true, nil
 	}
 	raw, err := json.Marshal(knownHash{Path: path, Stat: stat, Hash: hash})
 	if err == nil {
@@ -66,7 +88,7 @@ func (f *Files) HashFile(path string) (string, error) {
 	if err != nil {
 		f.o.Logger.Warn("cannot keep the hash of a file", "file", path, "error", err)
 	}
-	return hash, nil
+	return hash, true, nil
 }
 
 // HashFiles returns one digest for all files of a command: that of HashFile for
@@ -98,25 +120,22 @@ func isDigest(s string) bool {
 	return ok && len(hexes) == 64 && strings.Trim(hexes, "0123456789abcdef") == ""
 }
 
-// hashContent hashes a file that must have the same stat all the while.
-func hashContent(path, stat string) (string, error) {
+// readContent hashes a file and returns its stat afterwards.
+func readContent(path string) (hash, stat string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", err
+		return "", "", err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if fileStat(info) != stat {
-		return "", errors.New("it changed while it was read; try again")
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), fileStat(info), nil
 }
 
 // fileStat is what the file system says about a file's content: it changes with

@@ -68,10 +68,13 @@ type Options struct {
 
 // Files finds and hashes the files that commands run. It is safe for concurrent
 // use, and any number of processes may use the same home.
-type Files struct{ o Options }
+type Files struct {
+	o    Options
+	read func(path string) (hash, stat string, err error) // readContent, but in tests
+}
 
 // NewFiles returns a Files. It does not touch the disk yet.
-func NewFiles(o Options) *Files { return &Files{o} }
+func NewFiles(o Options) *Files { return &Files{o, readContent} }
 
 // Locate finds the files that a command runs: programs on the PATH of its
 // environment, scripts as their interpreter finds them, what NODE_OPTIONS of its

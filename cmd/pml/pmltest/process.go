@@ -69,23 +69,24 @@ func (m *Machine) StartIn(dir string, args ...string) *Process {
 	return p
 }
 
-// tell has a pml that still runs when its test has failed say where it is: what hangs
-// once in a thousand runs is not seen again.
+// tell says of a failed test what this pml has printed, and where it is if it still
+// runs: what happens once in a thousand runs is not seen again.
 func (p *Process) tell() {
 	if !p.M.T.Failed() {
 		return
 	}
+	state := "still ran"
 	select {
 	case <-p.done:
-		return
+		state = "had ended with exit " + strconv.Itoa(p.res.Exit)
 	default:
+		_ = p.Cmd.Process.Signal(syscall.SIGQUIT) // the Go runtime prints all goroutines
+		select {
+		case <-p.done:
+		case <-time.After(10 * time.Second):
+		}
 	}
-	_ = p.Cmd.Process.Signal(syscall.SIGQUIT) // the Go runtime prints all goroutines
-	select {
-	case <-p.done:
-	case <-time.After(10 * time.Second):
-	}
-	p.M.T.Logf("pml %s still ran\nstdout: %s\nstderr: %s", strings.Join(p.Args, " "), p.Out.String(), p.Err.String())
+	p.M.T.Logf("pml %s %s\nstdout: %s\nstderr: %s", strings.Join(p.Args, " "), state, p.Out.String(), p.Err.String())
 }
 
 // reap takes what the process came to.
