@@ -82,7 +82,7 @@ func listAudit(ctx context.Context, a *app.App, since api.Since, limit int) erro
 		{Title: "AT", Get: func(r core.AuditRow) string { return layout.Stamp(r.At) }},
 		{Title: "OUTCOME", Get: outcomeText},
 		{Title: "TYPE", Get: func(r core.AuditRow) string { return string(r.Type) }},
-		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Name() + "/" + string(r.By.Via) }},
+		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Label() }},
 		{Title: "WORKFLOW", Get: func(r core.AuditRow) string { return r.RunID.Short() }},
 		{Title: "TOOL", Get: func(r core.AuditRow) string { return r.Tool }},
 		{Title: "REASON", Get: func(r core.AuditRow) string { return r.Reason }},

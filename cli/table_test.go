@@ -130,15 +130,15 @@ func TestTable_Golden(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{"Pipe", false, 40, []string{"wf", "ls"}, `WORKFLOW  STATE        KIND  LAYER  AGE    INTENT
-7f3a91c2  waiting      code  1/3    0s     日本語のテスト
-7f3a80aa  complete     code  2/3    1h00m  éclair \x1b]0;x\x07
-7f3a91c2  interrupted  code  3/3    2h00m  a long label that does not fit into a narrow window at all
+		{"Pipe", false, 40, []string{"wf", "ls"}, `RUN       STATE        LAYER  AGE    NAME
+7f3a91c2  waiting      1/3    0s     日本語のテスト
+7f3a80aa  complete     2/3    1h00m  éclair \x1b]0;x\x07
+7f3a91c2  interrupted  3/3    2h00m  a long label that does not fit into a narrow window at all
 `},
-		{"Narrow", true, 52, []string{"wf", "ls"}, `WORKFLOW  STATE        KIND  LAYER  AGE    INTENT
-7f3a91c2  waiting      code  1/3    0s     日本語の…
-7f3a80aa  complete     code  2/3    1h00m  éclair \…
-7f3a91c2  interrupted  code  3/3    2h00m  a long l…
+		{"Narrow", true, 52, []string{"wf", "ls"}, `RUN       STATE        LAYER  AGE    NAME
+7f3a91c2  waiting      1/3    0s     日本語のテスト
+7f3a80aa  complete     2/3    1h00m  éclair \x1b]0;…
+7f3a91c2  interrupted  3/3    2h00m  a long label t…
 `},
 		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  WORKFLOW  TYPE             RISK    STATE  EXPIRES  TOOL
 52e3f18c  7f3a91c2  tool_permission  high    open   0:59     fs:write

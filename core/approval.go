@@ -45,8 +45,10 @@ const (
 
 // Approval is a question to a person and, later, its answer.
 type Approval struct {
-	ID        ID     `json:"checkpoint_id"`
-	RunID     ID     `json:"workflow_id"`
+	ID    ID `json:"checkpoint_id"`
+	RunID ID `json:"workflow_id"`
+	// RunName is the name of the run; an older pml has kept none.
+	RunName   string `json:"workflow_name,omitempty"`
 	Workspace string `json:"workspace"`
 	Side      Side   `json:"side"`
 	Owner     string `json:"owner,omitempty"` // of the run, filled in by the store
@@ -200,6 +202,7 @@ type AuditRow struct {
 	Seq        int64         `json:"seq"`
 	At         time.Time     `json:"at"`
 	RunID      ID            `json:"workflow_id,omitempty"`
+	RunName    string        `json:"workflow_name,omitempty"`
 	ApprovalID ID            `json:"checkpoint_id,omitempty"`
 	Workspace  string        `json:"workspace,omitempty"`
 	Type       ApprovalType  `json:"approval_type,omitempty"`

@@ -7,6 +7,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -80,22 +81,77 @@ const (
 type Actor struct {
 	Who string `json:"who"`
 	Via Via    `json:"via"`
-	// Agent is the name by which the client of an agent has introduced itself;
-	// empty for people and for clients without a name.
-	Agent string `json:"agent,omitempty"`
+	// Client is what the client of an agent has said of itself; empty for people and
+	// for clients that say nothing.
+	Client Client `json:"client,omitzero"`
+	// OldAgent is the name of the client as an older pml has kept it; nothing writes it.
+	OldAgent string `json:"agent,omitempty"`
 }
+
+// Client is what a client of MCP says of itself (clientInfo), fit to be kept and
+// shown.
+type Client struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Title   string `json:"title,omitempty"`
+}
+
+// clientRunes is how long each part of a Client is at most, in characters.
+const clientRunes = 60
+
+// NewClient is what a client says of itself made fit to be kept and shown; without a
+// name it is none.
+func NewClient(name, version, title string) Client {
+	c := Client{Name: OneLine(name, clientRunes), Version: OneLine(version, clientRunes), Title: OneLine(title, clientRunes)}
+	if c.Name == "" {
+		c.Name, c.Title = c.Title, ""
+	}
+	if c.Name == "" {
+		return Client{}
+	}
+	return c
+}
+
+// Host is the name of the agent's host; empty for people and for clients without a
+// name.
+func (a Actor) Host() string { return cmp.Or(a.Client.Name, a.OldAgent) }
 
 // Name says who it is to people: an agent is never called by its user's name
 // alone. It is foreign text.
 func (a Actor) Name() string {
+	host := a.Host()
 	switch {
-	case a.Agent == "":
-		return a.Who
-	case a.Via == ViaElicitation:
-		return a.Who + " in " + a.Agent
+	case a.Via == ViaElicitation && host != "":
+		return a.Who + " in " + host
+	case host != "":
+		return "agent " + host + " (" + a.Who + ")"
+	case a.Via == ViaMCP && a.Who != "agent" && a.Who != "":
+		return "agent (" + a.Who + ")"
 	default:
-		return "agent " + a.Agent + " (" + a.Who + ")"
+		return a.Who
 	}
+}
+
+// Label is who it is in a list: "agent claude-code", "ann/cli", "ann in claude-code". It
+// is foreign text.
+func (a Actor) Label() string {
+	switch host := a.Host(); {
+	case a.Via == ViaMCP && host != "":
+		return "agent " + host
+	case a.Via == ViaMCP || a.Via == ViaElicitation && host != "" || a.Via == "":
+		return a.Name()
+	default:
+		return a.Who + "/" + string(a.Via)
+	}
+}
+
+// Origin is who it is and by what means: "agent claude-code (ann)", "ann via cli", "ann
+// in claude-code". It is foreign text.
+func (a Actor) Origin() string {
+	if a.Via == "" || a.Via == ViaMCP || a.Via == ViaElicitation && a.Host() != "" {
+		return a.Name()
+	}
+	return a.Who + " via " + string(a.Via)
 }
 
 // Position is a place in a user's source text; both count from 1.

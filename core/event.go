@@ -37,12 +37,27 @@ var EventTypes = []EventType{
 	EventWorkflowExpired,
 }
 
+// NamesRun reports whether events of the type say the name of their run: those by
+// which a run begins, asks and ends, and not each of its steps.
+func (t EventType) NamesRun() bool {
+	switch t {
+	case EventWorkflowStart, EventApprovalRequested, EventApprovalResolved, EventDecisionRequired,
+		EventWorkflowComplete, EventWorkflowFailed, EventWorkflowAbort, EventWorkflowExpired:
+		return true
+	case EventLayerStart, EventTaskStart, EventTaskComplete, EventTaskError, EventTaskWarning, EventTaskLog, EventCheckpoint,
+		EventReplanned, EventAgentIteration:
+	}
+	return false
+}
+
 // Event is something that happened and is committed. Stores number events.
 type Event struct {
-	Seq        int64           `json:"seq"`
-	Type       EventType       `json:"type"`
-	At         time.Time       `json:"timestamp"`
-	RunID      ID              `json:"workflow_id"`
+	Seq   int64     `json:"seq"`
+	Type  EventType `json:"type"`
+	At    time.Time `json:"timestamp"`
+	RunID ID        `json:"workflow_id"`
+	// RunName is the name of the run, said where one begins, asks and ends.
+	RunName    string          `json:"workflow_name,omitempty"`
 	Side       Side            `json:"side,omitempty"`  // whose numbers Seq is of; filled in where both halves are shown
 	Owner      string          `json:"owner,omitempty"` // of the run, filled in by the store
 	TaskID     string          `json:"task_id,omitempty"`

@@ -64,11 +64,15 @@ type Run struct {
 	// Remote is set on a server for a run that its client runs and reports
 	// (routing): the server never takes it up. Origin is set on such a run at
 	// the client: the URL of the server that gets its trace.
-	Remote       bool            `json:"remote,omitempty"`
-	Origin       string          `json:"origin,omitempty"`
-	Kind         Kind            `json:"kind"`
-	State        RunState        `json:"state"`
-	Intent       string          `json:"intent,omitempty"`
+	Remote bool     `json:"remote,omitempty"`
+	Origin string   `json:"origin,omitempty"`
+	Kind   Kind     `json:"kind"`
+	State  RunState `json:"state"`
+	Intent string   `json:"intent,omitempty"`
+	// Name is what people call the run, one line that is safe to show; Title has one
+	// for runs of an older pml, too. What it was asked by and from where, its origin,
+	// are RequestedBy, Workspace and Owner.
+	Name         string          `json:"name,omitempty"`
 	CreatedAt    time.Time       `json:"created_at"`
 	UpdatedAt    time.Time       `json:"updated_at"`
 	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // nil: never

@@ -156,7 +156,7 @@ func decidedBefore(i screen.Decide) string {
 // who is who decided what, how and when, in the time zone of now. The person and
 // the time come first: a narrow window cuts the rest.
 func who(d *core.DecidedBy, what string, now time.Time) string {
-	text := fmt.Sprintf("%s (%s)", core.Visible(d.Name(), 60, false), core.Visible(string(d.Via), 20, false))
+	text := core.Visible(d.Label(), 80, false)
 	if !d.At.IsZero() {
 		text += " " + d.At.In(now.Location()).Format(time.TimeOnly)
 	}

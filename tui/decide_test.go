@@ -46,11 +46,11 @@ func TestModel_DecideRefused(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"Decided", api.Result{}, decided, `too late: denied by bob\x1b[2J (cli) 14:02:30: tool perm std:fetch, because: no`},
+		{"Decided", api.Result{}, decided, `too late: denied by bob\x1b[2J/cli 14:02:30: tool perm std:fetch, because: no`},
 		{"DecidedTheSame", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaMCP}, At: began}}, nil,
-			"already approved by bob (mcp) 14:02:31: tool perm std:fetch"},
+			"already approved by agent (bob) 14:02:31: tool perm std:fetch"},
 		{"DecidedTheSameElsewhere", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began.Add(-time.Minute)}}, nil,
-			"already approved by ada (tui) 14:01:31: tool perm"},
+			"already approved by ada/tui 14:01:31: tool perm"},
 		{"Mine", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began}}, nil, "std:fetch: approved; it goes on"},
 		{"Expired", api.Result{}, core.Errorf(core.CodeApprovalExpired, "x"), "tool perm std:fetch had expired; it can be asked again"},
 		{"Digest", api.Result{}, core.Errorf(core.CodeDigestMismatch, "x"), "is not what was on screen any more"},
@@ -89,7 +89,7 @@ func TestModel_TooLate(t *testing.T) {
 			h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) { return api.Result{}, decided }
 			d.Approvals = []core.Approval{h.approval(0)}
 			h.want(d)
-			h.shows("too late: " + name + " by bob (cli) 14:02:31: tool perm std:fetch")
+			h.shows("too late: " + name + " by bob/cli 14:02:31: tool perm std:fetch")
 		})
 	}
 }

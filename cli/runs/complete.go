@@ -19,7 +19,7 @@ func completeRuns(a *app.App) app.Completer {
 		page, err := b.Workflows(ctx, nil, 50, "")
 		out := []string{"@latest"}
 		for _, r := range page.Items {
-			out = append(out, r.ID.Short()+"\t"+string(r.State)+" "+core.Visible(r.Intent, 40, false))
+			out = append(out, r.ID.Short()+"\t"+string(r.State)+" "+core.OneLine(r.Title(), 40))
 		}
 		return out, err
 	})

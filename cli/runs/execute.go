@@ -19,6 +19,7 @@ type executeOptions struct {
 	input    string
 	inputSet bool
 	intent   string
+	name     string
 	perLayer bool
 	hil      string
 	key      string
@@ -47,7 +48,7 @@ Without a program, --intent suggests tools and a DAG for a goal. --accept runs
 that DAG if nothing is missing; --accept TOOL --args JSON runs one tool.`,
 		Example: `  pml execute script.ts --input '{"path":"a.txt"}'
   pml execute flow.yaml --per-layer
-  pml execute nightly.ts --detach
+  pml execute nightly.ts --detach --name "nightly report"
   pml execute --intent "list the files of src" --accept
   pml execute --code 'return await mcp.workspace.list_directory({path: "."})'
   generate-dag | pml execute - --json --on-approval exit`,
@@ -76,6 +77,7 @@ that DAG if nothing is missing; --accept TOOL --args JSON runs one tool.`,
 	f.StringVar(&o.source.Code, "code", "", "run this code")
 	f.StringVar(&o.input, "input", "", "the script's input: JSON, or @FILE")
 	f.StringVar(&o.intent, "intent", "", "the goal in words: without a program, suggest tools; with one, a label for the run")
+	f.StringVar(&o.name, "name", "", "what to call the run (default the intent, else the file, else the first call)")
 	f.BoolVar(&o.perLayer, "per-layer", false, "stop after each layer")
 	f.StringVar(&o.hil, "hil", "", "ask before a layer: always, side_effects or never (default never)")
 	f.StringVar(&o.key, "idempotency-key", "", "a second execute with the same key and the same program gives the run of the first; another program is refused")
@@ -141,7 +143,7 @@ func executeInput(ctx context.Context, a *app.App, o executeOptions) (json.RawMe
 
 // ask fills in what the flags say of a request.
 func (o executeOptions) ask(a *app.App, req api.ExecuteRequest) api.ExecuteRequest {
-	req.Intent, req.PerLayer, req.HIL = o.intent, o.perLayer, core.HIL(o.hil)
+	req.Intent, req.Name, req.PerLayer, req.HIL = o.intent, o.name, o.perLayer, core.HIL(o.hil)
 	req.IdempotencyKey, req.By, req.Detach = o.key, a.Actor(), o.detach
 	req.Wait, req.HoldApprovals = o.wait.Limit(a), o.wait.hold()
 	req.Started = a.Progress.Begun

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,13 +31,17 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
 			fmt.Fprintf(w, "%-10s %s\n", k, core.Visible(v, 0, false))
 		}
 	}
-	line("workflow", string(wf.ID))
+	line("name", wf.Title())
+	line("run", string(wf.ID))
 	line("state", string(wf.State))
 	if wf.Side == core.SideServer {
 		line("side", string(wf.Side))
 	}
 	line("kind", string(wf.Kind))
-	line("intent", wf.Intent)
+	if wf.Intent != wf.Title() {
+		line("intent", wf.Intent)
+	}
+	line("by", origin(wf.RequestedBy))
 	line("workspace", wf.Workspace)
 	line("created", layout.Stamp(wf.CreatedAt)+" ("+layout.Ago(a.Now(), wf.CreatedAt)+" ago)")
 	if wf.EndedAt != nil {
@@ -69,6 +74,18 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
 		}
 		fmt.Fprintf(w, "next: pml continue %s (asks again)\n", wf.ID.Short())
 	}
+}
+
+// origin says who asked for a run, and through what.
+func origin(by core.Actor) string {
+	if by == (core.Actor{}) {
+		return ""
+	}
+	text := by.Origin()
+	if c := by.Client; c.Title != "" || c.Version != "" {
+		text += ", " + strings.TrimSpace(cmp.Or(c.Title, c.Name)+" "+c.Version)
+	}
+	return text
 }
 
 // unanswered are the approvals that expired and were not asked again.

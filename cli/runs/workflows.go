@@ -68,17 +68,17 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 		return err
 	}
 	return app.PrintList(a, page, "no workflows", []app.Column[core.Run]{
-		{Title: "WORKFLOW", Get: func(r core.Run) string { return r.ID.Short() }},
+		{Title: "RUN", Get: func(r core.Run) string { return r.ID.Short() }},
 		{Title: "STATE", Get: func(r core.Run) string { return string(r.State) }},
-		{Title: "KIND", Get: func(r core.Run) string { return string(r.Kind) }},
 		{Title: "LAYER", Get: layerOf},
 		{Title: "AGE", Get: func(r core.Run) string { return layout.Ago(a.Now(), r.CreatedAt) }},
 		{Title: "CREATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.CreatedAt) }},
 		{Title: "UPDATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.UpdatedAt) }},
+		{Title: "KIND", Wide: true, Get: func(r core.Run) string { return string(r.Kind) }},
 		{Title: "SIDE", Wide: true, Get: func(r core.Run) string { return string(r.Side) }},
-		{Title: "BY", Wide: true, Get: func(r core.Run) string { return r.RequestedBy.Name() + "/" + string(r.RequestedBy.Via) }},
+		{Title: "BY", Wide: true, Get: func(r core.Run) string { return r.RequestedBy.Label() }},
 		{Title: "WORKSPACE", Wide: true, Get: func(r core.Run) string { return r.Workspace }},
-		{Title: "INTENT", Get: func(r core.Run) string { return r.Intent }},
+		{Title: "NAME", Get: core.Run.Title},
 	})
 }
 

@@ -44,7 +44,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("state", string(p.StateAt(now)))
 	}
 	if d := p.DecidedBy; d != nil {
-		line("decided by", d.Name()+" via "+string(d.Via)+" at "+layout.Stamp(d.At))
+		line("decided by", d.Origin()+" at "+layout.Stamp(d.At))
 		line("reason", d.Reason)
 	}
 	line("renewed by", string(p.RenewedBy))

@@ -35,6 +35,8 @@ type ExecuteRequest struct {
 	ID     core.ID
 	Origin string
 	Intent string
+	// Name is what people are to call the run; empty: pml finds a name.
+	Name   string
 	Accept *Acceptance
 	// Detach wants the run to outlive this process: a server runs it.
 	Detach bool

@@ -15,6 +15,9 @@ const (
 	HeaderWorkspace = "Pml-Workspace" // absolute path of a folder, percent-encoded
 	HeaderVia       = "Pml-Via"       // cli, tui or mcp; http without it
 	HeaderAgent     = "Pml-Agent"     // the name of an agent's host, percent-encoded
+	// What the host says beside its name, percent-encoded.
+	HeaderAgentVersion = "Pml-Agent-Version"
+	HeaderAgentTitle   = "Pml-Agent-Title"
 )
 
 // Protocol is the version of the HTTP interface. A client refuses a server of another one.
@@ -36,6 +39,7 @@ type Scope struct {
 // ExecuteBody is what execute takes over HTTP and MCP.
 type ExecuteBody struct {
 	Intent   string          `json:"intent,omitempty"`
+	Name     string          `json:"name,omitempty"` // what people are to call the run
 	Code     string          `json:"code,omitempty"`
 	File     string          `json:"file,omitempty"` // names the source in messages
 	Workflow *WorkflowBody   `json:"workflow,omitempty"`

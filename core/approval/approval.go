@@ -112,7 +112,7 @@ func Resolved(a core.Approval, at time.Time) core.Event {
 		data = core.Null
 	}
 	return core.Event{
-		Type: core.EventApprovalResolved, At: at.UTC(), RunID: a.RunID,
+		Type: core.EventApprovalResolved, At: at.UTC(), RunID: a.RunID, RunName: a.RunName,
 		ApprovalID: a.ID, Tool: a.Tool, Data: data,
 	}
 }
@@ -132,7 +132,7 @@ func settle(a core.Approval, state core.ApprovalState, at time.Time, reason stri
 
 func row(a core.Approval, at time.Time, by core.Actor, reason string) core.AuditRow {
 	return core.AuditRow{
-		At: at, RunID: a.RunID, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type,
+		At: at, RunID: a.RunID, RunName: a.RunName, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type,
 		Tool: a.Tool, Digest: a.Digest, Outcome: a.State, By: by, Reason: reason,
 	}
 }

@@ -192,6 +192,25 @@ func chain(t *testing.T, n int) []core.AuditRow {
 	return rows
 }
 
+// TestVerify_Older: a row as an older pml has written it, with the name of an agent's
+// host beside its user, has the hash that it had.
+func TestVerify_Older(t *testing.T) {
+	t.Parallel()
+	const row = `{"seq":1,"at":"2026-11-22T10:00:00Z","workflow_id":"r","outcome":"approved","by":{"who":"root","via":"mcp","agent":"claude-code"},"prev_hash":""}`
+	hash, err := core.Digest([]byte(row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old core.AuditRow
+	if err := json.Unmarshal([]byte(row), &old); err != nil {
+		t.Fatal(err)
+	}
+	old.Hash = hash
+	if bad, reason := approval.Verify([]core.AuditRow{old}); bad != 0 || old.By.Host() != "claude-code" {
+		t.Errorf("row %d: %s; by %+v", bad, reason, old.By)
+	}
+}
+
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -36,7 +36,7 @@ type refusal struct {
 
 // key tells refusals apart: by who, what and how.
 func (r refusal) key() string {
-	parts := []string{r.Row.By.Who, string(r.Row.By.Via), r.Row.By.Agent, string(r.Row.RunID), string(r.Row.ApprovalID), r.Code}
+	parts := []string{r.Row.By.Who, string(r.Row.By.Via), r.Row.By.Host(), string(r.Row.RunID), string(r.Row.ApprovalID), r.Code}
 	for i, part := range parts {
 		parts[i] = strconv.Quote(part)
 	}
@@ -45,7 +45,7 @@ func (r refusal) key() string {
 
 // wide is the refusal of whatever the actor tries.
 func (r refusal) wide() refusal {
-	r.Row.RunID, r.Row.ApprovalID, r.Row.Type, r.Row.Tool, r.Row.Digest = "", "", "", "", ""
+	r.Row.RunID, r.Row.RunName, r.Row.ApprovalID, r.Row.Type, r.Row.Tool, r.Row.Digest = "", "", "", "", "", ""
 	return r
 }
 

@@ -21,7 +21,7 @@ func (t *Trail) Refused(ctx context.Context, run core.ID, reason string) error {
 	row := core.AuditRow{RunID: run, Reason: reason}
 	if run != "" {
 		kept, err := t.view.Store.Run(ctx, run)
-		if row.Workspace = kept.Workspace; err != nil { // whose it is is not said by the row either
+		if row.Workspace, row.RunName = kept.Workspace, kept.Name; err != nil { // whose it is is not said by the row either
 			row.RunID, row.Reason = "", fmt.Sprintf("%s (about %q)", reason, core.Visible(string(run), 60, false))
 		}
 	}
@@ -42,7 +42,7 @@ func (t *Trail) RefusedDecision(ctx context.Context, run core.Run, req api.Conti
 	default:
 		return
 	}
-	row := core.AuditRow{RunID: run.ID, Workspace: run.Workspace, By: req.By, Reason: string(e.Code) + ": " + e.Message}
+	row := core.AuditRow{RunID: run.ID, RunName: run.Name, Workspace: run.Workspace, By: req.By, Reason: string(e.Code) + ": " + e.Message}
 	if id := req.Decision.Checkpoint; id != "" {
 		list, err := t.view.Store.Approvals(ctx, store.ApprovalFilter{ID: id, Now: t.now()})
 		if err == nil && len(list) == 1 && list[0].RunID == run.ID {

@@ -172,8 +172,10 @@ func noting(req *http.Request, sent *atomic.Bool) *http.Request {
 func (c *connection) identify(h http.Header, by core.Actor) {
 	if c.o.Via == core.ViaMCP { // an agent decides nowhere as a person
 		h.Set(api.HeaderVia, string(c.o.Via))
-		if by.Agent != "" {
-			h.Set(api.HeaderAgent, url.PathEscape(by.Agent))
+		for name, said := range map[string]string{api.HeaderAgent: by.Host(), api.HeaderAgentVersion: by.Client.Version, api.HeaderAgentTitle: by.Client.Title} {
+			if said != "" {
+				h.Set(name, url.PathEscape(said))
+			}
 		}
 	}
 	if c.o.Socket == "" {

@@ -56,7 +56,7 @@ func runs(req api.ExecuteRequest) bool {
 
 func executeBody(req api.ExecuteRequest) api.ExecuteBody {
 	b := api.ExecuteBody{
-		Intent: req.Intent, Code: req.Code, File: req.File, Input: req.Input, AcceptSuggestion: req.Accept,
+		Intent: req.Intent, Name: req.Name, Code: req.Code, File: req.File, Input: req.Input, AcceptSuggestion: req.Accept,
 		Options: &api.ExecuteOptions{
 			Timeout: req.TimeoutMS, PerLayer: req.PerLayer, HIL: req.HIL, IdempotencyKey: req.IdempotencyKey, HoldApprovals: req.HoldApprovals, Detach: req.Detach,
 		},

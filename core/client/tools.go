@@ -42,7 +42,7 @@ func oneCall(tool string, args json.RawMessage) (id string, req api.ExecuteReque
 		args = json.RawMessage("{}")
 	}
 	return id, api.ExecuteRequest{
-		Intent: "call " + tool, Tasks: []core.TaskSpec{{ID: id, Tool: tool, Arguments: args}},
+		Tasks: []core.TaskSpec{{ID: id, Tool: tool, Arguments: args}},
 	}
 }
 
@@ -62,7 +62,7 @@ func outputOf(result json.RawMessage, id string) (json.RawMessage, error) {
 func (c *Client) CallToolOnce(ctx context.Context, tool string, args json.RawMessage, key string, parent core.ID) (json.RawMessage, error) {
 	id, req := oneCall(tool, args)
 	if parent != "" {
-		req.Intent += " for the run " + string(parent)
+		req.Name = core.CallName(tool, args) + " for the run " + parent.Short()
 	}
 	req.IdempotencyKey, req.Wait, req.HoldApprovals = key, -1, true
 	w := c.waiting(-1, true)

@@ -45,7 +45,11 @@ func (b *batch) must() bool {
 
 // event makes an event of this run.
 func (b *batch) event(t core.EventType) core.Event {
-	return core.Event{Type: t, At: b.now(), RunID: b.run.ID}
+	e := core.Event{Type: t, At: b.now(), RunID: b.run.ID}
+	if t.NamesRun() {
+		e.RunName = b.run.Name
+	}
+	return e
 }
 
 // emit puts an event into the next commit.
@@ -59,7 +63,7 @@ func (b *batch) emit(e core.Event) {
 
 // audit puts a row into the next commit.
 func (b *batch) audit(r core.AuditRow) {
-	r.At, r.RunID, r.Workspace = b.now(), b.run.ID, b.run.Workspace
+	r.At, r.RunID, r.RunName, r.Workspace = b.now(), b.run.ID, b.run.Name, b.run.Workspace
 	b.step.Audit = append(b.step.Audit, r)
 }
 

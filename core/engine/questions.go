@@ -184,7 +184,7 @@ func (q *questions) ask(ask Ask, calls []string, plannedFor string) {
 	}
 	now := q.batch.now()
 	ap := &core.Approval{
-		ID: q.batch.newID(), RunID: q.run.ID, Workspace: q.run.Workspace, Side: q.run.Side,
+		ID: q.batch.newID(), RunID: q.run.ID, RunName: q.run.Name, Workspace: q.run.Workspace, Side: q.run.Side,
 		Type: ask.Type, Subject: ask.Subject, Tool: ask.Tool, Risk: ask.Risk,
 		Description: ask.Description, Context: raw, Digest: ask.Digest, Once: ask.Once,
 		RequestedBy: q.run.RequestedBy, State: core.ApprovalOpen, CreatedAt: now, CallIDs: calls, PlannedFor: plannedFor,

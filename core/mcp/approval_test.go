@@ -76,7 +76,7 @@ func TestApproval_Flow(t *testing.T) {
 		}
 	}
 	// What an agent decides is its own: the name of its client says whose.
-	by := core.Actor{Who: "agent", Via: core.ViaMCP, Agent: "t"}
+	by := core.Actor{Who: "agent", Via: core.ViaMCP, Client: core.Client{Name: "t", Version: "1"}}
 	want := []api.ContinueRequest{
 		{ID: runID, By: by, Wait: -1},
 		{ID: runID, By: by, Wait: -1, Decision: &api.Decision{Approve: true, Checkpoint: approvalID, Reason: "they said yes"}},

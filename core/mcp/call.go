@@ -26,7 +26,7 @@ type call struct {
 	session *session
 	backend Backend
 	by      core.Actor
-	agent   string    // the name of the client; empty: it has none
+	agent   core.Client
 	modern  bool      // of a revision without requests from the server
 	can     abilities // of the client, as of this request
 	level   int       // of the log that is wanted, as in levels; 0: none
@@ -59,7 +59,7 @@ func (e *Edge) newCall(s *session, m *message, out *stream) *call {
 	if c.modern {
 		c.can, c.agent = abilitiesOf(m.Params.Meta.Capabilities), m.Params.Meta.Client
 	} else {
-		c.can, c.level, c.agent = s.abilities(), s.level(), clientName(s.GetClientInfo().Name)
+		c.can, c.level, c.agent = s.abilities(), s.level(), clientOf(s.GetClientInfo())
 	}
 	return c
 }

@@ -128,7 +128,7 @@ func (w paused) take(ctx context.Context, r api.Result, v verdict) (next api.Res
 		return r, v.why, nil
 	}
 	next, err = w.c.backend.Continue(ctx, api.ContinueRequest{
-		ID: r.WorkflowID, Decision: v.decision, By: core.Actor{Who: w.c.by.Who, Via: core.ViaElicitation, Agent: w.c.agent}, Wait: w.p.limit,
+		ID: r.WorkflowID, Decision: v.decision, By: core.Actor{Who: w.c.by.Who, Via: core.ViaElicitation, Client: w.c.agent}, Wait: w.p.limit,
 	})
 	switch code := core.CodeOf(err); {
 	case err == nil:

@@ -180,7 +180,7 @@ func (e *Edge) backend(ctx context.Context) (Backend, core.Actor, error) {
 // admitCaller sets what the caller of a call may use, and who it is.
 func (e *Edge) admitCaller(ctx context.Context, c *call) (err error) {
 	c.backend, c.by, err = e.backend(ctx)
-	c.by.Agent = c.agent
+	c.by.Client = c.agent
 	return err
 }
 

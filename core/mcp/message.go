@@ -54,8 +54,8 @@ type meta struct {
 	Version      string
 	Token        json.RawMessage // for progress
 	Capabilities json.RawMessage
-	Client       string // its name, in revisions without sessions
-	Level        string // of the log, in revisions without sessions
+	Client       core.Client // in revisions without sessions
+	Level        string      // of the log, in revisions without sessions
 
 	raw json.RawMessage
 }
@@ -76,25 +76,24 @@ func (m *meta) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &known); err != nil {
 		return err
 	}
-	*m = meta{Version: known.Version, Token: known.Token, Capabilities: known.Capabilities, Client: nameIn(known.Client), Level: string(known.Level), raw: bytes.Clone(raw)}
+	*m = meta{Version: known.Version, Token: known.Token, Capabilities: known.Capabilities, Client: clientIn(known.Client), Level: string(known.Level), raw: bytes.Clone(raw)}
 	return nil
 }
 
-// maxClientName bounds the name of a client, in characters.
-const maxClientName = 60
-
-// nameIn is the name in what a client says of itself, fit to be kept and shown.
-func nameIn(info json.RawMessage) string {
+// clientIn is what a client says of itself, fit to be kept and shown.
+func clientIn(info json.RawMessage) core.Client {
 	var said struct {
-		Name name `json:"name"`
+		Name    name `json:"name"`
+		Version name `json:"version"`
+		Title   name `json:"title"`
 	}
 	_ = json.Unmarshal(info, &said) // what is no object has no name
-	return clientName(string(said.Name))
+	return core.NewClient(string(said.Name), string(said.Version), string(said.Title))
 }
 
-// clientName makes the name of a client fit to be kept and shown.
-func clientName(text string) string {
-	return core.Visible(strings.TrimSpace(text), maxClientName, false)
+// clientOf is the same of a client that has introduced itself once.
+func clientOf(info mcp.Implementation) core.Client {
+	return core.NewClient(info.Name, info.Version, info.Title)
 }
 
 // passed is what of it is meant for a server behind pml.

@@ -42,7 +42,7 @@ func (q *proxied) offered(ctx context.Context) *jsonrpc.Response {
 		return q.e.unknownTool(q.m.ID, q.c.name)
 	}
 	q.c.by = scope.By
-	q.c.by.Agent = q.c.agent
+	q.c.by.Client = q.c.agent
 	var result api.OfferedResult
 	var input *inputRequired
 	switch {

@@ -30,6 +30,7 @@ func specs(tasks []task) []core.TaskSpec {
 // pointer.
 type executeArgs struct {
 	Intent   string  `json:"intent"`
+	Name     string  `json:"name"`
 	Code     *string `json:"code"`
 	Workflow *struct {
 		Tasks []task `json:"tasks"`
@@ -138,7 +139,7 @@ func readExecute(c *call) (*executeArgs, error) {
 // request is what the arguments ask of a backend.
 func (in *executeArgs) request(c *call, p patience) (*api.ExecuteRequest, error) {
 	req := &api.ExecuteRequest{
-		Intent: in.Intent, By: c.by, Wait: p.limit, HoldApprovals: p.hold && !c.asks(), IdempotencyKey: in.Options.IdempotencyKey,
+		Intent: in.Intent, Name: in.Name, By: c.by, Wait: p.limit, HoldApprovals: p.hold && !c.asks(), IdempotencyKey: in.Options.IdempotencyKey,
 		RunOptions: core.RunOptions{
 			TimeoutMS: in.Options.Timeout, PerLayer: in.Options.PerLayer, HIL: in.Options.HIL, Input: in.Input,
 		},

@@ -39,7 +39,7 @@ func (v View) JSON(raw json.RawMessage) json.RawMessage {
 
 // Run returns a run without values.
 func (v View) Run(r core.Run) core.Run {
-	r.Intent, r.Options.Input, r.Result, r.Error = v.Text(r.Intent), v.JSON(r.Options.Input), v.JSON(r.Result), v.Error(r.Error)
+	r.Intent, r.Name, r.Options.Input, r.Result, r.Error = v.Text(r.Intent), v.Text(r.Name), v.JSON(r.Options.Input), v.JSON(r.Result), v.Error(r.Error)
 	if r.Abort != nil {
 		abort := *r.Abort
 		abort.Reason = v.Text(abort.Reason)
@@ -82,7 +82,7 @@ func (v View) Checkpoint(c core.CheckpointView) core.CheckpointView {
 
 // Approval returns an approval without values.
 func (v View) Approval(a core.Approval) core.Approval {
-	a.Description, a.Context, a.DecidedBy = v.Text(a.Description), v.JSON(a.Context), v.Decided(a.DecidedBy)
+	a.RunName, a.Description, a.Context, a.DecidedBy = v.Text(a.RunName), v.Text(a.Description), v.JSON(a.Context), v.Decided(a.DecidedBy)
 	if a.Answer != nil {
 		answer := *a.Answer
 		answer.Result = v.JSON(answer.Result)
@@ -146,6 +146,6 @@ func (v View) Program(p core.Program) core.Program {
 
 // Event returns an event without values.
 func (v View) Event(e core.Event) core.Event {
-	e.Message, e.Data, e.Error = v.Text(e.Message), v.JSON(e.Data), v.Error(e.Error)
+	e.RunName, e.Message, e.Data, e.Error = v.Text(e.RunName), v.Text(e.Message), v.JSON(e.Data), v.Error(e.Error)
 	return e
 }

@@ -79,9 +79,9 @@ func (s *Server) local(r *http.Request) (api.Scope, *problem) {
 		scope.By.Via = via
 	case core.ViaMCP: // an agent's host: never a person, and of its folder only
 		scope.By.Via, scope.Confined = via, true
-		name, ok := agentOf(r)
-		if scope.By.Agent = name; !ok {
-			faults = append(faults, core.Fault{Message: api.HeaderAgent + " must be there once, percent-encoded"})
+		client, wrong := clientOf(r)
+		if scope.By.Client = client; wrong != "" {
+			faults = append(faults, core.Fault{Message: wrong + " must be there once, percent-encoded"})
 		}
 	default:
 		faults = append(faults, core.Fault{Message: api.HeaderVia + " must be cli, tui or mcp"})
@@ -92,26 +92,33 @@ func (s *Server) local(r *http.Request) (api.Scope, *problem) {
 	return scope, nil
 }
 
-// maxAgentName bounds the name of an agent's host, in characters.
-const maxAgentName = 60
+// agentHeaders are the headers in which an agent's host says what it is.
+var agentHeaders = []string{api.HeaderAgent, api.HeaderAgentVersion, api.HeaderAgentTitle}
 
-// agentOf is the name by which an agent's host has introduced itself to the pml
-// that sends a request for it; empty without one.
-func agentOf(r *http.Request) (name string, ok bool) {
-	name, err := url.PathUnescape(r.Header.Get(api.HeaderAgent))
-	return core.Visible(strings.TrimSpace(name), maxAgentName, false), err == nil && len(r.Header.Values(api.HeaderAgent)) <= 1
+// clientOf is how an agent's host has introduced itself to the pml that sends a
+// request for it; wrong names a header that cannot be read.
+func clientOf(r *http.Request) (c core.Client, wrong string) {
+	var said [3]string
+	for i, name := range agentHeaders {
+		text, err := url.PathUnescape(r.Header.Get(name))
+		if said[i] = text; err != nil || len(r.Header.Values(name)) > 1 {
+			wrong = name
+		}
+	}
+	return core.NewClient(said[0], said[1], said[2]), wrong
 }
 
 // keyed is the scope of a request with an API key.
 func (s *Server) keyed(r *http.Request) (api.Scope, *problem) {
 	by := core.Actor{Via: core.ViaHTTP}
+	client, wrong := clientOf(r)
 	for name, values := range r.Header {
 		if name == api.HeaderVia && len(values) == 1 && values[0] == string(core.ViaMCP) {
 			by.Via = core.ViaMCP // who says that it is no person is believed
 			continue
 		}
-		if agent, ok := agentOf(r); name == api.HeaderAgent && ok {
-			by.Agent = agent
+		if slices.Contains(agentHeaders, name) && wrong == "" {
+			by.Client = client
 			continue
 		}
 		if strings.HasPrefix(name, headerPrefix) {

@@ -121,7 +121,7 @@ func executeRequest(b api.ExecuteBody, key string, by core.Actor) (api.ExecuteRe
 		key = o.IdempotencyKey
 	}
 	req := api.ExecuteRequest{
-		Intent: b.Intent, File: b.File, IdempotencyKey: key, By: by, Wait: waitOf(o.Wait), HoldApprovals: o.HoldApprovals, Detach: o.Detach,
+		Intent: b.Intent, Name: b.Name, File: b.File, IdempotencyKey: key, By: by, Wait: waitOf(o.Wait), HoldApprovals: o.HoldApprovals, Detach: o.Detach,
 		RunOptions: core.RunOptions{TimeoutMS: o.Timeout, PerLayer: o.PerLayer, HIL: o.HIL, Input: b.Input},
 	}
 	switch {

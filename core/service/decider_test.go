@@ -141,7 +141,7 @@ func TestDecider_WhatAnAgentApproves(t *testing.T) {
 		tt.ap.Subject, tt.ap.Tool = "a:b#1", "a:b"
 		for where, c := range map[string]*client{"by default": careful.client, "agent_may": high.client} {
 			run, id := c.ask("", tt.ap)
-			by := core.Actor{Who: "root", Via: core.ViaMCP, Agent: "claude-code"}
+			by := core.Actor{Who: "root", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}
 			_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: run, By: by, Decision: &api.Decision{Approve: true, Answer: tt.answer}})
 			ap, aerr := c.Approval(c.ctx(), id)
 			if aerr != nil {
@@ -161,7 +161,7 @@ func TestDecider_WhatAnAgentApproves(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {
 		return r.By.Name() == "agent claude-code (root)" && r.Outcome == core.ApprovalApproved
 	}) || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {
-		return r.By.Agent == "claude-code" && r.Outcome == core.OutcomeRefused
+		return r.By.Host() == "claude-code" && r.Outcome == core.OutcomeRefused
 	}) {
 		t.Errorf("%v: the log does not say whose the decisions were: %+v", err, rows)
 	}

@@ -68,7 +68,7 @@ func (c *execution) execute(ctx context.Context, req api.ExecuteRequest) (api.Re
 	if err != nil {
 		return api.Result{}, c.programs.allFaults(bounded, req.Tasks, req.By, err)
 	}
-	run, err := c.newRun(req, program.Kind)
+	run, err := c.newRun(req, program)
 	if err != nil {
 		return api.Result{}, err
 	}
@@ -135,11 +135,11 @@ func runs(p core.Program, req api.ExecuteRequest) bool {
 }
 
 // newRun is the header of a run that is asked for.
-func (c *execution) newRun(req api.ExecuteRequest, kind core.Kind) (core.Run, error) {
+func (c *execution) newRun(req api.ExecuteRequest, program core.Program) (core.Run, error) {
 	now := c.now()
 	run := core.Run{
-		ID: req.ID, Side: c.o.Side, Workspace: c.o.Workspace.Dir, Owner: c.scope.Owner, Origin: req.Origin, Kind: kind,
-		Intent: req.Intent, CreatedAt: now, UpdatedAt: now, Options: req.RunOptions, ParentID: req.ParentID,
+		ID: req.ID, Side: c.o.Side, Workspace: c.o.Workspace.Dir, Owner: c.scope.Owner, Origin: req.Origin, Kind: program.Kind,
+		Intent: req.Intent, Name: c.shownOf(c.o.Workspace.Dir).Text(nameOf(req, program)), CreatedAt: now, UpdatedAt: now, Options: req.RunOptions, ParentID: req.ParentID,
 		RequestedBy: req.By, IdempotencyKey: keyFor(c.scope.Owner, req.IdempotencyKey),
 	}
 	if run.ID == "" {

@@ -198,7 +198,7 @@ func (c *execution) CallTool(ctx context.Context, tool string, args json.RawMess
 		id += "_"
 	}
 	r, err := c.Execute(ctx, api.ExecuteRequest{
-		Intent: "call " + tool, By: by, Wait: wait,
+		By: by, Wait: wait,
 		Tasks: []core.TaskSpec{{ID: id, Tool: tool, Arguments: literal(args)}},
 	})
 	if err != nil {

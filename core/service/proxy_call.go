@@ -242,7 +242,7 @@ func (t *proxyCall) tasks() []core.TaskSpec {
 // ask makes a run of the call that waits for what must be decided.
 func (t *proxyCall) ask(ctx context.Context) (api.OfferedResult, error) {
 	r, err := t.c.Execute(ctx, api.ExecuteRequest{
-		ID: t.call.RunID, Intent: intentOf(t.call.Tool), By: t.by, Wait: -1, Tasks: t.tasks(),
+		ID: t.call.RunID, By: t.by, Wait: -1, Tasks: t.tasks(),
 	})
 	if err != nil {
 		return api.OfferedResult{}, notDAG(err)
@@ -278,5 +278,3 @@ func failureOf(r api.Result) error {
 	e.Next, e.Faults, e.Decided = r.Next, r.Faults, r.Decided
 	return e
 }
-
-func intentOf(tool string) string { return "call " + core.Visible(tool, 120, false) }

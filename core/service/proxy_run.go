@@ -54,7 +54,7 @@ func (t *proxyCall) journaled(ctx context.Context, v engine.Verdict) (api.Offere
 	if err != nil {
 		return api.OfferedResult{}, err
 	}
-	run, err := t.c.newRun(api.ExecuteRequest{ID: t.call.RunID, Intent: intentOf(t.call.Tool), By: t.by}, core.KindDAG)
+	run, err := t.c.newRun(api.ExecuteRequest{ID: t.call.RunID, By: t.by}, core.Program{Kind: core.KindDAG, Tasks: t.tasks()})
 	if err != nil {
 		return api.OfferedResult{}, err
 	}

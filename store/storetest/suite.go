@@ -28,6 +28,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Runs_Pages", testRunsPages},
 		{"Runs_Filter", testRunsFilter},
 		{"Runs_ByState", testRunsByState},
+		{"Origin", testOrigin},
 		{"Owner", testOwner},
 		{"Owner_Renewed", testOwnerRenewed},
 		{"Orphans", testOrphans},

@@ -184,8 +184,7 @@ func (c *Card) Ended(now time.Time) string {
 		return "not needed any more: the run went on or ended without it"
 	case core.ApprovalApproved, core.ApprovalDenied:
 		if d := c.a.DecidedBy; d != nil {
-			return "already " + string(state) + " by " + core.Visible(d.Name(), 60, false) + " via " +
-				core.Visible(string(d.Via), 20, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly)
+			return "already " + string(state) + " by " + core.Visible(d.Origin(), 80, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly)
 		}
 		return "already " + string(state)
 	default:

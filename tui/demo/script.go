@@ -31,7 +31,7 @@ func object(v map[string]any) json.RawMessage {
 }
 
 // agent asked for everything in the demo.
-var agent = core.Actor{Who: "claude-code", Via: core.ViaMCP}
+var agent = core.Actor{Who: "you", Via: core.ViaMCP, Client: core.Client{Name: "claude-code", Version: "2.1.0", Title: "Claude Code"}}
 
 // t makes a task that takes some time.
 func t(id, tool string, takes time.Duration, args map[string]any) *task {

@@ -183,7 +183,7 @@ func (d *dialogue) send(ctx context.Context, a core.Approval, c decide.Choice, p
 		return
 	}
 	if by := r.Decided; by != nil && (by.Actor != d.by() || by.At.Before(began)) {
-		d.say("it was %s already, by %s via %s.", word, core.Visible(by.Name(), 60, false), core.Visible(string(by.Via), 20, false))
+		d.say("it was %s already, by %s.", word, core.Visible(by.Origin(), 80, false))
 	} else {
 		d.say("done: %s by you at %s.", word, d.now().Format(time.TimeOnly))
 	}
@@ -196,7 +196,7 @@ func (d *dialogue) by() core.Actor { return core.Actor{Who: d.o.User, Via: core.
 func (d *dialogue) failed(err error) {
 	e := core.AsError(err)
 	if e.Decided != nil {
-		d.say("too late: already decided by %s via %s at %s.", core.Visible(e.Decided.Name(), 60, false), core.Visible(string(e.Decided.Via), 20, false), e.Decided.At.Format(time.TimeOnly))
+		d.say("too late: already decided by %s at %s.", core.Visible(e.Decided.Origin(), 80, false), e.Decided.At.Format(time.TimeOnly))
 		return
 	}
 	d.say("error: %s", core.Visible(err.Error(), 1000, true))

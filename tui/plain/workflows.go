@@ -33,7 +33,7 @@ func (d *dialogue) list() {
 	for _, a := range d.st.Resolved(now, 5) {
 		by := ""
 		if a.DecidedBy != nil {
-			by = " by " + core.Visible(a.DecidedBy.Name(), 60, false) + " via " + core.Visible(string(a.DecidedBy.Via), 20, false)
+			by = " by " + core.Visible(a.DecidedBy.Origin(), 80, false)
 		}
 		d.say("resolved: %s %s%s, %s. Id %s.", typeName(a.Type), a.StateAt(now), by, core.Visible(a.Description, 200, false), a.ID.Short())
 	}

@@ -252,11 +252,7 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, 
 	cols[auOutcome].Text(in, y, style, glyph+" "+outcome)
 	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
 	cols[auWhat].Text(in, y, paint.Style{}, core.Visible(r.Tool, 200, false))
-	by := core.Visible(r.By.Name(), 60, false)
-	if r.By.Via != "" {
-		by += "/" + core.Visible(string(r.By.Via), 20, false)
-	}
-	cols[auBy].Text(in, y, paint.Style{}, by)
+	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))
 	cols[auRun].Text(in, y, muted, e.State.Name(r.RunID))
 	cols[auReason].Text(in, y, muted, core.Visible(r.Reason, 200, false))
 }

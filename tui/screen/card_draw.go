@@ -179,10 +179,7 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	x := half + a.Put(half, 0, muted, "workflow ")
 	a.Text(x, 0, room-x, paint.Style{}, where)
 	x = a.Put(0, 1, muted, "asked by  ")
-	by := core.Visible(ap.RequestedBy.Name(), 60, false)
-	if ap.RequestedBy.Via != "" {
-		by += " via " + core.Visible(string(ap.RequestedBy.Via), 20, false)
-	}
+	by := core.Visible(ap.RequestedBy.Origin(), 80, false)
 	a.Text(x, 1, a.W-x, paint.Style{}, by+" at "+clockText(ap.CreatedAt, e)+"   id "+ap.ID.Short())
 }
 

@@ -57,7 +57,7 @@ func fixtureRuns() []core.Run {
 		r := core.Run{
 			ID: id, Side: core.SideClient, Workspace: "/home/ada/src/shop", Kind: core.KindDAG, State: state, Intent: intent,
 			CreatedAt: ago(age), UpdatedAt: ago(age / 2), TotalLayers: layers, CurrentLayer: layer,
-			RequestedBy: core.Actor{Who: "claude-code", Via: core.ViaMCP}, DAGVersion: 1,
+			RequestedBy: core.Actor{Who: "ada", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}, DAGVersion: 1,
 		}
 		if state.Final() {
 			r.EndedAt = &r.UpdatedAt
@@ -77,7 +77,7 @@ func fixtureRuns() []core.Run {
 		run("7f3911aa-0000-4000-8000-000000000010", core.RunAborted, "mass-email", 22*time.Minute, 0, 2),
 		run(runInterrupted, core.RunInterrupted, "seo-audit", 25*time.Minute, 2, 4),
 		run("7f38aa10-0000-4000-8000-000000000012", core.RunComplete, "backup-s3", 31*time.Minute, 1, 1),
-		run("7f380001-0000-4000-8000-000000000013", core.RunExpired, "", 26*time.Hour, 0, 1),
+		run("7f380001-0000-4000-8000-000000000013", core.RunExpired, "old-report.ts", 26*time.Hour, 0, 1),
 	}
 	list[5].Side, list[6].Side = core.SideServer, core.SideServer
 	list[7].Error = core.Errorf(core.CodeToolFailed, "ocr: exit 1")
@@ -91,7 +91,7 @@ func fixtureApprovals() []core.Approval {
 		return core.Approval{
 			ID: id, RunID: run, Workspace: "/home/ada/src/shop", Side: core.SideClient, Type: t, Subject: tool, Tool: tool, Risk: risk,
 			Description: description, Context: raw(context), Digest: "sha256:" + strings.Repeat("77de90", 10) + "ab12", State: core.ApprovalOpen,
-			RequestedBy: core.Actor{Who: "claude-code", Via: core.ViaMCP}, CreatedAt: ago(114 * time.Second), ExpiresAt: ttl,
+			RequestedBy: core.Actor{Who: "ada", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}, CreatedAt: ago(114 * time.Second), ExpiresAt: ttl,
 		}
 	}
 	type obj = map[string]any
@@ -137,7 +137,7 @@ func fixtureResolved() []core.Approval {
 		a := core.Approval{
 			ID: core.ID(fmt.Sprintf("a2%06d-0000-4000-8000-000000000000", n)), RunID: runNotes, Workspace: "/home/ada/src/shop", Side: core.SideClient,
 			Type: t, Subject: tool, Tool: tool, Risk: core.RiskMedium, State: st, CreatedAt: ago(at + 31*time.Second), Context: core.Null,
-			RequestedBy: core.Actor{Who: "claude-code", Via: core.ViaMCP}, ExpiresAt: in(-at + time.Minute),
+			RequestedBy: core.Actor{Who: "ada", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}, ExpiresAt: in(-at + time.Minute),
 		}
 		if who != "" {
 			a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: who, Via: via}, At: ago(at)}

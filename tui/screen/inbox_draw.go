@@ -165,7 +165,7 @@ func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap
 	cols[colFlow].Text(in, y, muted, e.State.Name(ap.RunID))
 	by, at := string(st), ""
 	if d := ap.DecidedBy; d != nil {
-		by = core.Visible(d.Name(), 40, false) + "/" + core.Visible(string(d.Via), 20, false)
+		by = core.Visible(d.Label(), 60, false)
 		at = clockText(d.At, e)
 	} else if st == core.ApprovalExpired && ap.ExpiresAt != nil {
 		at = clockText(*ap.ExpiresAt, e)

@@ -56,8 +56,7 @@ func trailLines(id core.ID, e *Env) []widget.Line {
 	add := func(label, text string) {
 		out = append(out, widget.Line{Label: fmt.Sprintf("%-*s", evidence.LabelWidth, label), Text: text})
 	}
-	day := func(a core.Actor) string { return a.Name() + " via " + string(a.Via) }
-	add("asked", clockText(a.CreatedAt, e)+" by "+day(a.RequestedBy))
+	add("asked", clockText(a.CreatedAt, e)+" by "+a.RequestedBy.Origin())
 	for _, ev := range e.State.Events() {
 		if ev.ApprovalID == id {
 			add("event", clockText(ev.At, e)+" "+string(ev.Type)+" "+ev.Message)
@@ -67,7 +66,7 @@ func trailLines(id core.ID, e *Env) []widget.Line {
 		add("expires", clockText(*a.ExpiresAt, e))
 	}
 	if d := a.DecidedBy; d != nil {
-		add(string(a.State), clockText(d.At, e)+" by "+day(d.Actor))
+		add(string(a.State), clockText(d.At, e)+" by "+d.Origin())
 		if d.Reason != "" {
 			add("reason", d.Reason)
 		}
@@ -79,7 +78,7 @@ func trailLines(id core.ID, e *Env) []widget.Line {
 	}
 	for _, r := range e.State.Audit() {
 		if r.ApprovalID == id {
-			add("audit", fmt.Sprintf("%s row %s  %s by %s  %s", clockText(r.At, e), rowName(r), r.Outcome, day(r.By), r.Reason))
+			add("audit", fmt.Sprintf("%s row %s  %s by %s  %s", clockText(r.At, e), rowName(r), r.Outcome, r.By.Origin(), r.Reason))
 			add("", "hash "+r.Hash)
 		}
 	}

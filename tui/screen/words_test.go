@@ -108,7 +108,7 @@ func TestLayerText(t *testing.T) {
 func TestFullName(t *testing.T) {
 	t.Parallel()
 	const id core.ID = "9323c4cf-0000-4000-8000-000000000001"
-	if got := withID(state.Name(core.Run{ID: id, Kind: core.KindDAG}), id); got != "dag 9323c4cf" {
+	if got := withID(state.Name(core.Run{ID: id, Kind: core.KindDAG}), id); got != "unnamed 9323c4cf" {
 		t.Error(got)
 	}
 	if got := withID(state.Name(core.Run{ID: id, Intent: "tidy"}), id); got != "tidy 9323c4cf" {

@@ -107,7 +107,7 @@ func TestWorkflows_Sort(t *testing.T) {
 		t.Errorf("first by age is %s", got)
 	}
 	press(s, "S", "g")
-	if got := first(); got != "code 7f380001" {
+	if got := first(); got != "old-report.ts" {
 		t.Errorf("first by age, oldest first, is %s", got)
 	}
 	for range state.SortKeys {
@@ -205,7 +205,7 @@ func TestAudit_BothHalves(t *testing.T) {
 	st.SetAudit([]core.AuditRow{row(core.SideClient, 1, 9, "one"), row(core.SideServer, 1, 8, "two"), row(core.SideClient, 2, 7, "three")})
 	s := newScreen(t, st, 160, 45)
 	press(s, "6", "z", "j")
-	wantShown(t, s, "refused ×3", "two/mcp", "2/3")
+	wantShown(t, s, "refused ×3", "agent (two)", "2/3")
 	press(s, "enter")
 	wantShown(t, s, "row server 1", `"side": "server"`)
 	st.SetAudit(append(st.Audit(), row(core.SideServer, 2, 6, "four"))) // one more above it

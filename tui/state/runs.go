@@ -24,7 +24,7 @@ type runRow struct {
 
 // prepare computes what follows from the header.
 func (r *runRow) prepare() {
-	r.name = nameOf(r.run)
+	r.name = Name(*r.run)
 	r.lower = strings.ToLower(r.name)
 }
 
@@ -97,7 +97,7 @@ func (t *runTable) put(r *core.Run, many bool) bool {
 		return false
 	}
 	moved := !old.CreatedAt.Equal(r.CreatedAt)
-	renamed := old.Intent != r.Intent || old.Kind != r.Kind
+	renamed := old.Intent != r.Intent || old.Name != r.Name || old.Kind != r.Kind
 	if moved || renamed {
 		t.newest.disturb()
 		t.names.disturb()
@@ -128,7 +128,7 @@ func (t *runTable) drop(id core.ID) bool {
 // runner changes one of the numbers; what other processes do changes the rest.
 func sameHeader(a, b *core.Run) bool {
 	return a.State == b.State && a.JournalSeq == b.JournalSeq && a.Epoch == b.Epoch && a.CurrentLayer == b.CurrentLayer &&
-		a.TotalLayers == b.TotalLayers && a.DAGVersion == b.DAGVersion && a.Runner == b.Runner && a.Intent == b.Intent &&
+		a.TotalLayers == b.TotalLayers && a.DAGVersion == b.DAGVersion && a.Runner == b.Runner && a.Intent == b.Intent && a.Name == b.Name &&
 		a.Side == b.Side && a.Kind == b.Kind && a.Workspace == b.Workspace && a.ActiveMS == b.ActiveMS &&
 		a.UpdatedAt.Equal(b.UpdatedAt) && a.CreatedAt.Equal(b.CreatedAt) && (a.Abort == nil) == (b.Abort == nil) &&
 		(a.Error == nil) == (b.Error == nil) && (a.Error == nil || a.Error.Message == b.Error.Message) &&
@@ -158,7 +158,7 @@ func (s *State) Name(id core.ID) string {
 	if row := s.runs.byID[id]; row != nil {
 		return row.name
 	}
-	return core.Visible(id.Short(), nameRunes, false)
+	return core.Visible(id.Short(), idRunes, false)
 }
 
 // Runs returns the ids of all runs, newest first. The slice is the state's own

@@ -431,11 +431,11 @@ func TestName(t *testing.T) {
 	t.Parallel()
 	r := headerOf(0x7f3a91c2, core.RunRunning)
 	r.Intent = "a\nb\x1b[2J\u202e"
-	if got := state.Name(r); got != `a\nb\x1b[2J\u{202e}` {
+	if got := state.Name(r); got != `a…` {
 		t.Error(got)
 	}
 	r.Intent, r.Kind = "", core.KindDAG
-	if got := state.Name(r); got != "dag 7f3a91c2" {
+	if got := state.Name(r); got != "unnamed" {
 		t.Error(got)
 	}
 	if got := state.Name(core.Run{}); got == "" {
@@ -443,7 +443,7 @@ func TestName(t *testing.T) {
 	}
 	s := state.New(1)
 	s.PutRuns(r)
-	if a, b := s.Name(r.ID), s.Name("00\x1b000000-1"); a != "dag 7f3a91c2" || b != `00\x1b00000` {
+	if a, b := s.Name(r.ID), s.Name("00\x1b000000-1"); a != "unnamed" || b != `00\x1b00000` {
 		t.Error(a, b)
 	}
 }
