@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,83 +19,174 @@ import (
 
 func auditCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
-		Use:     "audit",
-		Short:   "Who decided what, and when",
-		Long:    "Reads the audit log of decisions. Each line is chained to the one before by a hash, so that a change shows.",
-		Example: "  pml audit ls\n  pml audit export > decisions.jsonl\n  pml audit verify",
+		Use:   "audit",
+		Short: "Who decided what, and when",
+		Long: `Reads the audit log of decisions. Each line is chained to the one before by a
+hash, so that a change shows.`,
+		Example: "  pml audit ls --since 7d --args\n  pml audit export > decisions.jsonl\n  pml audit verify",
 	}, auditLsCmd(a), auditExportCmd(a), auditVerifyCmd(a))
 }
 
+// auditOptions are the flags of audit ls.
+type auditOptions struct {
+	since, until, before                         string
+	by, tool, outcome, kind, workspace, approval string
+	oldest, args                                 bool
+	limit                                        int
+}
+
 func auditLsCmd(a *app.App) *cobra.Command {
-	var since string
-	var limit int
+	var o auditOptions
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List decisions in their order",
-		Long: `Lists decisions and refused attempts in order, from the log of this machine and
-from that of the server. Each log numbers its own lines.
+		Short:   "List decisions, newest first",
+		Long: `Lists decisions and refused attempts, newest first, from the log of this machine
+and from that of the server. Each log numbers its own lines.
 
---since skips lines up to and including the one you name: client:12,server:340, or
-one number if there is no server. A line with ×N stands for N refused attempts.`,
-		Example: "  pml audit ls --limit 20\n  pml audit ls --since client:120,server:7 -o wide",
-		Args:    app.MaxArgs(0),
+--since and --until take how long ago (30m, 12h, 7d, 2w), a day (2026-11-20) or a
+moment (2026-11-20T15:04:05Z). --since also takes the number of a line, and
+skips lines up to and including it: client:12,server:340, or one number if there
+is no server. A line with ×N stands for N refused attempts.`,
+		Example: "  pml audit ls --since 7d\n  pml audit ls --since 7d --by agent --outcome approved --args\n" +
+			"  pml audit ls --tool write_file --workspace .\n  pml audit ls --oldest --since client:120,server:7 --json",
+		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit <= 0 {
-				return app.Usagef("--limit must be above 0")
-			}
 			if cmd.Flags().Changed("since") && cmd.Flags().Changed("after") {
 				return app.Usagef("--after is another word for --since: give one of the two")
 			}
-			after, err := app.ParseNumbers(since)
+			q, err := o.query(a.Now())
 			if err != nil {
 				return err
 			}
-			return listAudit(cmd.Context(), a, after, limit)
+			return listAudit(cmd.Context(), a, q, o.args)
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "0", "only lines after this one: its number, or client:N,server:N")
-	cmd.Flags().StringVar(&since, "after", "0", "the same as --since")
-	_ = cmd.Flags().MarkHidden("after") // as it was called before
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most this many")
-	_ = cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
+	f := cmd.Flags()
+	f.StringVar(&o.since, "since", "", "only later lines: how long ago, a day, or a line's number")
+	f.StringVar(&o.since, "after", "", "the same as --since")
+	_ = f.MarkHidden("after") // as it was called before
+	f.StringVar(&o.until, "until", "", "only earlier lines: how long ago, a day or a moment")
+	f.StringVar(&o.before, "before", "", "only lines with a lower number: client:N,server:N")
+	f.StringVar(&o.by, "by", "", "a part of who decided: user, way (cli, mcp, …) or agent")
+	f.StringVar(&o.tool, "tool", "", "a part of the name of the tool or server")
+	f.StringVar(&o.outcome, "outcome", "", strings.Join(core.AuditOutcomes, ", "))
+	f.StringVar(&o.kind, "type", "", "the type of approval, as in tool_permission")
+	f.StringVar(&o.workspace, "workspace", "", "a folder with all below it, or the last name of one")
+	f.StringVar(&o.approval, "approval", "", "an approval's id, or the first characters of it")
+	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first")
+	f.BoolVar(&o.oldest, "oldest", false, "oldest first")
+	f.IntVar(&o.limit, "limit", 100, "at most this many")
+	_ = cmd.RegisterFlagCompletionFunc("outcome", app.CompleteFixed(core.AuditOutcomes...))
+	for _, name := range []string{"since", "until", "before", "by", "tool", "approval"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
 	return cmd
 }
 
-func listAudit(ctx context.Context, a *app.App, since api.Since, limit int) error {
+// query is what the flags ask for.
+func (o auditOptions) query(now time.Time) (api.AuditQuery, error) {
+	q := api.AuditQuery{Newest: !o.oldest, Limit: o.limit, Args: o.args}
+	if o.limit <= 0 {
+		return q, app.Usagef("--limit must be above 0")
+	}
+	since := o.since
+	if numbers, err := app.ParseNumbers(cmp.Or(since, "0")); err == nil {
+		q.Since, since = numbers, ""
+	}
+	var err error
+	if q.Before, err = app.ParseNumbers(cmp.Or(o.before, "0")); err != nil {
+		return q, app.Usagef("--before %q is neither the number of a line nor client:N,server:N", core.Visible(o.before, 80, false))
+	}
+	dir := o.workspace
+	if strings.ContainsAny(dir, `./\`) {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return q, app.Usagef("--workspace %s: %v", core.Visible(o.workspace, 200, false), err)
+		}
+	}
+	for _, set := range [][2]string{
+		{"since", since}, {"until", o.until}, {"by", o.by}, {"tool", o.tool}, {"outcome", o.outcome}, {"type", o.kind}, {"workspace", dir}, {"approval", o.approval},
+	} {
+		if set[1] == "" {
+			continue
+		}
+		if err := q.Set(set[0], set[1], now); err != nil {
+			return q, app.Usagef("--%s: %s", set[0], core.AsError(err).Message)
+		}
+	}
+	return q, nil
+}
+
+func listAudit(ctx context.Context, a *app.App, q api.AuditQuery, args bool) error {
 	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := b.Audit(ctx, since, limit)
+	rows, err := b.Audit(ctx, q)
 	if err != nil {
 		return err
 	}
 	page := api.Page[core.AuditRow]{Items: rows}
-	if len(rows) == limit {
-		page.Next = sinceText(pastRows(since, rows))
+	flag, from := "--before", q.Before
+	if !q.Newest {
+		flag, from = "--since", q.Since
+	}
+	if len(rows) == q.Limit {
+		page.Next = sinceText(pastRows(from, rows))
 	}
 	next := page.Next
 	if a.Human() {
 		page.Next = ""
 	}
-	err = app.PrintList(a, page, "no decisions yet", []app.Column[core.AuditRow]{
-		{Title: "SIDE", Get: func(r core.AuditRow) string { return string(r.Side) }},
-		{Title: "SEQ", Get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
-		{Title: "AT", Get: func(r core.AuditRow) string { return layout.Stamp(r.At) }},
-		{Title: "OUTCOME", Get: outcomeText},
-		{Title: "TYPE", Get: func(r core.AuditRow) string { return string(r.Type) }},
-		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Label() }},
-		{Title: "WORKFLOW", Get: func(r core.AuditRow) string { return r.RunID.Short() }},
-		{Title: "TOOL", Get: func(r core.AuditRow) string { return r.Tool }},
-		{Title: "REASON", Get: func(r core.AuditRow) string { return r.Reason }},
-		{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
-		{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }},
-	})
+	empty := "no decisions yet"
+	if q.AuditFilter != (core.AuditFilter{}) || q.Since != (api.Since{}) {
+		empty = "no decision is like that"
+	}
+	err = app.PrintList(a, page, empty, auditColumns(a, args))
 	if err == nil && next != "" {
-		a.Note("more: add --since %s", next)
+		a.Note("more: add %s %s", flag, next)
 	}
 	return err
+}
+
+// auditColumns: what was decided, by whom and about what is never cut.
+func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
+	when := func(r core.AuditRow) string { return layout.Stamp(r.At) }
+	if a.StdoutTTY {
+		when = func(r core.AuditRow) string { return layout.When(a.Now(), r.At) }
+	}
+	reason := func(r core.AuditRow) string { return r.Reason }
+	outcome := func(r core.AuditRow) layout.Style { return layout.StyleOf(string(r.Outcome)) }
+	cols := []app.Column[core.AuditRow]{
+		{Title: "AT", Get: when, Style: app.Always[core.AuditRow](layout.Dim)},
+		{Title: "OUTCOME", Get: outcomeText, Style: outcome},
+		{Title: "TOOL", Get: func(r core.AuditRow) string { return r.Tool }},
+		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Label() }},
+		{Title: "APPROVAL", Below: 2, Get: func(r core.AuditRow) string { return r.ApprovalID.Short() }, Style: app.Always[core.AuditRow](layout.Ident)},
+		{Title: "TYPE", Drop: 1, Get: func(r core.AuditRow) string { return string(r.Type) }},
+		{Title: "WORKFLOW", Drop: 2, Get: func(r core.AuditRow) string { return r.RunID.Short() }},
+		{Title: "SIDE", Drop: 4, Get: func(r core.AuditRow) string { return string(r.Side) }},
+		{Title: "SEQ", Drop: 3, Get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
+		{Title: "WORKSPACE", Wide: true, Get: func(r core.AuditRow) string { return r.Workspace }},
+		{Title: "RULE", Below: 1, Get: rememberedText},
+	}
+	if args {
+		cols = append(cols, app.Column[core.AuditRow]{Title: "ARGUMENTS", Below: 1, Get: func(r core.AuditRow) string { return layout.Arguments(r.Arguments, 200) }})
+	}
+	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Below: 1, Get: reason},
+		app.Column[core.AuditRow]{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
+		app.Column[core.AuditRow]{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }})
+}
+
+// rememberedText says what a decision was to allow from then on.
+func rememberedText(r core.AuditRow) string {
+	switch r.Remember {
+	case core.RememberRule:
+		return "allow " + r.Tool
+	case core.RememberRun, core.RememberSession:
+		return "allow for this " + string(r.Remember)
+	}
+	return ""
 }
 
 // outcomeText is the outcome of a row, and how many attempts it stands for.
@@ -122,14 +216,16 @@ func sinceText(s api.Since) string {
 
 func auditExportCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use:     "export",
-		Short:   "Print the whole log, one JSON object a line",
-		Long:    "Prints every line of the audit logs of this machine and of the server as JSON, one object a line, hashes included, whatever the output format. Lines with the same side are one chain.",
+		Use:   "export",
+		Short: "Print the whole log, one JSON object a line",
+		Long: `Prints every line of the audit logs of this machine and of the server as JSON,
+one object a line, hashes included, whatever the output format. Lines with the
+same side are one chain.`,
 		Example: "  pml audit export > decisions.jsonl",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
 			for since := (api.Since{}); ; {
-				rows, err := b.Audit(ctx, since, 1000)
+				rows, err := b.Audit(ctx, api.AuditQuery{Since: since, Limit: 1000})
 				if err != nil || len(rows) == 0 {
 					return err
 				}
@@ -146,9 +242,10 @@ func auditExportCmd(a *app.App) *cobra.Command {
 
 func auditVerifyCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use:     "verify",
-		Short:   "Check that no line was changed, added or taken out",
-		Long:    "Recomputes the chain of hashes of this machine's log and of the server's. One that does not hold, or that cannot be checked, ends with exit code 1.",
+		Use:   "verify",
+		Short: "Check that no line was changed, added or taken out",
+		Long: `Recomputes the chain of hashes of this machine's log and of the server's. One
+that does not hold, or that cannot be checked, ends with exit code 1.`,
 		Example: "  pml audit verify && echo untouched",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {

@@ -31,31 +31,32 @@ const (
 // fake is a backend in memory. A script of results answers Execute, then each
 // Continue; it records what it was asked.
 type fake struct {
-	mu       sync.Mutex
-	results  []api.Result
-	errs     []error
-	executed []api.ExecuteRequest
-	went     []api.ContinueRequest
-	events   []core.Event
-	progress func(core.Event)
-	block    bool // Execute waits for the context to end
-	failWith error
-	trusted  string
-	trust    api.TrustState
-	runs     []core.Run
-	workflow core.Workflow
-	pending  []core.Approval
-	tools    []core.Tool
-	audit    []core.AuditRow
-	report   *api.AuditReport // of audit verify
-	checks   []api.Check
-	closed   int
-	world    world
-	trustPin string
-	since    api.Since
-	gap      func()   // warns of something, once
-	required string   // what ReplanFor was asked for
-	warnings []string // of lists
+	mu         sync.Mutex
+	results    []api.Result
+	errs       []error
+	executed   []api.ExecuteRequest
+	went       []api.ContinueRequest
+	events     []core.Event
+	progress   func(core.Event)
+	block      bool // Execute waits for the context to end
+	failWith   error
+	trusted    string
+	trust      api.TrustState
+	runs       []core.Run
+	workflow   core.Workflow
+	pending    []core.Approval
+	tools      []core.Tool
+	audit      []core.AuditRow
+	auditQuery api.AuditQuery   // the last one
+	report     *api.AuditReport // of audit verify
+	checks     []api.Check
+	closed     int
+	world      world
+	trustPin   string
+	since      api.Since
+	gap        func()   // warns of something, once
+	required   string   // what ReplanFor was asked for
+	warnings   []string // of lists
 	// look, when set, is what Workflow answers, one after the other; the last stays.
 	look []look
 }
@@ -268,13 +269,18 @@ func (f *fake) Events(ctx context.Context, _ core.ID, since api.Since, follow bo
 	return nil
 }
 
-func (f *fake) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+func (f *fake) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
 	f.mu.Lock()
-	f.since = since
+	f.since, f.auditQuery = q.Since, q
 	f.mu.Unlock()
 	var out []core.AuditRow
-	for _, r := range f.audit {
-		if r.Seq > since.Of(r.Side) && len(out) < limit {
+	rows := slices.Clone(f.audit)
+	if q.Newest {
+		slices.Reverse(rows)
+	}
+	for _, r := range rows {
+		before := q.Before.Of(r.Side)
+		if r.Seq > q.Since.Of(r.Side) && (before == 0 || r.Seq < before) && q.Match(r) && len(out) < q.Limit {
 			out = append(out, r)
 		}
 	}

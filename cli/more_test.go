@@ -101,7 +101,7 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	f := &fake{audit: []core.AuditRow{{Seq: 1, At: at, Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Hash: "h1"}, {Seq: 2, At: at, Hash: "h2"}}}
-	(&shell{fake: f}).run("audit", "ls", "--limit", "1").want(t, 0).has(t, "out", "ann/cli", "2026-03-01T12:00:00Z").has(t, "err", "--since client:1")
+	(&shell{fake: f}).run("audit", "ls", "--limit", "1", "--oldest").want(t, 0).has(t, "out", "ann/cli", "2026-03-01T12:00:00Z").has(t, "err", "--since client:1")
 	s := (&shell{fake: f}).run("audit", "export").want(t, 0)
 	if strings.Count(s.out, "\n") != 2 || !strings.Contains(s.out, `"hash":"h2"`) {
 		t.Errorf("%s", s.out)
@@ -119,8 +119,8 @@ func TestAudit_BothHalves(t *testing.T) {
 		return core.AuditRow{Side: side, Seq: seq, At: at, Outcome: core.OutcomeRefused, Count: 12, By: core.Actor{Who: "agent", Via: core.ViaMCP}, Hash: fmt.Sprint(side, seq)}
 	}
 	f := &fake{audit: []core.AuditRow{row(core.SideClient, 1), row(core.SideServer, 1), row(core.SideClient, 2)}}
-	(&shell{fake: f}).run("audit", "ls", "--limit", "2").want(t, 0).has(t, "out", "client", "server", "refused ×12").has(t, "err", "more: add --since client:1,server:1")
-	(&shell{fake: f}).run("audit", "ls", "--limit", "2", "--json").want(t, 0).has(t, "out", `"next": "client:1,server:1"`, `"side": "server"`, `"count": 12`)
+	(&shell{fake: f}).run("audit", "ls", "--limit", "2").want(t, 0).has(t, "out", "client", "server", "refused ×12").has(t, "err", "more: add --before client:2,server:1")
+	(&shell{fake: f}).run("audit", "ls", "--limit", "2", "--oldest", "--json").want(t, 0).has(t, "out", `"next": "client:1,server:1"`, `"side": "server"`, `"count": 12`)
 	s := (&shell{fake: f}).run("audit", "ls", "--since", "client:1,server:1").want(t, 0)
 	if f.since != (api.Since{Client: 1, Server: 1}) || strings.Contains(s.out, "server") {
 		t.Errorf("%+v %s", f.since, s.out)

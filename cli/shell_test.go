@@ -120,12 +120,20 @@ func (s *shell) openURL(_ context.Context, url string) error {
 	return nil
 }
 
+// colourless is what was written, without colours where the terminal has them.
+func (s *shell) colourless() string {
+	if s.env["TERM"] == "" {
+		return s.out + s.err
+	}
+	return plain(s.out + s.err)
+}
+
 func (s *shell) want(t *testing.T, code int) *shell {
 	t.Helper()
 	if s.code != code {
 		t.Fatalf("exit %d, want %d\nstdout: %s\nstderr: %s", s.code, code, s.out, s.err)
 	}
-	if i := strings.IndexFunc(s.out+s.err, func(r rune) bool { return r == 0x1b || r == 0x9b }); i >= 0 {
+	if i := strings.IndexFunc(s.colourless(), func(r rune) bool { return r == 0x1b || r == 0x9b }); i >= 0 {
 		t.Fatalf("an escape byte in the output: %q", s.out+s.err)
 	}
 	return s

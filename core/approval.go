@@ -211,6 +211,12 @@ type AuditRow struct {
 	Outcome    ApprovalState `json:"outcome"`
 	By         Actor         `json:"by"`
 	Reason     string        `json:"reason,omitempty"`
+	// Remember is for how long the decision was to count; with RememberRule a rule
+	// that allows the tool was to be written.
+	Remember Remember `json:"remember,omitempty"`
+	// Arguments are what the call would have been sent, filled in where somebody asks
+	// for them and the approval is still kept. The hash does not cover them.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Count is how many refused attempts the row stands for, if more than one.
 	Count    int    `json:"count,omitempty"`
 	PrevHash string `json:"prev_hash"`

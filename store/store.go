@@ -140,8 +140,8 @@ type Reader interface {
 	Approvals(ctx context.Context, f ApprovalFilter) ([]core.Approval, error)
 	// Events lists events in order of Seq.
 	Events(ctx context.Context, f EventFilter) ([]core.Event, error)
-	// Audit lists rows in order of Seq, after a sequence number; limit 0 means all.
-	Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error)
+	// Audit lists rows of the audit log in order of Seq, or newest first.
+	Audit(ctx context.Context, f AuditFilter) ([]core.AuditRow, error)
 	// Guard is what decisions need.
 	Guard(ctx context.Context) (core.Guard, error)
 }
@@ -186,6 +186,15 @@ type EventFilter struct {
 	Owner string
 	Types []core.EventType
 	Limit int
+}
+
+// AuditFilter selects rows of the audit log. Zero fields do not restrict.
+type AuditFilter struct {
+	core.AuditFilter
+	After  int64 // rows with a higher sequence number
+	Before int64 // rows with a lower one
+	Newest bool  // newest first
+	Limit  int
 }
 
 // Decider changes what is not the runner's to change: decisions, requests to

@@ -300,7 +300,7 @@ func (m *model) loadAudit() tea.Cmd {
 // newestAudit adds what comes after since, and says how far it has come.
 func (m *model) newestAudit(ctx context.Context, rows []core.AuditRow, since api.Since) ([]core.AuditRow, api.Since, error) {
 	for {
-		page, err := m.o.Backend.Audit(ctx, since, auditPage)
+		page, err := m.o.Backend.Audit(ctx, api.AuditQuery{Since: since, Limit: auditPage})
 		if err != nil || len(page) == 0 {
 			return rows, since, err
 		}

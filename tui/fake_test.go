@@ -106,12 +106,12 @@ func (b *fakeBackend) Events(ctx context.Context, _ core.ID, _ api.Since, _ bool
 	}
 }
 
-func (b *fakeBackend) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+func (b *fakeBackend) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []core.AuditRow
 	for _, r := range b.audit {
-		if r.Seq > since.Of(r.Side) && len(out) < limit {
+		if r.Seq > q.Since.Of(r.Side) && len(out) < q.Limit {
 			out = append(out, r)
 		}
 	}

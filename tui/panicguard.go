@@ -49,9 +49,9 @@ func (g guarded) Events(ctx context.Context, id core.ID, since api.Since, follow
 }
 
 // Audit implements feed.Reader.
-func (g guarded) Audit(ctx context.Context, since api.Since, limit int) (_ []core.AuditRow, err error) {
+func (g guarded) Audit(ctx context.Context, q api.AuditQuery) (_ []core.AuditRow, err error) {
 	defer g.caught(&err)
-	return g.Reader.Audit(ctx, since, limit)
+	return g.Reader.Audit(ctx, q)
 }
 
 // links is the same for those who watch connections.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/cli/progress"
 	"github.com/casys-ai/pml/core"
 )
@@ -204,7 +205,7 @@ func (a *App) warn(text string) {
 // sayWarning puts a warning on stderr, for a program as an object on a line.
 func (a *App) sayWarning(text string) {
 	if !a.AsJSON() {
-		a.Say("warning: %s", core.Visible(text, 2000, false))
+		a.Say("%s %s", a.PaintErr(layout.Warn, "warning:"), core.Visible(text, 2000, false))
 		return
 	}
 	raw, err := json.Marshal(map[string]string{"warning": text})

@@ -36,7 +36,7 @@ func (a *App) printError(e *core.Error, exit int) {
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "error: %s\n", core.Visible(strings.TrimRight(e.Message, "\n"), 8000, true))
+	fmt.Fprintf(&b, "%s %s\n", a.PaintErr(layout.Bad, "error:"), core.Visible(strings.TrimRight(e.Message, "\n"), 8000, true))
 	if e.Location != nil && len(e.Faults) == 0 {
 		at := core.Fault{File: a.File, At: e.Location}.String()
 		fmt.Fprintf(&b, "  at %s\n", core.Visible(strings.TrimSuffix(at, ": "), 0, false))
@@ -69,7 +69,7 @@ func (a *App) printError(e *core.Error, exit int) {
 		}
 	}
 	if len(next) > 0 {
-		fmt.Fprintf(&b, "next: %s\n", layout.ShellJoin(next))
+		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, layout.ShellJoin(next)))
 	}
 	io.WriteString(a.Stderr, b.String())
 }

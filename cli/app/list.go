@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/casys-ai/pml/cli/layout"
-	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -13,6 +12,13 @@ type Column[T any] struct {
 	Title string
 	Wide  bool // with -o wide only
 	Get   func(T) string
+	Style func(T) layout.Style // nil: plain
+	// Where a terminal is too narrow for the table, columns with Below 1 go under
+	// their row, then those with Drop are left out, the highest first, then those
+	// with Below 2 go under their row, and last those with Flex are cut.
+	Below int
+	Drop  int
+	Flex  bool
 }
 
 // PrintList writes a list in any format. empty is what a person reads on
@@ -48,32 +54,4 @@ func PrintList[T any](a *App, page api.Page[T], empty string, cols []Column[T]) 
 		a.Note("more: add --cursor %s", layout.ShellQuote(page.Next))
 	}
 	return nil
-}
-
-// tableOf lays items out in columns aligned by display width. On a terminal
-// lines are cut to its width, except with -o wide; in a pipe nothing is cut.
-func tableOf[T any](a *App, items []T, cols []Column[T]) string {
-	wide := a.Format() == formatWide
-	var rows [][]string
-	var head []string
-	for _, c := range cols {
-		if wide || !c.Wide {
-			head = append(head, c.Title)
-		}
-	}
-	rows = append(rows, head)
-	for _, it := range items {
-		var row []string
-		for _, c := range cols {
-			if wide || !c.Wide {
-				row = append(row, core.Visible(c.Get(it), 0, false))
-			}
-		}
-		rows = append(rows, row)
-	}
-	limit := 0
-	if a.StdoutTTY && !wide {
-		limit = a.Width()
-	}
-	return layout.Align(rows, limit)
 }

@@ -166,4 +166,6 @@ func (a *App) Say(format string, args ...any) {
 }
 
 // SayNext names the command that comes next.
-func (a *App) SayNext(argv ...string) { a.Say("next: %s", layout.ShellJoin(argv)) }
+func (a *App) SayNext(argv ...string) {
+	a.Say("next: %s", a.PaintErr(layout.Ident, layout.ShellJoin(argv)))
+}

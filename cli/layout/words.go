@@ -82,6 +82,18 @@ func Stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// When is a time for a terminal, in its zone; the year shows when it is another.
+func When(now, t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	t = t.In(now.Location())
+	if t.Year() != now.Year() {
+		return t.Format("2006-01-02 15:04")
+	}
+	return t.Format("Jan _2 15:04")
+}
+
 // Millis is a duration in milliseconds for a screen.
 func Millis(ms float64) string {
 	switch {

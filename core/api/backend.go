@@ -115,11 +115,22 @@ type Catalog interface {
 
 // Audit is the audit log: what was decided and what was refused.
 type Audit interface {
-	// Audit lists rows in order, of a scope those of its runs; limit 0 means all.
-	// Of several logs it lists them by time, and the rows say their side.
-	Audit(ctx context.Context, since Since, limit int) ([]core.AuditRow, error)
+	// Audit lists rows, of a scope those of its runs. Of several logs it lists them by
+	// time, and the rows say their side.
+	Audit(ctx context.Context, q AuditQuery) ([]core.AuditRow, error)
 	// VerifyAudit checks the chain of each whole log, whatever a scope sees of it.
 	VerifyAudit(ctx context.Context) (AuditReport, error)
+}
+
+// AuditQuery says which rows of the audit log are wanted. Zero fields do not
+// restrict.
+type AuditQuery struct {
+	core.AuditFilter
+	Since  Since // rows after these numbers
+	Before Since // rows before these numbers
+	Newest bool  // newest first
+	Args   bool  // with the arguments that were decided about
+	Limit  int
 }
 
 // Refusals are kept by whoever has the audit log of a scope.

@@ -67,7 +67,11 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	}
 	a.DecidedBy = &core.DecidedBy{Actor: d.By, At: at.UTC(), Reason: d.Reason}
 	a.Answer = d.Answer
-	return Result{Approval: a, Row: row(a, at, d.By, d.Reason), Changed: true}, nil
+	r := row(a, at, d.By, d.Reason)
+	if d.Answer != nil {
+		r.Remember = d.Answer.Remember
+	}
+	return Result{Approval: a, Row: r, Changed: true}, nil
 }
 
 // Extend moves the expiry of an approval that is open at now; a zero until

@@ -53,12 +53,13 @@ func Verify(rows []core.AuditRow) (bad int64, reason string) {
 	return 0, ""
 }
 
-// hashed is a row without its hash and side: the outer fields shadow those and
-// are left out while nil.
+// hashed is a row without its hash, its side and what is only filled in for a
+// reader: the outer fields shadow those and are left out while nil.
 type hashed struct {
 	core.AuditRow
-	Hash *string `json:"hash,omitempty"`
-	Side *string `json:"side,omitempty"`
+	Hash      *string `json:"hash,omitempty"`
+	Side      *string `json:"side,omitempty"`
+	Arguments *string `json:"arguments,omitempty"`
 }
 
 func hash(row core.AuditRow) (string, error) {

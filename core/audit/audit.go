@@ -5,6 +5,7 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -87,9 +88,11 @@ func (t *Trail) now() time.Time { return t.o.Clock.Now().UTC() }
 // Audit lists rows of the audit log, of a scope those of its runs. Values of keys
 // are left out of reasons that were written before they were declared: then the
 // hash of the row, which VerifyAudit checks, is that of the reason as it was.
-func (t *Trail) Audit(ctx context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
 	t.tallyDue(ctx)
-	rows, err := t.view.Store.Audit(ctx, since.Of(t.o.Side), limit)
+	rows, err := t.view.Store.Audit(ctx, store.AuditFilter{
+		AuditFilter: q.AuditFilter, After: q.Since.Of(t.o.Side), Before: q.Before.Of(t.o.Side), Newest: q.Newest, Limit: q.Limit,
+	})
 	if rows == nil {
 		rows = []core.AuditRow{}
 	}
@@ -99,8 +102,30 @@ func (t *Trail) Audit(ctx context.Context, since api.Since, limit int) ([]core.A
 			dir = t.view.Workspace
 		}
 		rows[i].Reason = t.o.Machine.Redactor(dir).Text(rows[i].Reason)
+		if err == nil && q.Args {
+			rows[i].Arguments, err = t.arguments(ctx, rows[i].ApprovalID, dir)
+		}
 	}
 	return rows, err
+}
+
+// arguments are those of an approval, as it shows them; none of one that is not
+// kept any more.
+func (t *Trail) arguments(ctx context.Context, id core.ID, workspace string) (json.RawMessage, error) {
+	if id == "" {
+		return nil, nil
+	}
+	list, err := t.view.Store.Approvals(ctx, store.ApprovalFilter{ID: id, Now: t.now(), Limit: 1})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	var asked struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal(t.o.Machine.Redactor(workspace).Approval(list[0]).Context, &asked) != nil {
+		return nil, nil
+	}
+	return asked.Arguments, nil
 }
 
 // VerifyAudit checks the chain of hashes of the whole audit log, also for a scope
@@ -113,7 +138,7 @@ func (t *Trail) VerifyAudit(ctx context.Context) (api.AuditReport, error) {
 		if len(last) > 0 {
 			after = last[0].Seq
 		}
-		rows, err := t.o.Store.Audit(ctx, after, pageRows)
+		rows, err := t.o.Store.Audit(ctx, store.AuditFilter{After: after, Limit: pageRows})
 		if err != nil {
 			return api.AuditReport{}, err
 		}
@@ -134,7 +159,7 @@ func (t *Trail) VerifyAudit(ctx context.Context) (api.AuditReport, error) {
 	if !t.view.Partial {
 		return report, nil
 	}
-	mine, err := t.view.Store.Audit(ctx, 0, 0)
+	mine, err := t.view.Store.Audit(ctx, store.AuditFilter{})
 	report.Rows = len(mine)
 	return report, err
 }

@@ -67,7 +67,7 @@ func TestAudit_OlderServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.Audit(t.Context(), api.Since{}, 0)
+	_, err = c.Audit(t.Context(), api.AuditQuery{})
 	if e := wantCode(t, err, core.CodeServerUnreachable); !strings.Contains(e.Message, "older") {
 		t.Error(e.Message)
 	}

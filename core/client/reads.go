@@ -162,24 +162,58 @@ const auditLimit = 1000
 // Audit lists rows of the server's audit log after a sequence number, as far as
 // the caller may see them; limit 0 means all. A server that is too old to tell is
 // core.CodeServerUnreachable.
-func (c *Client) Audit(ctx context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
-	out, after := []core.AuditRow{}, since.Of(core.SideServer)
+func (c *Client) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
+	out := []core.AuditRow{}
+	after, before := q.Since.Of(core.SideServer), q.Before.Of(core.SideServer)
 	for {
 		want := auditLimit
-		if limit > 0 {
-			want = min(limit-len(out), auditLimit)
+		if q.Limit > 0 {
+			want = min(q.Limit-len(out), auditLimit)
 		}
 		var page api.Page[core.AuditRow]
-		q := url.Values{"since": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(want)}}
-		if err := c.get(ctx, "/audit", q, &page); err != nil {
+		if err := c.get(ctx, "/audit", auditValues(q, after, before, want), &page); err != nil {
 			return nil, c.noAudit(err)
 		}
 		out = append(out, page.Items...)
-		if len(page.Items) == 0 || page.Next == "" || limit > 0 && len(out) >= limit || page.Items[len(page.Items)-1].Seq <= after {
+		if len(page.Items) == 0 || page.Next == "" || q.Limit > 0 && len(out) >= q.Limit {
 			return out, nil
 		}
-		after = page.Items[len(page.Items)-1].Seq
+		last := page.Items[len(page.Items)-1].Seq
+		if q.Newest && (before == 0 || last < before) {
+			before = last
+		} else if !q.Newest && last > after {
+			after = last
+		} else {
+			return out, nil
+		}
 	}
+}
+
+// auditValues is a page of the audit log as HTTP asks for it: what restricts
+// nothing is left out, which a server that is older knows.
+func auditValues(q api.AuditQuery, after, before int64, limit int) url.Values {
+	out := url.Values{"since": {strconv.FormatInt(after, 10)}, "limit": {strconv.Itoa(limit)}}
+	for name, text := range map[string]string{
+		"by": q.By, "tool": q.Tool, "outcome": string(q.Outcome), "type": string(q.Type), "workspace": q.Workspace, "approval": string(q.Approval),
+	} {
+		if text != "" {
+			out.Set(name, text)
+		}
+	}
+	for name, at := range map[string]time.Time{"from": q.From, "until": q.Until} {
+		if !at.IsZero() {
+			out.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	for name, on := range map[string]bool{"newest": q.Newest, "args": q.Args} {
+		if on {
+			out.Set(name, "true")
+		}
+	}
+	if before > 0 {
+		out.Set("before", strconv.FormatInt(before, 10))
+	}
+	return out
 }
 
 // VerifyAudit has the server check its whole audit log.

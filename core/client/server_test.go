@@ -134,14 +134,30 @@ func (b *behind) Records(_ context.Context, _ core.ID, after int64) ([]core.Reco
 	return out, nil
 }
 
-func (b *behind) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
-	after := since.Any
+func (b *behind) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
+	after, limit := q.Since.Any, q.Limit
+	if q.AuditFilter != (core.AuditFilter{}) || q.Newest {
+		b.note([]any{"audit", q})
+		return b.newest(q), nil
+	}
 	b.note([]any{"audit", after, limit})
 	var out []core.AuditRow
 	for seq := after + 1; seq <= 2500 && (limit == 0 || len(out) < limit); seq++ {
 		out = append(out, core.AuditRow{Seq: seq, Outcome: core.OutcomeRefused})
 	}
 	return out, nil
+}
+
+// newest are rows before a number, newest first.
+func (b *behind) newest(q api.AuditQuery) (out []core.AuditRow) {
+	seq := int64(2500)
+	if q.Before.Any > 0 {
+		seq = q.Before.Any - 1
+	}
+	for ; seq > q.Since.Any && (q.Limit == 0 || len(out) < q.Limit); seq-- {
+		out = append(out, core.AuditRow{Seq: seq, Outcome: core.OutcomeRefused})
+	}
+	return out
 }
 
 func (b *behind) VerifyAudit(context.Context) (api.AuditReport, error) {
@@ -340,15 +356,27 @@ func TestServer_EveryMethod(t *testing.T) {
 	recs, err := c.Records(ctx, aRun, 10)
 	ok("records", err)
 	equal("records", len(recs), 2490)
-	rows, err := c.Audit(ctx, api.Since{Any: 10}, 0)
+	rows, err := c.Audit(ctx, api.AuditQuery{Since: api.Since{Any: 10}})
 	ok("audit", err)
 	equal("audit", []int64{int64(len(rows)), rows[0].Seq, rows[2489].Seq}, []int64{2490, 11, 2500})
-	rows, err = c.Audit(ctx, api.Since{}, 1200)
+	rows, err = c.Audit(ctx, api.AuditQuery{Limit: 1200})
 	ok("audit of a length", err)
 	equal("audit of a length", []int64{int64(len(rows)), rows[1199].Seq}, []int64{1200, 1200})
-	rows, err = c.Audit(ctx, api.Since{Any: 2500}, 5)
+	rows, err = c.Audit(ctx, api.AuditQuery{Since: api.Since{Any: 2500}, Limit: 5})
 	ok("no rows", err)
 	equal("no rows", rows, []core.AuditRow{})
+	rows, err = c.Audit(ctx, api.AuditQuery{Newest: true, Before: api.Since{Server: 2400}, Limit: 1100})
+	ok("newest rows", err)
+	equal("newest rows", []int64{int64(len(rows)), rows[0].Seq, rows[1099].Seq}, []int64{1100, 2399, 1300})
+	asked := core.AuditFilter{
+		From: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 3, 2, 0, 0, 0, 1, time.UTC), By: "ann", Tool: "fs:", Outcome: core.OutcomeRefused,
+		Type: core.ApproveTool, Workspace: "/w", Approval: "ab12",
+	}
+	_, err = c.Audit(ctx, api.AuditQuery{AuditFilter: asked, Args: true, Limit: 1})
+	ok("filtered rows", err)
+	equal("filtered rows", b.last(), []any{"audit", api.AuditQuery{AuditFilter: asked, Args: true, Limit: 2}})
+	_, err = c.Audit(ctx, api.AuditQuery{AuditFilter: core.AuditFilter{Outcome: "perhaps"}})
+	equal("no such outcome", core.CodeOf(err), core.CodeInvalidArguments)
 	report, err := c.VerifyAudit(ctx)
 	ok("verify", err)
 	equal("verify", report, api.AuditReport{Rows: 2500, Bad: 7, Reason: "changed"})

@@ -11,25 +11,25 @@ import (
 )
 
 // Audit lists rows of the audit logs of both halves, by time; they say their
-// side, and each log has its own numbers and its own chain. since.Any counts
-// where there is one log only; otherwise it is an error,
+// side, and each log has its own numbers and its own chain. A number of no side
+// counts where there is one log only; otherwise it is an error,
 // core.CodeInvalidArguments. When the server does not answer, it says so as a
 // warning.
-func (b *Backend) Audit(ctx context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+func (b *Backend) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
 	r, away := b.server(ctx, false)
 	if away != nil && !b.absent(ctx, away) {
 		return nil, away
 	}
-	if since.Any > 0 && (r != nil || away != nil) {
-		return nil, rowOfWhich(since.Any)
+	if n := max(q.Since.Any, q.Before.Any); n > 0 && (r != nil || away != nil) {
+		return nil, rowOfWhich(n)
 	}
-	rows, err := b.o.Local.Audit(ctx, since, limit)
+	rows, err := b.o.Local.Audit(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	var theirs []core.AuditRow
 	if r != nil {
-		if theirs, away = r.Audit(ctx, since, limit); away != nil && !b.absent(ctx, away) {
+		if theirs, away = r.Audit(ctx, q); away != nil && !b.absent(ctx, away) {
 			return nil, away
 		}
 	}
@@ -37,7 +37,7 @@ func (b *Backend) Audit(ctx context.Context, since api.Since, limit int) ([]core
 		theirs = nil
 		b.warn(missing(away))
 	}
-	return mergeRows(rows, theirs, limit), nil
+	return mergeRows(rows, theirs, q), nil
 }
 
 // rowOfWhich is the error of a number that could be of either log.
@@ -51,15 +51,21 @@ func rowOfWhich(n int64) error {
 // mergeRows puts the rows of both halves in the order of their times, up to a
 // limit (0: none). Rows of one half keep the order of their numbers, so that
 // those of a page have none of their half before them that is not in it.
-func mergeRows(ours, theirs []core.AuditRow, limit int) []core.AuditRow {
+func mergeRows(ours, theirs []core.AuditRow, q api.AuditQuery) []core.AuditRow {
 	n := len(ours) + len(theirs)
-	if limit > 0 {
-		n = min(n, limit)
+	if q.Limit > 0 {
+		n = min(n, q.Limit)
+	}
+	sooner := func(a, b core.AuditRow) bool {
+		if q.Newest {
+			return a.At.After(b.At)
+		}
+		return a.At.Before(b.At)
 	}
 	out := make([]core.AuditRow, 0, n)
 	for len(out) < n {
 		from, side := &ours, core.SideClient
-		if len(ours) == 0 || len(theirs) > 0 && theirs[0].At.Before(ours[0].At) {
+		if len(ours) == 0 || len(theirs) > 0 && sooner(theirs[0], ours[0]) {
 			from, side = &theirs, core.SideServer
 		}
 		row := (*from)[0]

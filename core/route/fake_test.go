@@ -240,11 +240,15 @@ func (h *half) TraceOf(_ context.Context, id core.ID) (api.Trace, error) {
 	return api.Trace{State: core.RunComplete, Result: json.RawMessage(`"` + string(id) + `"`), Records: []core.Record{{Seq: 1, Result: json.RawMessage(`"` + strings.Repeat("x", 500) + `"`)}}}, nil
 }
 
-func (h *half) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
-	after := since.Of(h.side())
+func (h *half) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
+	after, before := q.Since.Of(h.side()), q.Before.Of(h.side())
 	out := []core.AuditRow{}
-	for _, r := range h.audit {
-		if r.Seq > after && (limit == 0 || len(out) < limit) {
+	rows := slices.Clone(h.audit)
+	if q.Newest {
+		slices.Reverse(rows)
+	}
+	for _, r := range rows {
+		if r.Seq > after && (before == 0 || r.Seq < before) && q.Match(r) && (q.Limit == 0 || len(out) < q.Limit) {
 			out = append(out, r)
 		}
 	}

@@ -3,14 +3,46 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
 type auditInput struct {
-	Since int64 `query:"since" minimum:"0" doc:"Rows after this sequence number"`
-	Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+	Since     int64  `query:"since" minimum:"0" doc:"Rows after this sequence number"`
+	Before    int64  `query:"before" minimum:"0" doc:"Rows before this sequence number"`
+	Newest    bool   `query:"newest" doc:"Newest first"`
+	From      string `query:"from" doc:"Rows of this time or later: how long ago (7d), a day (2026-11-20) or a moment (RFC 3339)"`
+	Until     string `query:"until" doc:"Rows before this time"`
+	By        string `query:"by" doc:"A part of who decided: user, way or agent"`
+	Tool      string `query:"tool" doc:"A part of the tool's name"`
+	Outcome   string `query:"outcome" doc:"approved, denied, expired, superseded or refused"`
+	Type      string `query:"type" doc:"The type of the approval"`
+	Workspace string `query:"workspace" doc:"A folder with all below it, or the last name of one"`
+	Approval  string `query:"approval" doc:"An approval's id or the first characters of it"`
+	Args      bool   `query:"args" doc:"With the arguments that were decided about, as far as the approval is kept"`
+	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+}
+
+// query is what is asked for; a filter that makes no sense is
+// core.CodeInvalidArguments.
+func (in *auditInput) query(now time.Time) (api.AuditQuery, error) {
+	q := api.AuditQuery{
+		Since: api.Since{Any: in.Since}, Before: api.Since{Any: in.Before}, Newest: in.Newest, Args: in.Args, Limit: in.Limit + 1,
+	}
+	for _, set := range [][2]string{
+		{"since", in.From}, {"until", in.Until}, {"by", in.By}, {"tool", in.Tool}, {"outcome", in.Outcome},
+		{"type", in.Type}, {"workspace", in.Workspace}, {"approval", in.Approval},
+	} {
+		if set[1] == "" {
+			continue
+		}
+		if err := q.Set(set[0], set[1], now); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
 }
 
 func (s *Server) addAudit() {
@@ -50,7 +82,11 @@ func adoptPin(ctx context.Context, c call, in *adoptPinInput) (*pinAdopted, erro
 }
 
 func audit(ctx context.Context, c call, in *auditInput) (*page[core.AuditRow], error) {
-	rows, err := c.Audit(ctx, api.Since{Any: in.Since}, in.Limit+1)
+	q, err := in.query(c.s.o.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.Audit(ctx, q)
 	if err != nil {
 		return nil, err
 	}

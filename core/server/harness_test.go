@@ -205,9 +205,9 @@ func (s *scoped) Records(_ context.Context, _ core.ID, after int64) ([]core.Reco
 }
 
 // Audit has a row of each run, and one of none.
-func (s *scoped) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
-	after := since.Any
-	if err := s.ask([]any{"audit", after, limit}); err != nil {
+func (s *scoped) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
+	after, limit := q.Since.Any, q.Limit
+	if err := s.ask([]any{"audit", after, limit, q.AuditFilter, q.Before.Any, q.Newest, q.Args}); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

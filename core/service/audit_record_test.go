@@ -33,7 +33,7 @@ func TestRecord_DecisionsOutsideOfRuns(t *testing.T) {
 	_, err = c.Write(c.ctx(), set, true, rightPin)
 	code(t, err, core.CodeDigestMismatch)
 
-	rows, err := c.Audit(c.ctx(), api.Since{}, 0)
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

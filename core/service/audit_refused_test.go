@@ -26,7 +26,7 @@ var agent = core.Actor{Who: "agent", Via: core.ViaMCP}
 // refusals are the rows of refused attempts, and all rows are a chain.
 func (c *client) refusals() []core.AuditRow {
 	c.t.Helper()
-	rows, err := c.Audit(c.ctx(), api.Since{}, 0)
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -222,12 +222,12 @@ func (f *failing) Record(ctx context.Context, rows ...core.AuditRow) error {
 	return f.Store.Record(ctx, rows...)
 }
 
-func (f *failing) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (f *failing) Audit(ctx context.Context, a store.AuditFilter) ([]core.AuditRow, error) {
 	if f.rows == nil {
-		return f.Store.Audit(ctx, after, limit)
+		return f.Store.Audit(ctx, a)
 	}
-	rows := slices.DeleteFunc(f.rows(), func(r core.AuditRow) bool { return r.Seq <= after })
-	return rows[:min(len(rows), max(limit, 0)+map[bool]int{true: len(rows)}[limit <= 0])], nil
+	rows := slices.DeleteFunc(f.rows(), func(r core.AuditRow) bool { return r.Seq <= a.After })
+	return rows[:min(len(rows), max(a.Limit, 0)+map[bool]int{true: len(rows)}[a.Limit <= 0])], nil
 }
 
 // over is a client of a store over another client's.
@@ -326,14 +326,14 @@ func TestAudit_OwnersPages(t *testing.T) {
 	if err := p.store.Record(p.ctx(), rows...); err != nil {
 		t.Fatal(err)
 	}
-	got, err := alice.Audit(alice.ctx(), api.Since{}, 0)
+	got, err := alice.Audit(alice.ctx(), api.AuditQuery{})
 	if err != nil || len(got) != 2 || got[0].Seq != 1000 || got[1].Seq != 2000 || got[0].RunID != mine {
 		t.Errorf("%v %+v", err, got)
 	}
-	if got, err = alice.Audit(alice.ctx(), api.Since{Any: 1000}, 1); err != nil || len(got) != 1 || got[0].Seq != 2000 {
+	if got, err = alice.Audit(alice.ctx(), api.AuditQuery{Since: api.Since{Any: 1000}, Limit: 1}); err != nil || len(got) != 1 || got[0].Seq != 2000 {
 		t.Errorf("%v %+v", err, got)
 	}
-	if got, err = bob.Audit(bob.ctx(), api.Since{}, 3); err != nil || len(got) != 3 || got[0].RunID != theirs {
+	if got, err = bob.Audit(bob.ctx(), api.AuditQuery{Limit: 3}); err != nil || len(got) != 3 || got[0].RunID != theirs {
 		t.Errorf("%v %+v", err, got)
 	}
 	if report, err := alice.VerifyAudit(alice.ctx()); err != nil || !report.OK || report.Rows != 2 {
@@ -341,7 +341,7 @@ func TestAudit_OwnersPages(t *testing.T) {
 	}
 	// A store that does not answer is an error, and no shorter list.
 	p.m.noRun.Store(1)
-	if _, err := alice.Audit(alice.ctx(), api.Since{}, 0); core.CodeOf(err) != core.CodeStoreBusy {
+	if _, err := alice.Audit(alice.ctx(), api.AuditQuery{}); core.CodeOf(err) != core.CodeStoreBusy {
 		t.Errorf("%v", err)
 	}
 }

@@ -157,7 +157,7 @@ func TestDecider_WhatAnAgentApproves(t *testing.T) {
 			}
 		}
 	}
-	rows, err := careful.Audit(careful.ctx(), api.Since{}, 0)
+	rows, err := careful.Audit(careful.ctx(), api.AuditQuery{})
 	if err != nil || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {
 		return r.By.Name() == "agent claude-code (root)" && r.Outcome == core.ApprovalApproved
 	}) || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {

@@ -171,16 +171,21 @@ func (s *scoped) Events(ctx context.Context, f store.EventFilter) ([]core.Event,
 const auditAtOnce = 1000
 
 // Audit implements store.Reader: the rows of the scope's runs.
-func (s *scoped) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
+func (s *scoped) Audit(ctx context.Context, f store.AuditFilter) ([]core.AuditRow, error) {
 	mine := map[core.ID]bool{"": false}
 	var out []core.AuditRow
-	for {
-		rows, err := s.Store.Audit(ctx, after, auditAtOnce)
+	limit := f.Limit
+	for f.Limit = auditAtOnce; ; {
+		rows, err := s.Store.Audit(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range rows {
-			after = r.Seq
+			if f.Newest {
+				f.Before = r.Seq
+			} else {
+				f.After = r.Seq
+			}
 			sees, known := mine[r.RunID]
 			if !known {
 				_, err := s.Run(ctx, r.RunID)

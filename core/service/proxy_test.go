@@ -19,6 +19,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/setup"
+	"github.com/casys-ai/pml/store"
 )
 
 // upstreamServer is a server whose tools count how often they run.
@@ -259,7 +260,7 @@ func TestThrough_Refused(t *testing.T) {
 	if u.calls.Load() != 0 {
 		t.Errorf("%d calls", u.calls.Load())
 	}
-	rows, err := c.store.Audit(c.ctx(), 0, 0)
+	rows, err := c.store.Audit(c.ctx(), store.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

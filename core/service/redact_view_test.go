@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
 )
 
 // An event whose workspace cannot be looked up now is not shown with the keys of
@@ -92,7 +93,7 @@ func TestKeys_ShownNowhere(t *testing.T) {
 			t.Errorf("%s: %v %s", what, err, raw)
 		}
 	}
-	rows, err := c.store.Audit(c.ctx(), 0, 0)
+	rows, err := c.store.Audit(c.ctx(), store.AuditFilter{})
 	if err != nil || len(rows) == 0 {
 		t.Fatalf("%v %+v", err, rows)
 	}
@@ -112,7 +113,7 @@ func TestKeys_ShownNowhere(t *testing.T) {
 		clean("approvals", list, err)
 		ap, err := c.Approval(c.ctx(), denied.CheckpointID)
 		clean("approval", ap, err)
-		log, err := c.Audit(c.ctx(), api.Since{}, 0)
+		log, err := c.Audit(c.ctx(), api.AuditQuery{})
 		clean("audit", log, err)
 	}
 	clean("results", results...)
@@ -139,7 +140,7 @@ func TestKeys_DeclaredLater(t *testing.T) {
 	keyed["env"] = map[string]any{"KEY": "${KEY}"}
 	m.configure(c, nil, map[string]any{"keyed": keyed})
 	w, err := c.Workflow(c.ctx(), r.WorkflowID)
-	rows, aerr := c.Audit(c.ctx(), api.Since{}, 0)
+	rows, aerr := c.Audit(c.ctx(), api.AuditQuery{})
 	raw, _ := json.Marshal([]any{w, rows})
 	if err != nil || aerr != nil || strings.Contains(string(raw), key) || !strings.Contains(string(raw), "not with ") {
 		t.Errorf("%v %v %s", err, aerr, raw)

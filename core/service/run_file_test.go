@@ -65,7 +65,7 @@ func TestImportRun(t *testing.T) {
 	if diff := cmp.Diff(was, now, cmpopts.IgnoreFields(core.Run{}, "Imported", "Workspace", "UpdatedAt"), cmpopts.IgnoreFields(core.Event{}, "Seq"), cmpopts.EquateErrors()); diff != "" {
 		t.Error(diff)
 	}
-	rows, err := to.store.Audit(to.ctx(), 0, 0)
+	rows, err := to.store.Audit(to.ctx(), store.AuditFilter{})
 	if err != nil || len(rows) != 1 || rows[0].RunID != id || !strings.Contains(rows[0].Reason, "imported a copy") {
 		t.Errorf("%v, %+v", err, rows)
 	}

@@ -160,7 +160,7 @@ func (s *Store) verify(ctx context.Context) (c Contents, err error) {
 			return c, err
 		}
 	}
-	rows, err := s.Audit(ctx, 0, 0)
+	rows, err := s.Audit(ctx, store.AuditFilter{})
 	if err != nil {
 		return c, err
 	}

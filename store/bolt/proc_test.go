@@ -364,7 +364,7 @@ func checkIntegrity(t *testing.T, s *bolt.Store, dir string) {
 			t.Errorf("%d approvals, %v", len(as), err)
 		}
 	}
-	rows, err := s.Audit(ctx, 0, 0)
+	rows, err := s.Audit(ctx, store.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

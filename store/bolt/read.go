@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -296,13 +298,19 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, 
 }
 
 // Audit implements store.Reader.
-func (s *Store) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
-	var rows copies
+func (s *Store) Audit(ctx context.Context, f store.AuditFilter) ([]core.AuditRow, error) {
+	out := []core.AuditRow{}
 	err := s.read(ctx, func(t *txn) error {
-		rows = nil
-		c := t.bucket(bucketAudit).Cursor()
-		for k, v := c.Seek(seqKey(max(after, 0) + 1)); k != nil; k, v = c.Next() {
-			if rows.add(v); len(rows) == limit {
+		out = out[:0]
+		for v := range auditRows(t, f) {
+			var row core.AuditRow
+			if err := unmarshal(v, &row); err != nil {
+				return err
+			}
+			if !f.Match(row) {
+				continue
+			}
+			if out = append(out, row); len(out) == f.Limit {
 				break
 			}
 		}
@@ -311,11 +319,31 @@ func (s *Store) Audit(ctx context.Context, after int64, limit int) ([]core.Audit
 	if err != nil {
 		return nil, err
 	}
-	out := make([]core.AuditRow, len(rows))
-	for i, raw := range rows {
-		if err := unmarshal(raw, &out[i]); err != nil {
-			return nil, s.failure("read", err)
+	return out, nil
+}
+
+// auditRows are the rows between the numbers of a filter, in its order.
+func auditRows(t *txn, f store.AuditFilter) iter.Seq[[]byte] {
+	first, last := seqKey(max(f.After, 0)+1), seqKey(math.MaxInt64)
+	if f.Before > 0 {
+		last = seqKey(f.Before - 1)
+	}
+	return func(yield func([]byte) bool) {
+		c := t.bucket(bucketAudit).Cursor()
+		k, v := c.Seek(first)
+		step := c.Next
+		if f.Newest {
+			step = c.Prev
+			if k, v = c.Seek(last); k == nil {
+				k, v = c.Last()
+			} else if bytes.Compare(k, last) > 0 {
+				k, v = c.Prev()
+			}
+		}
+		for ; k != nil && bytes.Compare(k, first) >= 0 && bytes.Compare(k, last) <= 0; k, v = step() {
+			if !yield(v) {
+				return
+			}
 		}
 	}
-	return out, nil
 }

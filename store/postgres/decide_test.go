@@ -41,7 +41,7 @@ func TestDecide_ByTurns(t *testing.T) {
 			}
 		}
 	}
-	rows, err := stores[0].Audit(t.Context(), 0, 0)
+	rows, err := stores[0].Audit(t.Context(), store.AuditFilter{})
 	if bad, why := approval.Verify(rows); err != nil || bad != 0 || len(rows) != 24 {
 		t.Errorf("%d rows; the audit log breaks at %d: %s %v", len(rows), bad, why, err)
 	}

@@ -72,7 +72,7 @@ func TestDecide_LostConnection(t *testing.T) {
 			t.Errorf("%s, %v", got.State, err)
 		}
 	}
-	rows, err := s.Audit(t.Context(), 0, 0)
+	rows, err := s.Audit(t.Context(), store.AuditFilter{})
 	if bad, why := approval.Verify(rows); err != nil || len(rows) != 2 || bad != 0 {
 		t.Errorf("%d rows, %s, %v", len(rows), why, err)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -300,6 +301,42 @@ func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string,
 }
 
 // Audit implements store.Reader.
-func (s *Store) Audit(ctx context.Context, after int64, limit int) ([]core.AuditRow, error) {
-	return list(ctx, s, scanJSON[core.AuditRow], "SELECT data FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2", after, limitOf(limit))
+func (s *Store) Audit(ctx context.Context, f store.AuditFilter) ([]core.AuditRow, error) {
+	var out []core.AuditRow
+	for after, before := f.After, f.Before; ; {
+		order, below, most := "", before, auditPage
+		if f.Newest {
+			order = " DESC"
+		}
+		if below <= 0 {
+			below = math.MaxInt64
+		}
+		if f.AuditFilter == (core.AuditFilter{}) { // each row counts
+			most = f.Limit - len(out)
+		}
+		rows, err := list(ctx, s, scanJSON[core.AuditRow],
+			"SELECT data FROM audit WHERE seq > $1 AND seq < $2 ORDER BY seq"+order+" LIMIT $3", after, below, limitOf(most))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			if !f.Match(r) {
+				continue
+			}
+			if out = append(out, r); len(out) == f.Limit {
+				return out, nil
+			}
+		}
+		if len(rows) < auditPage || most != auditPage {
+			return out, nil
+		}
+		if last := rows[len(rows)-1].Seq; f.Newest {
+			before = last
+		} else {
+			after = last
+		}
+	}
 }
+
+// auditPage is how many rows are looked through at once for those that match.
+const auditPage = 1000

@@ -36,7 +36,7 @@ func testGuard(k *kit) {
 		k.wantCode(err, core.CodeAuth)
 	}
 	list, err := decider.Approvals(k.ctx(), store.ApprovalFilter{RunID: run.ID, Now: k.now()})
-	rows, err2 := decider.Audit(k.ctx(), 0, 0)
+	rows, err2 := decider.Audit(k.ctx(), store.AuditFilter{})
 	if err != nil || err2 != nil || list[0].State != core.ApprovalOpen || len(rows) != 0 {
 		k.t.Fatalf("%v %v: a refused decision left %s and %d rows", err, err2, list[0].State, len(rows))
 	}

@@ -218,7 +218,7 @@ func (k *kit) events(f store.EventFilter) []core.Event {
 
 func (k *kit) audit() []core.AuditRow {
 	k.t.Helper()
-	rows, err := k.Store.Audit(k.ctx(), 0, 0)
+	rows, err := k.Store.Audit(k.ctx(), store.AuditFilter{})
 	if err != nil {
 		k.t.Fatalf("audit: %v", err)
 	}

@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Claim_Fences", testClaimFences},
 		{"Runners", testRunners},
 		{"Audit_Chain", testAuditChain},
+		{"Audit_Filter", testAuditFilter},
 		{"Record", testRecord},
 		{"Watch", testWatch},
 		{"Watch_Reopened", testWatchReopened},

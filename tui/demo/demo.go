@@ -161,12 +161,12 @@ func (b *Backend) Approvals(_ context.Context, all bool) ([]core.Approval, error
 }
 
 // Audit implements api.Audit.
-func (b *Backend) Audit(_ context.Context, since api.Since, limit int) ([]core.AuditRow, error) {
+func (b *Backend) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []core.AuditRow
 	for _, r := range b.audit {
-		if r.Seq > since.Of(r.Side) && (limit <= 0 || len(out) < limit) {
+		if r.Seq > q.Since.Of(r.Side) && q.Match(r) && (q.Limit <= 0 || len(out) < q.Limit) {
 			out = append(out, r)
 		}
 	}

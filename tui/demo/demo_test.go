@@ -115,7 +115,7 @@ func TestDemo_Decide(t *testing.T) {
 	if w := must[core.Workflow](t)(b.Workflow(t.Context(), a.RunID)); w.State != core.RunComplete {
 		t.Errorf("the run is %s", w.State)
 	}
-	rows := must[[]core.AuditRow](t)(b.Audit(t.Context(), api.Since{}, 0))
+	rows := must[[]core.AuditRow](t)(b.Audit(t.Context(), api.AuditQuery{}))
 	if last := rows[len(rows)-1]; last.Outcome != core.ApprovalApproved || last.ApprovalID != a.ID {
 		t.Errorf("%+v", last)
 	}

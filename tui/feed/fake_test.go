@@ -241,7 +241,7 @@ func (b *backend) Events(ctx context.Context, _ core.ID, since api.Since, follow
 	}
 }
 
-func (b *backend) Audit(context.Context, api.Since, int) ([]core.AuditRow, error) { return nil, nil }
+func (b *backend) Audit(context.Context, api.AuditQuery) ([]core.AuditRow, error) { return nil, nil }
 
 // screen is who owns the state.
 type screen struct {

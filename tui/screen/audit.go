@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
@@ -38,13 +39,27 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 	}
 	p.made, p.version, p.matched, p.rows = true, e.State.Version(), p.words, p.rows[:0]
 	all := e.State.Audit()
-	words := strings.Fields(strings.ToLower(p.words))
+	filter, words := auditFilter(p.words, e.Now)
 	for _, a := range slices.Backward(all) {
-		if len(words) == 0 || auditMatches(a, words) {
+		if filter.Match(a) && auditMatches(a, words) {
 			p.rows = append(p.rows, a)
 		}
 	}
 	return p.rows
+}
+
+// auditFilter reads what was typed: NAME:VALUE as commands and HTTP take it (by:,
+// since:7d), everything else as words that a row must contain.
+func auditFilter(text string, now time.Time) (f core.AuditFilter, words []string) {
+	for word := range strings.FieldsSeq(text) {
+		key, value, ok := strings.Cut(word, ":")
+		if with := f; ok && value != "" && with.Set(key, value, now) == nil {
+			f = with
+			continue
+		}
+		words = append(words, strings.ToLower(word))
+	}
+	return f, words
 }
 
 // auditMatches reports whether every word is somewhere in a row.
@@ -121,7 +136,9 @@ func (p *auditPanel) filterPrompt(e *Env) overlay {
 	before := p.words
 	ask := newPrompt("/ filter:", before)
 	st := e.State
-	tell := func() { ask.hint = fmt.Sprintf("%d of %d match", len(p.list(e)), len(st.Audit())) }
+	tell := func() {
+		ask.hint = fmt.Sprintf("%d of %d match  since:7d by: tool: outcome: type: workspace: approval:", len(p.list(e)), len(st.Audit()))
+	}
 	tell()
 	ask.changed = func(text string) error {
 		p.words = text

@@ -23,6 +23,7 @@ import (
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 )
 
@@ -56,7 +57,7 @@ func (m *meeting) audited(outcome core.ApprovalState) (n int) {
 	if err != nil {
 		m.T.Fatal(err)
 	}
-	rows, err := st.Audit(context.Background(), 0, 0)
+	rows, err := st.Audit(context.Background(), store.AuditFilter{})
 	if err = errors.Join(err, st.Close()); err != nil {
 		m.T.Fatal(err)
 	}

@@ -1,0 +1,94 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+func auditRows() []core.AuditRow {
+	return []core.AuditRow{
+		{
+			Side: core.SideClient, Seq: 1, At: at.Add(-8 * 24 * time.Hour), RunID: runA, ApprovalID: appA, Type: core.ApproveTool, Tool: "workspace:write_file", Outcome: core.ApprovalApproved,
+			By: core.Actor{Who: "root", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}, Remember: core.RememberRule,
+			Arguments: json.RawMessage(`{"content":"a lot","path":"docs/a/rather/long/path/to/a/file/that/somebody/wants/to/be/written.md"}`),
+		},
+		{Side: core.SideClient, Seq: 2, At: at.Add(-time.Hour), ApprovalID: appB, Tool: "filesystem:move_file", Outcome: core.ApprovalDenied, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: strings.Repeat("because it is not wanted ", 6)},
+	}
+}
+
+// What decides is on the screen whole at 80 columns, the newest first.
+func TestAuditLs_Terminal(t *testing.T) {
+	t.Parallel()
+	f := &fake{audit: auditRows()}
+	s := &shell{fake: f, tty: true, width: 80, env: xterm}
+	s.run("audit", "ls", "--args").want(t, 0).has(t, "out", "workspace:write_file", "agent claude-code", "filesystem:move_file", "ann/cli",
+		"rule: allow workspace:write_file", "path=docs/a/rather", string(appA)[:8], "approved", "denied")
+	if strings.Contains(s.out, "…") || strings.Index(s.out, "denied") > strings.Index(s.out, "approved") || strings.Count(s.out, "because") < 6 {
+		t.Error(s.out)
+	}
+	for line := range strings.Lines(s.out) {
+		if n := layout.Width(plain(strings.TrimSuffix(line, "\n"))); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if !f.auditQuery.Newest || !f.auditQuery.Args {
+		t.Errorf("%+v", f.auditQuery)
+	}
+}
+
+func TestAuditLs_Filters(t *testing.T) {
+	t.Parallel()
+	f := &fake{audit: auditRows()}
+	(&shell{fake: f}).run("audit", "ls", "--since", "7d", "--until", "2026-03-02", "--by", "ann", "--tool", "move", "--outcome", "denied",
+		"--type", "tool_permission", "--workspace", "repo", "--approval", "9c41").want(t, 0).has(t, "err", "no decision is like that")
+	want := core.AuditFilter{
+		From: at.Add(-7 * 24 * time.Hour), Until: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), By: "ann", Tool: "move",
+		Outcome: core.ApprovalDenied, Type: core.ApproveTool, Workspace: "repo", Approval: "9c41",
+	}
+	if f.auditQuery.AuditFilter != want || f.auditQuery.Since != (api.Since{}) {
+		t.Errorf("%+v", f.auditQuery)
+	}
+	for _, last := range []string{"7d", "168h", "1w"} {
+		s := (&shell{fake: f}).run("audit", "ls", "--since", last).want(t, 0).has(t, "out", "move_file")
+		if strings.Contains(s.out, "write_file") {
+			t.Error(s.out)
+		}
+	}
+	(&shell{fake: f}).run("audit", "ls", "--outcome", "aproved").want(t, 2).has(t, "err", "did you mean approved")
+	(&shell{fake: f}).run("audit", "ls", "--until", "tomorow").want(t, 2).has(t, "err", "--until", "7d")
+}
+
+// Colour is for terminals that want it, and for nothing else.
+func TestColour(t *testing.T) {
+	t.Parallel()
+	f := &fake{audit: auditRows()}
+	s := (&shell{fake: f, tty: true, width: 200, env: xterm}).run("audit", "ls").want(t, 0)
+	if !strings.Contains(s.out, "\x1b[32mapproved\x1b[0m") || !strings.Contains(s.out, "\x1b[31mdenied\x1b[0m") {
+		t.Errorf("%q", s.out)
+	}
+	for name, s := range map[string]*shell{
+		"a pipe":     (&shell{fake: f}).run("audit", "ls"),
+		"--no-color": (&shell{fake: f, tty: true, width: 200, env: xterm}).run("audit", "ls", "--no-color"),
+		"NO_COLOR":   (&shell{fake: f, tty: true, width: 200, env: map[string]string{"TERM": "xterm", "NO_COLOR": "1"}}).run("audit", "ls"),
+		"dumb":       (&shell{fake: f, tty: true, width: 200, env: map[string]string{"TERM": "dumb"}}).run("audit", "ls"),
+		"JSON":       (&shell{fake: f, tty: true, width: 200, env: xterm}).run("audit", "ls", "--json"),
+	} {
+		if strings.Contains(s.out+s.err, "\x1b") {
+			t.Errorf("%s: %q", name, s.out)
+		}
+	}
+}
+
+var xterm = map[string]string{"TERM": "xterm-256color"}
+
+// plain is text without its colours.
+func plain(s string) string { return sgr.ReplaceAllString(s, "") }
+
+var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")

@@ -1,0 +1,45 @@
+package core_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+func TestParseWhen(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("", 3600))
+	for text, want := range map[string]string{
+		"30m": "2026-03-10T10:30:00Z", "7d": "2026-03-03T11:00:00Z", "168h": "2026-03-03T11:00:00Z", "2w": "2026-02-24T11:00:00Z",
+		"2026-03-01": "2026-02-28T23:00:00Z", "2026-03-01T10:00:00Z": "2026-03-01T10:00:00Z", "2026-03-01 10:00": "2026-03-01T09:00:00Z", "0s": "2026-03-10T11:00:00Z",
+	} {
+		if got, err := core.ParseWhen(text, now); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "7", "-7d", "-1h", "d", "yesterday", "99999d", "2026-13-01"} {
+		if got, err := core.ParseWhen(text, now); core.CodeOf(err) != core.CodeInvalidArguments {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+}
+
+func TestAuditFilter_Set(t *testing.T) {
+	t.Parallel()
+	for key, value := range map[string]string{"outcome": "aproved", "type": "tool", "since": "soon", "until": "x", "tol": "x"} {
+		var f core.AuditFilter
+		if err := f.Set(key, value, time.Now()); core.CodeOf(err) != core.CodeInvalidArguments {
+			t.Errorf("%s=%s: %v", key, value, err)
+		}
+	}
+	var f core.AuditFilter
+	if err := f.Set("outcome", "aproved", time.Now()); !strings.Contains(err.Error(), "approved") {
+		t.Error(err)
+	}
+	f = core.AuditFilter{By: "claude"}
+	if !f.Match(core.AuditRow{By: core.Actor{Who: "root", Via: core.ViaMCP, Client: core.Client{Name: "Claude-Code"}}}) || f.Match(core.AuditRow{By: core.Actor{Who: "root", Via: core.ViaMCP}}) {
+		t.Error("an agent is found by its name")
+	}
+}
