@@ -28,7 +28,7 @@ func block(t *testing.T, typ core.ApprovalType, context any) string {
 func TestBlock_Golden(t *testing.T) {
 	t.Parallel()
 	head := func(typ string) string {
-		return "approval required: " + typ + "\n  approval     " + string(appA) + "\n  workflow     " + string(runA) +
+		return "approval required: " + typ + "\n  approval     " + string(appA) + "\n  run          " + string(runA) +
 			"\n  tool         web\n  risk         high\n  expires      in 1:00\n"
 	}
 	foot := "  digest       " + hashA + "\n"

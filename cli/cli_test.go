@@ -315,19 +315,20 @@ func TestContinue_Decisions(t *testing.T) {
 		want *api.Decision
 	}{
 		{"None", []string{"7f3a91"}, nil},
-		{"Approve", []string{"7f3a91", "--approve"}, &api.Decision{Approve: true}},
+		{"Approve", []string{"7f3a91", "--approve"}, &api.Decision{Approve: true, ExpectDigest: hashA}},
 		{"ByApproval", []string{"52e3", "--approve", "--expect-digest", "d"}, &api.Decision{Approve: true, Checkpoint: appB, ExpectDigest: "d"}},
-		{"Checkpoint", []string{"@latest", "--deny", "--checkpoint", "52e3", "--reason", "no"}, &api.Decision{Checkpoint: appB, Reason: "no"}},
-		{"DenyAbort", []string{"7f3a91", "--deny", "--abort"}, &api.Decision{Abort: true}},
-		{"AllOfType", []string{"7f3a91", "--approve", "--all-of-type", "dependency"}, &api.Decision{Approve: true, AllOfType: core.ApproveDependency}},
-		{"RunAgain", []string{"7f3a91", "--answer", "run-again"}, &api.Decision{Approve: true, Answer: &core.Answer{InDoubt: core.RunAgain}}},
+		{"Checkpoint", []string{"7f3a91", "--deny", "--checkpoint", "52e3", "--reason", "no"}, &api.Decision{Checkpoint: appB, ExpectDigest: hashA, Reason: "no"}},
+		{"DenyAbort", []string{"7f3a91", "--deny", "--abort"}, &api.Decision{ExpectDigest: hashA, Abort: true}},
+		{"AllOfType", []string{"7f3a91", "--approve", "--all-of-type", "dependency"}, &api.Decision{Approve: true, Checkpoint: appA, ExpectDigest: hashA}},
+		{"NoneOfType", []string{"7f3a91", "--approve", "--all-of-type", "layer"}, &api.Decision{Approve: true, AllOfType: core.ApproveLayer}},
+		{"RunAgain", []string{"7f3a91", "--answer", "run-again"}, &api.Decision{Approve: true, ExpectDigest: hashA, Answer: &core.Answer{InDoubt: core.RunAgain}}},
 		{"Skip", []string{"7f3a91", "--answer", "skip", "--result", `{"a":1}`},
-			&api.Decision{Approve: true, Answer: &core.Answer{InDoubt: core.SkipResult, Result: json.RawMessage(`{"a":1}`)}}},
+			&api.Decision{Approve: true, ExpectDigest: hashA, Answer: &core.Answer{InDoubt: core.SkipResult, Result: json.RawMessage(`{"a":1}`)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := &shell{fake: &fake{workflow: both}}
+			s := &shell{fake: &fake{workflow: both, pending: both.Approvals}}
 			s.run(append([]string{"continue"}, tt.args...)...).want(t, 0)
 			if diff := cmp.Diff(tt.want, s.fake.went[0].Decision); diff != "" {
 				t.Error(diff)

@@ -38,6 +38,7 @@ type fake struct {
 	went       []api.ContinueRequest
 	events     []core.Event
 	progress   func(core.Event)
+	settles    bool // what is decided waits no more
 	block      bool // Execute waits for the context to end
 	failWith   error
 	trusted    string
@@ -134,7 +135,11 @@ func (f *fake) Execute(ctx context.Context, req api.ExecuteRequest) (api.Result,
 
 func (f *fake) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
 	f.went = append(f.went, req)
-	return f.next()
+	r, err := f.next()
+	if f.settles && req.Decision != nil && err == nil {
+		f.pending = slices.DeleteFunc(slices.Clone(f.pending), func(p core.Approval) bool { return p.ID == req.Decision.Checkpoint })
+	}
+	return r, err
 }
 
 func (f *fake) Retry(context.Context, core.ID, core.Actor, time.Duration) (api.Result, error) {

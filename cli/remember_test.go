@@ -42,7 +42,7 @@ func TestContinue_Remember(t *testing.T) {
 		{"Run", false, "", []string{"7f3a91", "--remember", "run"}, 0, remembered(core.RememberRun), ""},
 		{"Session", false, "", []string{"52e3", "--remember", "session"}, 0, remembered(core.RememberSession), ""},
 		{"AllOfType", false, "", []string{"7f3a91", "--remember", "run", "--all-of-type", "tool_permission"}, 0,
-			&api.Decision{Approve: true, AllOfType: core.ApproveTool, Answer: &core.Answer{Remember: core.RememberRun}}, ""},
+			remembered(core.RememberRun), ""},
 		{"RuleYes", false, "", []string{"7f3a91", "--remember", "rule", "--yes"}, 0, remembered(core.RememberRule), shownRule},
 		{"RulePipe", false, "y\n", []string{"7f3a91", "--remember", "rule"}, 8, nil,
 			"next: pml continue 7f3a91c2 --approve --approval 52e3f18c --remember rule --yes"},
@@ -64,6 +64,10 @@ func TestContinue_Remember(t *testing.T) {
 			var got *api.Decision
 			if len(s.fake.went) > 0 {
 				got = s.fake.went[0].Decision
+				if (got.Presence == core.PresenceTerminal) != tt.tty {
+					t.Errorf("presence %q", got.Presence)
+				}
+				got.Presence = ""
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
@@ -80,7 +84,7 @@ func TestContinue_Remember(t *testing.T) {
 	none.pending = none.pending[:1]
 	(&shell{fake: none}).run("continue", "7f3a91", "--approve", "--remember", "run").want(t, 12).has(t, "err", "waits for no tool_permission")
 	s := (&shell{tty: true, stdin: "y\n", fake: asked()}).run("continue", "7f3a91", "--approve", "--remember", "rule", "--json").want(t, 8)
-	if len(s.fake.went) > 0 || !strings.HasPrefix(s.err, `{"error":{"code":"awaiting_human"`) {
+	if len(s.fake.went) > 0 || !strings.HasPrefix(s.err, `{"deciding":{"checkpoint_id":"52e3`) || strings.Contains(s.err, "\u202e") || !strings.Contains(s.err, "\n"+`{"error":{"code":"awaiting_human"`) {
 		t.Errorf("%s", s.err)
 	}
 }
@@ -100,8 +104,8 @@ func TestContinue_ExtrasThatContradict(t *testing.T) {
 		{[]string{"--approve", "--remember", "run", "--all-of-type", "dependency"}, "tool_permission only"},
 		{[]string{"--approve", "--answer", "run-again", "--remember", "run"}, "in doubt"},
 		{[]string{"--approve", "--remember", "always"}, "not one of once, run, session, rule"},
-		{[]string{"--approve", "--yes"}, "--remember rule"},
-		{[]string{"--approve", "--remember", "run", "--yes"}, "--remember rule"},
+		{[]string{"--deny", "--yes"}, "--yes goes with"},
+		{[]string{"--yes"}, "--yes goes with"},
 		{[]string{"--deny", "--pin"}, "denying needs none"},
 		{[]string{"--pin"}, "--pin goes with --approve"},
 		{[]string{"--approve", "--pin", "--json"}, "never asks"},
@@ -144,7 +148,7 @@ func TestContinue_Pin(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := (&shell{tty: tt.tty, stdin: "493817\n", secrets: tt.secrets, fake: locked()}).run(append([]string{"continue", "7f3a91"}, tt.args...)...).want(t, tt.code)
+			s := (&shell{tty: tt.tty, stdin: "y\n493817\n", secrets: tt.secrets, fake: locked()}).run(append([]string{"continue", "7f3a91"}, tt.args...)...).want(t, tt.code)
 			if (len(s.fake.went) > 0) != (tt.code == 0) || len(s.prompts) != tt.prompts {
 				t.Fatalf("went %d, prompts %v\n%s", len(s.fake.went), s.prompts, s.err)
 			}
@@ -157,7 +161,7 @@ func TestContinue_Pin(t *testing.T) {
 		})
 	}
 	// Where none is set the flag asks all the same: what waits may be older.
-	s := (&shell{tty: true, secrets: []string{"1"}, fake: asked()}).run("continue", "7f3a91", "--approve", "--pin").want(t, 0)
+	s := (&shell{tty: true, stdin: "y\n", secrets: []string{"1"}, fake: asked()}).run("continue", "7f3a91", "--approve", "--pin").want(t, 0)
 	if s.fake.went[0].Decision.Pin != "1" {
 		t.Errorf("%+v", s.fake.went[0].Decision)
 	}
@@ -183,7 +187,7 @@ func TestPrompt_Choices(t *testing.T) {
 		want        []api.Decision
 		says        string
 	}{
-		{"Once", "y\n", permission(core.RiskLow), 0, yes(appB, nil), "[y]es, once / for this [r]un / [w]rite a rule / [n]o (deny) / [a]bort / [l]ater: "},
+		{"Once", "y\n", permission(core.RiskLow), 0, yes(appB, nil), "[y]es, once (enter) / for this [r]un / [w]rite a rule / [n]o (deny) / [a]bort / [l]ater: "},
 		{"Run", "r\n", permission(core.RiskLow), 0, yes(appB, &core.Answer{Remember: core.RememberRun}), ""},
 		{"RunNeedsDigits", "r\n\nl\n", permission(core.RiskHigh), 8, nil, "type 9f04"},
 		{"SessionOfItsOwnIsNone", "s\nl\n", permission(core.RiskLow), 8, nil, ""},
@@ -192,10 +196,10 @@ func TestPrompt_Choices(t *testing.T) {
 		{"RuleThoughtBetter", "w\nn\ny\n", permission(core.RiskLow), 0, yes(appB, nil), shownRule},
 		{"RuleEmptyIsNoYes", "w\n\n\nn\nl\n", permission(core.RiskLow), 8, nil, ""},
 		{"RuleNeedsDigits", "w\ny\n9f04\n", permission(core.RiskHigh), 0, yes(appB, &core.Answer{Remember: core.RememberRule}), "type 9f04"},
-		{"InstallWithoutScripts", "y\n", dependency(), 0, yes(appA, nil), "[y]es, without its scripts / with its [s]cripts"},
+		{"InstallWithoutScripts", "y\n", dependency(), 0, yes(appA, nil), "[y]es, without its scripts (enter) / with its [s]cripts"},
 		{"InstallWithScripts", "s\n9f04\n", dependency(), 0, yes(appA, &core.Answer{Scripts: true}), "type 9f04"},
 		{"ScriptsNeedDigits", "s\nyes\nl\n", dependency(), 8, nil, "not approved"},
-		{"NoScripts", "s\ny\n", plain, 0, yes(appA, nil), "approve? [y]es / [n]o"},
+		{"NoScripts", "s\ny\n", plain, 0, yes(appA, nil), "approve? [y]es (enter) / [n]o"},
 		{"OAuth", "y\n", oauth, 0, yes(appA, nil), "https://id.example.com/a?b=" + strings.Repeat("x", 300) + "\n"},
 	}
 	for _, tt := range tests {
@@ -264,7 +268,7 @@ func TestPrompt_WrongPin(t *testing.T) {
 	f = asked()
 	f.world.pin = "493817"
 	f.errs = []error{core.Errorf(core.CodeAuth, "the PIN is wrong")}
-	s = (&shell{tty: true, secrets: []string{"493871", "493817"}, fake: f}).run("continue", "7f3a91", "--approve").want(t, 4)
+	s = (&shell{tty: true, stdin: "y\n", secrets: []string{"493871", "493817"}, fake: f}).run("continue", "7f3a91", "--approve").want(t, 4)
 	if len(s.fake.went) != 1 {
 		t.Errorf("%+v", s.fake.went)
 	}

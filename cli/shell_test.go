@@ -12,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/core"
 )
 
 // shell runs the command line against a fake.
@@ -36,6 +37,7 @@ type shell struct {
 	served        app.ServeOptions
 	gap           string              // what the backend warns of
 	heard         func(stderr string) // called after it
+	clock         core.Clock          // nil: one that stands still
 }
 
 // buffer is a writer for several goroutines.
@@ -66,6 +68,9 @@ func (s *shell) run(args ...string) *shell {
 	if s.input == nil {
 		s.input = strings.NewReader(s.stdin)
 	}
+	if s.clock == nil {
+		s.clock = clock{}
+	}
 	var out, errs buffer
 	s.code = cli.Main(s.ctx, args, app.Deps{
 		ReadSecret: s.readSecret(), OpenURL: s.openURL,
@@ -73,7 +78,7 @@ func (s *shell) run(args ...string) *shell {
 		StdinTTY: s.tty, StdoutTTY: s.tty, StderrTTY: s.tty,
 		Width:   func() int { return s.width },
 		Environ: func(n string) (string, bool) { v, ok := s.env[n]; return v, ok },
-		Clock:   clock{}, User: "ann",
+		Clock:   s.clock, User: "ann",
 		Version: app.Version{Version: "1.2.3", Commit: "abc", Go: "go1.26"},
 		Serve:   s.serve, LocalServer: s.localServer,
 		Upkeep: s.openUpkeep(),

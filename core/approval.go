@@ -217,6 +217,9 @@ type AuditRow struct {
 	// Arguments are what the call would have been sent, filled in where somebody asks
 	// for them and the approval is still kept. The hash does not cover them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Asked is how whoever decided was asked: on a terminal, with the PIN, in the
+	// host's dialog, or not at all. Rows of an older pml do not say it.
+	Asked Presence `json:"asked,omitempty"`
 	// Count is how many refused attempts the row stands for, if more than one.
 	Count    int    `json:"count,omitempty"`
 	PrevHash string `json:"prev_hash"`

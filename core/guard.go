@@ -29,4 +29,7 @@ const (
 	PresencePin Presence = "pin"
 	// PresenceHost is the dialog of an agent's host that is trusted with it.
 	PresenceHost Presence = "host"
+	// PresenceNobody stands in the audit log of a decision by a command or a request
+	// that nobody was asked about: an id was given, and that was the consent.
+	PresenceNobody Presence = "nobody"
 )

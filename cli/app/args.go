@@ -105,11 +105,12 @@ func OneOf(flag, value string, allowed ...string) error {
 }
 
 // NotEmpty refuses flags that were given without a value, as an unset variable
-// of a shell gives them: leaving the flag out means something else.
+// of a shell gives them: leaving the flag out means something else. Flags that the
+// command does not have are passed over.
 func NotEmpty(cmd *cobra.Command, names ...string) error {
 	for _, n := range names {
 		f := cmd.Flags().Lookup(n)
-		if !f.Changed {
+		if f == nil || !f.Changed {
 			continue
 		}
 		values := []string{f.Value.String()}

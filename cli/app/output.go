@@ -85,6 +85,21 @@ func (a *App) SafeJSON(s string) string {
 	if !a.StdoutTTY {
 		return s
 	}
+	return escapeJSON(s)
+}
+
+// SayJSON puts a value on a line of stderr, for a program; on a terminal nothing of it
+// can act.
+func (a *App) SayJSON(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return core.Errorf(core.CodeInternal, "cannot encode what is said: %w", err)
+	}
+	a.Say("%s", escapeJSON(string(raw)))
+	return nil
+}
+
+func escapeJSON(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {

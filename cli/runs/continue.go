@@ -41,14 +41,17 @@ func ContinueCmd(a *app.App) *cobra.Command {
 otherwise the first that is open. --deny rejects the call and lets the
 run go on; with --abort it also ends the run. You can give the ID of an approval
 instead of the ID of a run. If other approvals are still open the exit code is 8.
+"pml approve ID" and "pml deny ID" are the same in fewer words.
+
+` + seenHelp + `
 
 --remember run allows a tool for the rest of this run, --remember session until
 the process that runs it ends, and --remember rule for good: pml shows the rule
 and then writes it into .pml.json.
 
 If a PIN is set, pml asks for it at the terminal or reads it from --pin-fd. If
-only people may decide (approvals.decider is human), pml shows the approval and
-you answer on a terminal, or you give the PIN.`,
+only people may decide (approvals.decider is human), you answer on a terminal,
+or you give the PIN.`,
 		Example: `  pml continue 7f3a91c2
   pml continue 7f3a91c2 --approve
   pml continue @latest --deny --reason "wrong folder"
@@ -61,44 +64,81 @@ you answer on a terminal, or you give the PIN.`,
 		ValidArgsFunction: completeRuns(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = args[0]
-			o.resultSet = cmd.Flags().Changed("result")
-			o.extras.rememberSeen = cmd.Flags().Changed("remember")
-			if err := app.NotEmpty(cmd, "checkpoint", "expect-digest", "all-of-type", "answer", "remember"); err != nil {
-				return err
-			}
-			if err := o.check(); err != nil {
-				return err
-			}
-			if err := o.extras.check(a, o); err != nil {
-				return err
-			}
-			if err := o.wait.Check(a, cmd, o.decides()); err != nil {
-				return err
-			}
-			return continueRun(cmd.Context(), a, o)
+			return o.run(cmd, a)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.approve, "approve", false, "approve what waits")
 	f.BoolVar(&o.deny, "deny", false, "deny it: the call is rejected, the run goes on")
-	f.BoolVar(&o.abort, "abort", false, "with --deny: abort the run as well")
+	f.StringVar(&o.answer, "answer", "", "for a call in doubt: run-again or skip")
+	f.StringVar(&o.result, "result", "", "with --answer skip: the result to assume, JSON or @FILE")
+	o.addWhich(a, cmd)
+	o.addYes(cmd)
+	o.addNo(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("answer", app.CompleteFixed(inDoubtAnswers...))
+	return cmd
+}
+
+// seenHelp says in the help of every command that decides what is shown and asked.
+const seenHelp = `Nothing is decided unseen. At a terminal pml shows what the approval is about
+and asks: enter or y approves what is of low or medium risk, four characters
+that you type what is of high risk. --yes leaves the question out, not the card.
+Without a terminal the ID is the consent: the card goes to stderr first,
+--expect-digest binds the decision to what you have seen, and the audit log
+says that nobody was asked. @latest, the newest run of this workspace, decides
+only at a terminal, and only where one approval waits.`
+
+// addWhich adds the flags of every command that decides.
+func (o *continueOptions) addWhich(a *app.App, cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.SetNormalizeFunc(approvalFlag)
 	f.StringVar(&o.checkpoint, "approval", "", "the approval that is meant (--checkpoint is the same)")
 	f.StringVar(&o.digest, "expect-digest", "", "decide only if the approval still has this digest")
 	f.StringVar(&o.allOfType, "all-of-type", "", "decide all that wait of a type (not integrity)")
 	f.StringVar(&o.reason, "reason", "", "why; kept in the audit log")
-	f.StringVar(&o.answer, "answer", "", "for a call in doubt: run-again or skip")
-	f.StringVar(&o.result, "result", "", "with --answer skip: the result to assume, JSON or @FILE")
-	f.StringVar(&o.extras.remember, "remember", rememberOnce, "with --approve, for a tool: once, run, session or rule")
-	f.BoolVar(&o.extras.scripts, "allow-scripts", false, "with --approve, for an installation: its install scripts may run")
-	f.BoolVar(&o.extras.pin, "pin", false, "with --approve: ask for the PIN at the terminal")
-	f.BoolVar(&o.extras.yes, "yes", false, "with --remember rule: write the rule without asking")
 	a.AddPinFD(cmd)
 	AddWaitFlags(cmd, &o.wait, true)
-	_ = cmd.RegisterFlagCompletionFunc("remember", app.CompleteFixed(remembering...))
 	_ = cmd.RegisterFlagCompletionFunc("all-of-type", app.CompleteFixed(bulkTypes...))
-	_ = cmd.RegisterFlagCompletionFunc("answer", app.CompleteFixed(inDoubtAnswers...))
-	return cmd
+}
+
+// addYes adds the flags of a yes.
+func (o *continueOptions) addYes(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.extras.remember, "remember", rememberOnce, "for a tool that is approved: once, run, session or rule")
+	f.BoolVar(&o.extras.scripts, "allow-scripts", false, "for an installation that is approved: its install scripts may run")
+	f.BoolVar(&o.extras.pin, "pin", false, "ask for the PIN at the terminal")
+	f.BoolVar(&o.extras.yes, "yes", false, "show what is approved, and do not ask (not where only people decide)")
+	_ = cmd.RegisterFlagCompletionFunc("remember", app.CompleteFixed(remembering...))
+}
+
+// addNo adds the flag of a no.
+func (o *continueOptions) addNo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.abort, "abort", false, "with a denial: abort the run as well")
+}
+
+// run checks the flags and decides.
+func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
+	o.resultSet = changed(cmd, "result")
+	o.extras.rememberSeen = changed(cmd, "remember")
+	if err := app.NotEmpty(cmd, "approval", "expect-digest", "all-of-type", "answer", "remember"); err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := o.extras.check(a, *o); err != nil {
+		return err
+	}
+	if err := o.wait.Check(a, cmd, o.decides()); err != nil {
+		return err
+	}
+	return continueRun(cmd.Context(), a, *o)
+}
+
+// changed reports whether a command has a flag and was given it.
+func changed(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	return f != nil && f.Changed
 }
 
 // bulkTypes are the types that may be decided all at once.
@@ -195,8 +235,9 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 			}
 		}
 	}
+	decisions := []*api.Decision{nil}
 	if d != nil {
-		if err := complete(ctx, a, b, id, d, o.extras); err != nil {
+		if decisions, err = see(ctx, a, b, id, d, o); err != nil {
 			return err
 		}
 	}
@@ -204,8 +245,18 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 	if o.wait.hold() {
 		a.Progress.Wait()
 	}
+	last := len(decisions) - 1
+	for _, d := range decisions[:last] {
+		if _, err := b.Continue(ctx, api.ContinueRequest{ID: id, Decision: d, Reason: d.Reason, By: a.Actor()}); err != nil {
+			return err
+		}
+	}
+	reason := o.reason
+	if d := decisions[last]; d != nil {
+		reason = d.Reason
+	}
 	r, err := b.Continue(ctx, api.ContinueRequest{
-		ID: id, Decision: d, Reason: o.reason, By: a.Actor(), Wait: o.wait.Limit(a), HoldApprovals: o.wait.hold(),
+		ID: id, Decision: decisions[last], Reason: reason, By: a.Actor(), Wait: o.wait.Limit(a), HoldApprovals: o.wait.hold(),
 	})
 	return Settle(ctx, a, b, r, err, o.wait)
 }

@@ -2,8 +2,11 @@ package runs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -13,61 +16,232 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// meetPerson shows on the terminal what a decision of the command line is about,
-// where people decide, and has it answered there: high risk with its four
-// characters, anything else with yes. Without a terminal, or where a PIN shows the
-// person, it does nothing; the backend refuses what lacks either.
-func meetPerson(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision) error {
-	if !a.CanAsk() || a.PinFD >= 0 {
-		return nil
-	}
-	about, err := openOf(ctx, a, b, run, d)
-	if err != nil || !slices.ContainsFunc(about, func(p core.Approval) bool { return p.Human }) {
-		return err
-	}
-	if len(about) == 1 {
-		d.Checkpoint = about[0].ID
-		if d.ExpectDigest == "" {
-			d.ExpectDigest = about[0].Digest
-		}
-	}
-	for i, p := range about {
-		io.WriteString(a.Stderr, view.Approval(p, i+1, len(about), a.Now()))
-		if !d.Approve {
-			continue
-		}
-		ok := false
-		if p.Risk == core.RiskHigh {
-			ok, err = a.TypeDigits(ctx, p.Digest, p.ID)
-		} else {
-			ok, err = a.TypeOut(ctx, "people decide here: approve this? type yes: ", "yes")
-		}
-		if err != nil {
-			return core.AsError(err).WithRun(run)
-		}
-		if !ok {
-			return core.Errorf(core.CodeDenied, "nothing was decided").WithRun(run)
-		}
-	}
-	d.Presence = core.PresenceTerminal
-	return nil
-}
+// latest names the newest run of the workspace. It is a moving target: an agent makes
+// another run the newest at any moment.
+const latest = "@latest"
 
-// openOf are the open approvals that a decision is about.
-func openOf(ctx context.Context, a *app.App, b api.Approvals, run core.ID, d *api.Decision) ([]core.Approval, error) {
-	list, err := b.Approvals(ctx, false)
+// see shows what a decision of the command line is about before anything is decided,
+// and asks where there is a terminal. It returns the decisions to take, each bound to the
+// digest that was shown. Without a terminal the id that was given is
+// the consent, and the audit log says that nobody was asked.
+func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, o continueOptions) ([]*api.Decision, error) {
+	about, open, err := openOf(ctx, a, b, run, d, o.extras.wants())
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(p core.Approval) bool {
-		return p.RunID != run || p.StateAt(a.Now()) != core.ApprovalOpen || d.Checkpoint != "" && p.ID != d.Checkpoint ||
-			d.AllOfType != "" && p.Type != d.AllOfType
-	})
-	slices.SortStableFunc(list, soonest)
+	if strings.EqualFold(strings.TrimSpace(o.id), latest) {
+		if err := latestMay(a, run, open, d); err != nil {
+			return nil, err
+		}
+	}
+	if len(about) == 1 && (d.AllOfType != "" || o.extras.wants() != "") {
+		d = bound(*d, about[0])
+	} else if len(about) == 1 && d.ExpectDigest == "" {
+		// Who names no approval means what waits; if somebody else is faster, the
+		// backend says so, and it decides nothing else than what was shown.
+		d.ExpectDigest = about[0].Digest
+	}
+	asks := o.asks(a, about, d)
+	if asks && len(about) == 1 && !writesRule(d) {
+		return askOne(ctx, a, b, about[0], len(open), d, o.extras)
+	}
+	if err := showAll(a, about, max(len(open), len(about))); err != nil {
+		return nil, err
+	}
+	if err := consent(ctx, a, b, about, d, o.extras, asks); err != nil {
+		return nil, err
+	}
+	if d.Approve || a.PinFD >= 0 {
+		if d.Pin, err = a.PinFor(ctx, b, o.extras.pin); err != nil {
+			return nil, core.AsError(err).WithRun(run)
+		}
+	}
+	if len(about) < 2 {
+		return []*api.Decision{d}, nil
+	}
+	all := make([]*api.Decision, len(about))
+	for i, p := range about {
+		all[i] = bound(*d, p)
+	}
+	return all, nil
+}
+
+// asks reports whether a person is asked before a yes: on a terminal, unless the command
+// line has said --yes or hands over a PIN. Where people decide, --yes is no person. A
+// digest that is not the one that was expected is for the backend to refuse.
+func (o continueOptions) asks(a *app.App, about []core.Approval, d *api.Decision) bool {
+	if !d.Approve || len(about) == 0 || !a.CanAsk() || a.PinFD >= 0 || len(about) == 1 && d.ExpectDigest != about[0].Digest {
+		return false
+	}
+	return !o.extras.yes || slices.ContainsFunc(about, func(p core.Approval) bool { return p.Human })
+}
+
+// consent has what was shown agreed to, where that takes more than the one question: a
+// rule, and all of a type. A no that was shown on a terminal needs no second word.
+func consent(ctx context.Context, a *app.App, b app.Backend, about []core.Approval, d *api.Decision, x extras, asks bool) error {
+	rule := writesRule(d) && len(about) == 1
+	if rule {
+		if err := ruleShown(ctx, a, b, about[0], x.yes && !asks); err != nil {
+			return err
+		}
+	}
+	if asks {
+		if err := confirm(ctx, a, about, !rule); err != nil {
+			return err
+		}
+	}
+	if asks || !d.Approve && len(about) > 0 && a.CanAsk() && a.PinFD < 0 {
+		d.Presence = core.PresenceTerminal
+	}
+	return nil
+}
+
+func writesRule(d *api.Decision) bool {
+	return d.Answer != nil && d.Answer.Remember == core.RememberRule
+}
+
+// bound is a decision about exactly what was shown.
+func bound(d api.Decision, p core.Approval) *api.Decision {
+	d.Checkpoint = p.ID
+	if d.AllOfType = ""; d.ExpectDigest == "" {
+		d.ExpectDigest = p.Digest
+	}
+	return &d
+}
+
+// askOne asks about one approval as every command does.
+func askOne(ctx context.Context, a *app.App, b app.Backend, p core.Approval, of int, d *api.Decision, x extras) ([]*api.Decision, error) {
+	got, err := ask(ctx, a, b, question{about: p, n: 1, of: of, given: d, verb: verbApprove, pin: x.pin})
+	if err != nil && !errors.Is(err, errInputEnds) {
+		return nil, err
+	}
+	if got == nil {
+		return nil, leftOpen(p)
+	}
+	return []*api.Decision{got}, nil
+}
+
+// confirm has each approval of high risk confirmed by its four characters, and the rest
+// by one question, unless they were agreed to already.
+func confirm(ctx context.Context, a *app.App, about []core.Approval, question bool) error {
+	for _, p := range about {
+		if err := typed(ctx, a, p); err != nil {
+			return err
+		}
+	}
+	if !question || !slices.ContainsFunc(about, func(p core.Approval) bool { return !highRisk(p) }) {
+		return nil
+	}
+	ok, err := a.AskYes(ctx, fmt.Sprintf("approve these %d?", len(about)))
+	if err == nil && !ok {
+		err = leftOpen(about[0])
+	}
+	return err
+}
+
+// typed has the four characters typed that an approval of high risk needs.
+func typed(ctx context.Context, a *app.App, p core.Approval) error {
+	if !highRisk(p) {
+		return nil
+	}
+	ok, err := a.TypeDigits(ctx, p.Digest, p.ID)
+	if err == nil && !ok {
+		err = leftOpen(p)
+	}
+	return err
+}
+
+// leftOpen is the end of a command whose question was not answered.
+func leftOpen(p core.Approval) error {
+	return core.Errorf(core.CodeAwaitingHuman, "nothing was decided: %s waits on", p.ID.Short()).
+		WithRun(p.RunID).WithNext("pml", "approve", p.ID.Short())
+}
+
+// showAll puts approvals on stderr in full, for a program as an object on a line each.
+func showAll(a *app.App, about []core.Approval, of int) error {
+	for i, p := range about {
+		if !a.AsJSON() {
+			a.Progress.Clear()
+			io.WriteString(a.Stderr, view.Approval(p, i+1, of, a.Now()))
+			continue
+		}
+		if err := a.SayJSON(map[string]core.Approval{"deciding": p}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// latestMay refuses to decide for the newest run without anybody who sees which one
+// that is, and where it is open which approval is meant: then it lists them.
+func latestMay(a *app.App, run core.ID, open []core.Approval, d *api.Decision) error {
+	several := len(open) > 1 && d.Checkpoint == "" && d.AllOfType == ""
+	if a.CanAsk() && !several {
+		return nil
+	}
+	e := app.Usagef("nothing was decided: %s means the run %s just now, and decides only at a terminal, where you see what that is; name the run or the approval", latest, run.Short())
+	if several {
+		e = app.Usagef("nothing was decided: %s is the run %s, which waits for %d approvals; name one:%s", latest, run.Short(), len(open), listed(open))
+	}
+	if len(open) == 0 {
+		return e.WithNext("pml", "approvals", "ls")
+	}
+	return e.WithNext("pml", "approvals", "show", open[0].ID.Short())
+}
+
+// listed names approvals, for a message that leaves the choice to the person.
+func listed(list []core.Approval) string {
+	var b strings.Builder
+	for _, p := range list {
+		b.WriteString("\n  " + core.Visible(p.ID.Short()+"  "+string(p.Risk)+"  "+p.Tool, 120, false))
+	}
+	return b.String()
+}
+
+// openOf are the open approvals that a decision is about, out of those of the run
+// that are open. One that is named may have expired.
+func openOf(ctx context.Context, a *app.App, b api.Approvals, run core.ID, d *api.Decision, want core.ApprovalType) (about, open []core.Approval, err error) {
+	if d.Checkpoint != "" {
+		p, err := b.Approval(ctx, d.Checkpoint)
+		if err != nil {
+			return nil, nil, err
+		}
+		if want != "" && p.Type != want {
+			return nil, nil, app.Usagef("the approval %s is of the type %s, and this is for %s", p.ID.Short(), p.Type, want).
+				WithNext("pml", "approvals", "show", p.ID.Short())
+		}
+		if s := p.StateAt(a.Now()); s != core.ApprovalOpen && s != core.ApprovalExpired {
+			return nil, nil, nil // it is decided, and the backend says by whom
+		}
+		return []core.Approval{p}, nil, nil
+	}
+	list, err := openNow(ctx, a, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	list = slices.DeleteFunc(list, func(p core.Approval) bool { return p.RunID != run || d.AllOfType != "" && p.Type != d.AllOfType })
+	open = slices.Clone(list)
+	if want != "" {
+		list = slices.DeleteFunc(list, func(p core.Approval) bool { return p.Type != want })
+		if len(list) == 0 {
+			return nil, nil, core.Errorf(core.CodeNotWaiting, "the run %s waits for no %s", run.Short(), want).
+				WithRun(run).WithNext("pml", "workflows", "show", run.Short())
+		}
+	}
+	if d.Answer != nil && d.Answer.InDoubt != "" { // the first that such an answer can be about
+		slices.SortStableFunc(list, func(x, y core.Approval) int { return notInDoubt(x) - notInDoubt(y) })
+	}
 	if d.AllOfType == "" && len(list) > 1 {
 		list = list[:1]
 	}
-	return list, nil
+	return list, open, nil
+}
+
+func notInDoubt(p core.Approval) int {
+	if p.Type == core.ApproveInDoubt {
+		return 0
+	}
+	return 1
 }
 
 // approvalFlag lets --checkpoint, its older name, stand for --approval.

@@ -32,8 +32,9 @@ type executeOptions struct {
 func ExecuteCmd(a *app.App) *cobra.Command {
 	var o executeOptions
 	cmd := &cobra.Command{
-		Use:   "execute [FILE|-]",
-		Short: "Run code or a DAG",
+		Use:     "execute [FILE|-]",
+		Aliases: []string{"run"},
+		Short:   "Run code or a DAG; pml run is the same",
 		Long: `Runs a script (.ts, .js, .mts, .mjs) or a DAG (.json, .yaml, .yml) and prints
 its result. Standard input (-) is a DAG if it is an object with tasks, otherwise
 code. When a call needs a decision, pml keeps the run, exits with 8, and
@@ -46,7 +47,8 @@ was started first instead of starting another.
 
 Without a program, --intent suggests tools and a DAG for a goal. --accept runs
 that DAG if nothing is missing; --accept TOOL --args JSON runs one tool.`,
-		Example: `  pml execute script.ts --input '{"path":"a.txt"}'
+		Example: `  pml run script.ts
+  pml execute script.ts --input '{"path":"a.txt"}'
   pml execute flow.yaml --per-layer
   pml execute nightly.ts --detach --name "nightly report"
   pml execute --intent "list the files of src" --accept

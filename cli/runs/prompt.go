@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/view"
@@ -22,35 +23,70 @@ type choice struct {
 	take  func(d *api.Decision)
 	risky bool // asks for the first digits whatever the approval's risk is
 	later bool // decides nothing
+	enter bool // an empty line means it
 }
 
-// prompt asks a person about the first of what waits. It never takes an empty
-// line for a yes; at the end of the input it leaves the question open.
+// question is what a person is asked about one approval. There is one way to ask, for
+// every command that decides.
+type question struct {
+	about core.Approval
+	n, of int
+	// given is what the command line has said of the decision; nil: nothing.
+	given *api.Decision
+	// verb is the word of the question: approve, or deny.
+	verb string
+	pin  bool // asks for the PIN whatever the configuration says
+}
+
+// errInputEnds ends a prompt whose input ended: the approval is left open.
+var errInputEnds = errors.New("the input ended")
+
+// tooEarly is how long after a question was shown an empty line cannot have been
+// meant for it: it was typed before.
+const tooEarly = 425 * time.Millisecond
+
+// prompt asks a person about the first of what waits; at the end of the input it leaves
+// the question open.
 func prompt(ctx context.Context, a *app.App, b app.Backend, pending []core.Approval) (*api.Decision, error) {
-	p := pending[0]
+	d, err := ask(ctx, a, b, question{about: pending[0], n: 1, of: len(pending), verb: verbApprove})
+	if errors.Is(err, errInputEnds) {
+		err = nil
+	}
+	return d, err
+}
+
+// ask shows an approval, asks about it and returns the decision, nil for later. An
+// empty line is a yes to what is of low or medium risk, on a terminal, if it was typed
+// after the question was there.
+func ask(ctx context.Context, a *app.App, b app.Backend, q question) (*api.Decision, error) {
 	a.Progress.Hold()
 	defer a.Progress.Release()
-	io.WriteString(a.Stderr, view.Approval(p, 1, len(pending), a.Now()))
-	choices := choicesOf(p)
-	question := questionOf(p, choices)
+	io.WriteString(a.Stderr, view.Approval(q.about, q.n, q.of, a.Now()))
+	choices := q.choices(a)
 	for {
-		io.WriteString(a.Stderr, question)
+		io.WriteString(a.Stderr, q.text(choices))
+		shown := a.Now()
 		line, err := a.ReadLine(ctx)
 		if errors.Is(err, io.EOF) {
 			io.WriteString(a.Stderr, "\n")
-			return nil, nil
+			return nil, errInputEnds
 		}
 		if err != nil {
-			return nil, core.Errorf(core.CodeCancelled, "no decision was taken: %w", err).WithRun(p.RunID)
+			return nil, core.Errorf(core.CodeCancelled, "no decision was taken: %w", err).WithRun(q.about.RunID)
 		}
-		i := slices.IndexFunc(choices, func(c choice) bool { return slices.Contains(c.words, strings.ToLower(line)) })
-		if i < 0 {
+		i := slices.IndexFunc(choices, func(c choice) bool {
+			return slices.Contains(c.words, strings.ToLower(line)) || c.enter && line == ""
+		})
+		switch {
+		case i < 0:
+			continue
+		case choices[i].later:
+			return nil, nil
+		case line == "" && a.Now().Sub(shown) < tooEarly:
+			a.Say("too early: the question had only just appeared; press enter again")
 			continue
 		}
-		if choices[i].later {
-			return nil, nil
-		}
-		d, err := chosen(ctx, a, b, p, choices[i])
+		d, err := q.chosen(ctx, a, b, choices[i])
 		if err != nil || d != nil {
 			return d, err
 		}
@@ -59,12 +95,16 @@ func prompt(ctx context.Context, a *app.App, b app.Backend, pending []core.Appro
 
 // chosen makes the decision of a choice, nil when the person thought better of
 // it.
-func chosen(ctx context.Context, a *app.App, b app.Backend, p core.Approval, c choice) (*api.Decision, error) {
+func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choice) (*api.Decision, error) {
+	p := q.about
 	d := &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest}
 	if a.CanAsk() {
 		d.Presence = core.PresenceTerminal
 	}
 	c.take(d)
+	if q.given != nil && q.given.Approve == d.Approve {
+		d.Reason = q.given.Reason
+	}
 	if !d.Approve {
 		return d, nil
 	}
@@ -73,17 +113,30 @@ func chosen(ctx context.Context, a *app.App, b app.Backend, p core.Approval, c c
 			return nil, tryAgain(a, err)
 		}
 	}
-	if c.risky || p.Risk == core.RiskHigh {
+	if c.risky || highRisk(p) {
 		if ok, err := a.TypeDigits(ctx, p.Digest, p.ID); err != nil || !ok {
 			return nil, err
 		}
 	}
-	pin, err := a.PinFor(ctx, b, false)
+	pin, err := a.PinFor(ctx, b, q.pin)
 	if err != nil {
 		return nil, core.AsError(err).WithRun(p.RunID)
 	}
 	d.Pin = pin
 	return d, nil
+}
+
+// highRisk reports whether a yes must be confirmed by typing. A risk that this pml does
+// not know counts as high; that of a pause between layers may not be said.
+func highRisk(p core.Approval) bool {
+	switch p.Risk {
+	case core.RiskLow, core.RiskMedium:
+		return false
+	case "":
+		return p.Type != core.ApproveLayer
+	case core.RiskHigh:
+	}
+	return true
 }
 
 // tryAgain says why a choice cannot be had, so that another one is taken. Only
@@ -102,11 +155,51 @@ func tryAgain(a *app.App, err error) error {
 
 func approves(d *api.Decision) { d.Approve = true }
 
+func denies(*api.Decision) {}
+
 func answers(an core.Answer) func(*api.Decision) {
 	return func(d *api.Decision) { d.Approve, d.Answer = true, &an }
 }
 
-// choicesOf are the answers that an approval can have.
+// choices are the answers that a question can have.
+func (q question) choices(a *app.App) []choice {
+	var list []choice
+	p := q.about
+	switch {
+	case q.verb == verbDeny:
+		list = append(list, choice{label: "[y]es", words: []string{"y", "yes", "deny"}, take: denies})
+	case q.given != nil && q.given.Answer != nil:
+		list = append(list, givenChoice(*q.given.Answer))
+	default:
+		list = choicesOf(p)
+	}
+	if q.verb != verbDeny && p.Type != core.ApproveInDoubt {
+		if a.CanAsk() && !list[0].risky && !highRisk(p) {
+			list[0].enter, list[0].label = true, list[0].label+" (enter)"
+		}
+		list = append(list, choice{label: "[n]o (deny)", words: []string{"n", "no", "deny"}, take: denies})
+	}
+	list = append(list, choice{label: "[a]bort", words: []string{"a", "abort"}, take: func(d *api.Decision) { d.Abort = true }})
+	return append(list, choice{label: "[l]ater", words: []string{"l", "later"}, later: true})
+}
+
+// givenChoice is the yes that the flags of a command have spelt out.
+func givenChoice(an core.Answer) choice {
+	c := choice{words: []string{"y", "yes"}, take: answers(an), risky: an.Scripts}
+	switch {
+	case an.Scripts:
+		c.label = "[y]es, with its scripts"
+	case an.InDoubt == core.RunAgain:
+		c.label = "[y]es, run it again"
+	case an.InDoubt == core.SkipResult:
+		c.label = "[y]es, skip it with the result " + core.Visible(string(an.Result), 200, false)
+	default:
+		c.label = "[y]es, for this " + core.Visible(string(an.Remember), 20, false)
+	}
+	return c
+}
+
+// choicesOf are the ways to say yes to an approval.
 func choicesOf(p core.Approval) []choice {
 	var list []choice
 	add := func(label string, take func(*api.Decision), words ...string) {
@@ -133,11 +226,7 @@ func choicesOf(p core.Approval) []choice {
 	default:
 		add("[y]es", approves, "y", "yes")
 	}
-	if p.Type != core.ApproveInDoubt {
-		add("[n]o (deny)", func(*api.Decision) {}, "n", "no", "deny")
-	}
-	add("[a]bort", func(d *api.Decision) { d.Abort = true }, "a", "abort")
-	return append(list, choice{label: "[l]ater", words: []string{"l", "later"}, later: true})
+	return list
 }
 
 // outlives reports whether the process that asked lives on when the run is
@@ -146,16 +235,17 @@ func outlives(p core.Approval) bool {
 	return p.RequestedBy.Via != "" && p.RequestedBy.Via != core.ViaCLI
 }
 
-func questionOf(p core.Approval, choices []choice) string {
+// text is the line that asks.
+func (q question) text(choices []choice) string {
 	labels := make([]string, len(choices))
 	for i, c := range choices {
 		labels[i] = c.label
 	}
-	question := "approve? "
-	if p.Type == core.ApproveInDoubt {
-		question = "it may have run already: "
+	word := q.verb + "? "
+	if q.about.Type == core.ApproveInDoubt && q.verb == verbApprove {
+		word = "it may have run already: "
 	}
-	return question + strings.Join(labels, " / ") + ": "
+	return word + strings.Join(labels, " / ") + ": "
 }
 
 // scriptsOf are the install scripts that an approval of a dependency names.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/app"
@@ -75,8 +74,8 @@ func (x extras) check(a *app.App, o continueOptions) error {
 		return app.Usagef("a rule is shown before it is written: name one approval with --approval")
 	case x.rememberSeen && o.allOfType != "" && o.allOfType != string(core.ApproveTool):
 		return app.Usagef("--remember goes with --all-of-type tool_permission only")
-	case x.yes && x.remember != string(core.RememberRule):
-		return app.Usagef("--yes goes with --remember rule")
+	case x.yes && !o.approve && o.answer == "":
+		return app.Usagef("--yes goes with a decision: --approve or --answer")
 	case x.pin && !o.approve && o.answer == "":
 		return app.Usagef("--pin goes with --approve: denying needs none")
 	case x.pin && a.PinFD >= 0:
@@ -99,62 +98,6 @@ func (x extras) answer() *core.Answer {
 		return &core.Answer{Remember: core.Remember(x.remember)}
 	}
 	return nil
-}
-
-// complete binds a decision to the approval that the flags are about, shows
-// what has to be shown first and asks for the PIN. No decision is taken yet.
-func complete(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, x extras) error {
-	if x.wants() != "" && d.AllOfType == "" {
-		p, err := target(ctx, a, b, run, d.Checkpoint, x.wants())
-		if err != nil {
-			return err
-		}
-		d.Checkpoint = p.ID
-		if d.ExpectDigest == "" {
-			d.ExpectDigest = p.Digest
-		}
-		if x.remember == string(core.RememberRule) {
-			if err := ruleShown(ctx, a, b, p, x.yes); err != nil {
-				return err
-			}
-		}
-	}
-	var pin string
-	var err error
-	if d.Approve || a.PinFD >= 0 {
-		if pin, err = a.PinFor(ctx, b, x.pin); err != nil {
-			return core.AsError(err).WithRun(run)
-		}
-	}
-	if d.Pin = pin; pin != "" {
-		return nil
-	}
-	return meetPerson(ctx, a, b, run, d)
-}
-
-// target is the approval of a type that a decision is about: the named one,
-// else the first of that type that waits.
-func target(ctx context.Context, a *app.App, b api.Approvals, run, id core.ID, want core.ApprovalType) (core.Approval, error) {
-	if id != "" {
-		p, err := b.Approval(ctx, id)
-		if err == nil && p.Type != want {
-			err = app.Usagef("the approval %s is of the type %s, and this is for %s", p.ID.Short(), p.Type, want).
-				WithNext("pml", "approvals", "show", p.ID.Short())
-		}
-		return p, err
-	}
-	list, err := b.Approvals(ctx, false)
-	if err != nil {
-		return core.Approval{}, err
-	}
-	slices.SortStableFunc(list, soonest)
-	for _, p := range list {
-		if p.RunID == run && p.Type == want && p.StateAt(a.Now()) == core.ApprovalOpen {
-			return p, nil
-		}
-	}
-	return core.Approval{}, core.Errorf(core.CodeNotWaiting, "workflow %s waits for no %s", run.Short(), want).
-		WithRun(run).WithNext("pml", "workflows", "show", run.Short())
 }
 
 // ruleShown shows the rule and has a person agree to it, unless the command

@@ -30,7 +30,11 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		}
 	}
 	line("approval", string(p.ID))
-	line("workflow", string(p.RunID))
+	line("run", run(p))
+	line("workspace", p.Workspace)
+	if p.RequestedBy.Who != "" {
+		line("asked by", p.RequestedBy.Origin())
+	}
 	line("tool", p.Tool)
 	line("risk", string(p.Risk))
 	line("expires", expiry(p, now))
@@ -49,6 +53,14 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	}
 	line("renewed by", string(p.RenewedBy))
 	return b.String()
+}
+
+// run is the run that asks: its name, if it has one, and its id.
+func run(p core.Approval) string {
+	if p.RunName == "" {
+		return string(p.RunID)
+	}
+	return p.RunName + " (" + string(p.RunID) + ")"
 }
 
 func expiry(p core.Approval, now time.Time) string {

@@ -71,7 +71,22 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	if d.Answer != nil {
 		r.Remember = d.Answer.Remember
 	}
+	r.Asked = asked(d)
 	return Result{Approval: a, Row: r, Changed: true}, nil
+}
+
+// asked says for the audit log how whoever decided was asked. Of a rule, an agent and
+// a host that is not trusted with its dialog it says nothing: Via does.
+func asked(d core.Decision) core.Presence {
+	switch {
+	case d.Presence != "":
+		return d.Presence
+	case d.Proved != "":
+		return core.PresencePin
+	case d.By.Via == core.ViaCLI || d.By.Via == core.ViaHTTP:
+		return core.PresenceNobody
+	}
+	return ""
 }
 
 // Extend moves the expiry of an approval that is open at now; a zero until

@@ -8,7 +8,7 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// latest names the newest run.
+// latest names the newest run of the workspace.
 const latest = "@latest"
 
 // certain is how many digits of an id are enough not to ask the other half: as
@@ -102,16 +102,13 @@ func (b *Backend) newer(ctx context.Context, r Remote, here, there core.ID) (id,
 	if here == there {
 		return here, "", nil
 	}
-	ours, err := b.o.Local.Workflows(ctx, nil, 1, "")
-	if err != nil || len(ours.Items) == 0 {
+	ours, err := b.o.Local.Workflow(ctx, here)
+	if err != nil {
 		return there, "", err
 	}
-	theirs, err := r.Workflows(ctx, nil, 1, "")
-	if err != nil || len(theirs.Items) == 0 {
+	theirs, err := r.Workflow(ctx, there)
+	if err != nil || before(ours.Run, theirs.Run) {
 		return here, "", err
 	}
-	if before(ours.Items[0], theirs.Items[0]) {
-		return ours.Items[0].ID, "", nil
-	}
-	return theirs.Items[0].ID, "", nil
+	return there, "", nil
 }

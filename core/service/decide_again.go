@@ -19,6 +19,9 @@ const takenUpWithin = 5 * time.Second
 // core.CodeAlreadyDecided: somebody decided otherwise, or was faster.
 func (c *decisions) repeated(ctx context.Context, run core.Run, last core.Approval, req api.ContinueRequest) error {
 	by := last.DecidedBy
+	if run.State.Final() {
+		return ended(run, last)
+	}
 	if req.By.Via != by.Via || req.Decision.Approve != (last.State == core.ApprovalApproved) {
 		return alreadyDecided(run, last)
 	}
@@ -48,6 +51,13 @@ func (c *decisions) repeated(ctx context.Context, run core.Run, last core.Approv
 			return err
 		}
 	}
+}
+
+// ended says that a run has ended, and who decided what it asked last.
+func ended(run core.Run, last core.Approval) *core.Error {
+	e := alreadyDecided(run, last)
+	e.Message = "the run " + run.ID.Short() + " is " + string(run.State) + ": nothing in it waits; " + e.Message
+	return e
 }
 
 // alreadyDecided says who was faster, or decided otherwise.

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -54,8 +55,9 @@ func TestRepeated_GoesOn(t *testing.T) {
 			}
 			// It has ended now: the id is used.
 			_, err = c.decide(r.WorkflowID, api.Decision{Approve: approve})
-			if e := code(t, err, core.CodeAlreadyDecided); !cmp.Equal(e.Next, []string{"pml", "workflows", "show", r.WorkflowID.Short()}) {
-				t.Errorf("after the end: %v", e.Next)
+			if e := code(t, err, core.CodeAlreadyDecided); !cmp.Equal(e.Next, []string{"pml", "workflows", "show", r.WorkflowID.Short()}) ||
+				!strings.HasPrefix(e.Message, "the run "+r.WorkflowID.Short()+" is ") || !strings.Contains(e.Message, "nothing in it waits") {
+				t.Errorf("after the end: %v %s", e.Next, e.Message)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// latest names the newest run.
+// latest names the newest run of a workspace.
 const latest = "@latest"
 
 // minPrefix is the shortest prefix of an id that is accepted.
@@ -23,14 +23,8 @@ const minPrefix = 4
 func (c *history) Resolve(ctx context.Context, text string) (id, approvalID core.ID, err error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == latest {
-		page, err := c.Workflows(ctx, nil, 1, "")
-		if err != nil {
-			return "", "", err
-		}
-		if len(page.Items) == 0 {
-			return "", "", core.Errorf(core.CodeNotFound, "there is no run yet").WithNext("pml", "execute", "FILE")
-		}
-		return page.Items[0].ID, "", nil
+		id, err := c.newest(ctx)
+		return id, "", err
 	}
 	if len(text) < minPrefix {
 		return "", "", core.Errorf(core.CodeNotFound, "%q is too short: give at least %d characters of the id", core.Visible(text, 40, false), minPrefix).
@@ -59,6 +53,31 @@ func (c *history) Resolve(ctx context.Context, text string) (id, approvalID core
 		WithNext("pml", "workflows", "ls")
 	e.Ambiguous = ids
 	return "", "", e
+}
+
+// newestPage is how many runs are looked at at once for the newest.
+const newestPage = 20
+
+// newest is the newest run of this workspace. What runs in another one is not meant
+// by whoever stands in this one.
+func (c *history) newest(ctx context.Context) (core.ID, error) {
+	filter := store.RunFilter{Workspace: c.o.Workspace.Dir, Limit: newestPage}
+	for {
+		runs, err := c.o.Store.Runs(ctx, filter)
+		if err != nil {
+			return "", err
+		}
+		for _, run := range runs {
+			if run.Kind != core.KindReads {
+				return run.ID, nil
+			}
+		}
+		if len(runs) < newestPage {
+			return "", core.Errorf(core.CodeNotFound, "there is no run yet in the workspace %s", core.Visible(c.o.Workspace.Dir, 200, false)).
+				WithNext("pml", "workflows", "ls")
+		}
+		filter.Before = runs[len(runs)-1].ID
+	}
 }
 
 // Workflows lists runs, newest first. Lists of calls that only read are left out

@@ -210,6 +210,24 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s: %s %s %v", text, id, ap, err)
 		}
 	}
+	// What runs in another workspace is not the newest of this one.
+	there, err := c.In(api.Scope{Workspace: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = there.Resolve(c.ctx(), "@latest")
+	code(t, err, core.CodeNotFound)
+	x, err := there.Execute(c.ctx(), api.ExecuteRequest{Code: "return 1", By: me, Wait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[interface {
+		Resolve(ctx context.Context, text string) (core.ID, core.ID, error)
+	}]core.ID{c: b.WorkflowID, there: x.WorkflowID} {
+		if id, _, err := at.Resolve(c.ctx(), "@latest"); err != nil || id != want {
+			t.Errorf("@latest: %s %v, want %s", id, err, want)
+		}
+	}
 	for _, text := range []string{"", "abc", "ffffffff-0000", "../../etc/passwd", "\x1b[31m red"} {
 		_, _, err := c.Resolve(c.ctx(), text)
 		if e := code(t, err, core.CodeNotFound); strings.Contains(e.Message, "\x1b") {

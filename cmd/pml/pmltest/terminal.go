@@ -83,10 +83,17 @@ var UsualSize = pty.Winsize{Rows: 24, Cols: 80}
 // ApproveOnTerminal approves where people decide: the card is shown and answered.
 func (m *Machine) ApproveOnTerminal(ap core.Approval) TerminalOutput {
 	m.T.Helper()
-	answer := Typed("people decide here: approve this\\? type yes: ", "yes")
-	if ap.Risk == core.RiskHigh {
-		_, hash, _ := strings.Cut(ap.Digest, ":")
-		answer = Typed("to approve: ", hash[:4])
-	}
-	return m.Terminal(UsualSize, nil, []Reply{answer}, "continue", string(ap.RunID), "--approve")
+	return m.Terminal(UsualSize, nil, Yes(ap), "continue", string(ap.RunID), "--approve")
 }
+
+// Yes is what a person types who approves.
+func Yes(ap core.Approval) []Reply {
+	replies := []Reply{Typed(`ater: $`, "y")}
+	if ap.Risk == core.RiskHigh {
+		replies = append(replies, Typed(`type (\w{4}) to approve: $`, "$1"))
+	}
+	return replies
+}
+
+// YesHigh is what a person types who approves what is of high risk.
+func YesHigh(more ...Reply) []Reply { return append(Yes(core.Approval{Risk: core.RiskHigh}), more...) }

@@ -29,7 +29,7 @@ import (
 func TestContinue_UnknownID(t *testing.T) {
 	t.Parallel()
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
-	m.Execute(8, `return await mcp.rec.danger({x: "a"})`)
+	asks := m.Execute(8, `return await mcp.rec.danger({x: "a"})`)
 	m.Exit(2, "continue", "--approve")
 	for _, id := range []string{uuid.NewString(), "00000000", "@nothing", "nonsense", "../../etc/passwd"} {
 		f := m.Exit(3, "continue", id, "--approve", "--json").Fault()
@@ -43,7 +43,7 @@ func TestContinue_UnknownID(t *testing.T) {
 	if got := len(m.Approvals()); got != 1 {
 		t.Errorf("%d approvals wait, want 1", got)
 	}
-	m.JSON(0, "continue", "@latest", "--approve")
+	m.JSON(0, "continue", string(asks.WorkflowID), "--approve")
 	if n := m.Count("danger"); n != 1 {
 		t.Errorf("danger ran %d times after the approval, want 1", n)
 	}

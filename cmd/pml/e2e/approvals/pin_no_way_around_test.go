@@ -119,7 +119,7 @@ func TestScenario33_WorkspaceHasNoSay(t *testing.T) {
 func TestScenario33_GuessesAreSlow(t *testing.T) {
 	t.Parallel()
 	approve := func(m *pmltest.Machine, run, pin string) pmltest.TerminalOutput {
-		return m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("PIN: ", pin)}, "continue", run, "--approve")
+		return m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(pmltest.Typed("PIN: ", pin)), "continue", run, "--approve")
 	}
 	waiting := func(counted string, last time.Time) (*pmltest.Machine, string) {
 		m := pmltest.NewMachine(t, pmltest.AllowRec())

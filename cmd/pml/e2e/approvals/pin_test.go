@@ -37,18 +37,18 @@ func TestScenario33_Pin(t *testing.T) {
 	m.Exit(4, "trust", "--yes")
 	m.Exit(4, "continue", string(r.WorkflowID), "--approve")
 
-	wrong := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("PIN: ", "letmein1")}, "continue", string(r.WorkflowID), "--approve")
+	wrong := m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(pmltest.Typed("PIN: ", "letmein1")), "continue", string(r.WorkflowID), "--approve")
 	if wrong.Exit != 4 || strings.Contains(wrong.Text, "letmein1") {
 		t.Errorf("exit %d: %q", wrong.Exit, wrong.Text)
 	}
-	broken := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{{On: regexp.MustCompile("PIN: "), Send: "\x03"}}, "continue", string(r.WorkflowID), "--approve")
+	broken := m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(pmltest.Reply{On: regexp.MustCompile("PIN: "), Send: "\x03"}), "continue", string(r.WorkflowID), "--approve")
 	if broken.Exit != 130 {
 		t.Errorf("exit %d: %q", broken.Exit, broken.Text)
 	}
 	if _, err := os.Stat(filepath.Join(m.WS, "b.txt")); err == nil {
 		t.Fatal("it was written without the PIN")
 	}
-	right := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("PIN: ", pmltest.MachinePIN)}, "continue", string(r.WorkflowID), "--approve")
+	right := m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(pmltest.Typed("PIN: ", pmltest.MachinePIN)), "continue", string(r.WorkflowID), "--approve")
 	if right.Exit != 0 || strings.Contains(right.Text, pmltest.MachinePIN) || m.Workflow(r.WorkflowID).State != core.RunComplete {
 		t.Errorf("exit %d: %q", right.Exit, right.Text)
 	}

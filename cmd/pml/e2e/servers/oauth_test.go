@@ -324,7 +324,7 @@ func TestOAuth_Terminal(t *testing.T) {
 			}
 		}
 	}()
-	s := tr.Terminal(pmltest.UsualSize, []string{"PML_LOG="}, nil, "continue", string(asked[0].RunID), "--approve")
+	s := tr.Terminal(pmltest.UsualSize, []string{"PML_LOG="}, pmltest.Yes(asked[0]), "continue", string(asked[0].RunID), "--approve")
 	if s.Exit != 0 || !strings.Contains(s.Text, at) || !strings.HasSuffix(s.Text, "7\r\n") {
 		t.Errorf("exit %d, want %s in: %q", s.Exit, at, s.Text)
 	}
