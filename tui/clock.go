@@ -17,7 +17,7 @@ const (
 	fastTick = 250 * time.Millisecond
 	// flashTime is how long a message may be on screen: until then there are ticks,
 	// so that it goes away.
-	flashTime = 10 * time.Second
+	flashTime = 7 * time.Second
 )
 
 // tickMsg says that time has gone on.

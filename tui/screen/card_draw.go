@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
@@ -34,7 +35,7 @@ func (c *card) title(e *Env) string {
 // area is the part of a window that a card takes.
 func (c *card) area(a paint.Area) paint.Area {
 	if modeOf(a.W, a.H) == dashboard && !c.full {
-		return a.Sub(leftWidth, head, a.W-leftWidth, a.H-head-foot)
+		return a.Sub(leftWidth(a.W), head, a.W-leftWidth(a.W), a.H-head-foot)
 	}
 	return a
 }
@@ -88,45 +89,32 @@ func (c *card) bottomHeight(box paint.Area) int {
 
 // drawLeft draws how long there is left into the title.
 func drawLeft(a paint.Area, ap core.Approval, e *Env) {
-	text, style, fraction := timeLeft(ap, e)
-	if text == "" {
-		return
+	text, style := timeLeft(ap, e)
+	if a.W >= 60 && ap.StateAt(e.Now) == core.ApprovalOpen && ap.ExpiresAt != nil {
+		text += " left"
 	}
-	const bar = 12
-	w := paint.Width(text)
-	if ap.StateAt(e.Now) != core.ApprovalOpen || ap.ExpiresAt == nil || a.W < 60 {
-		a.Put(a.W-4-w, 0, style, " "+text+" ")
-		return
-	}
-	x := a.W - 10 - bar - w
-	x += a.Put(x, 0, paint.Style{Role: paint.Muted}, " TTL ")
-	a.Bar(x, 0, bar, style, fraction)
-	a.Put(x+bar, 0, style, " "+text+" ")
+	a.Put(a.W-4-paint.Width(text), 0, style, " "+text+" ")
 }
 
-// timeLeft is how long an approval still waits, how that looks, and how much of
-// its whole life it is.
-func timeLeft(ap core.Approval, e *Env) (text string, style paint.Style, fraction float64) {
+// timeLeft is how long an approval still waits: a quiet number, which has a colour
+// in its last minute.
+func timeLeft(ap core.Approval, e *Env) (text string, style paint.Style) {
 	switch st := ap.StateAt(e.Now); {
 	case st != core.ApprovalOpen:
 		_, style = approvalLook(st, e.Theme)
-		return string(st), style, 0
+		return string(st), style
 	case ap.ExpiresAt == nil:
-		return "no limit", paint.Style{Role: paint.Muted}, 1
+		return "no limit", paint.Style{Role: paint.Muted}
 	}
-	left, life := ap.ExpiresAt.Sub(e.Now), ap.ExpiresAt.Sub(ap.CreatedAt)
-	if life > 0 {
-		fraction = min(float64(left)/float64(life), 1)
-	}
+	left := ap.ExpiresAt.Sub(e.Now)
+	style.Role = paint.Muted
 	switch {
-	case fraction < 0.2:
+	case left <= 20*time.Second:
 		style = paint.Style{Role: paint.Danger}.Bold()
-	case fraction < 0.5:
+	case left <= time.Minute:
 		style = paint.Style{Role: paint.Warn}
-	default:
-		style = paint.Style{Role: paint.OK}
 	}
-	return ttlText(left), style, fraction
+	return ttlText(left), style
 }
 
 // riskWord is a risk in at most four letters; what is not known is high.

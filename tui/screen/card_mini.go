@@ -12,7 +12,7 @@ import (
 // drawMini draws one of several approvals where there is no room for panels,
 // and which keys decide it. They open its card.
 func drawMini(a paint.Area, e *Env, ap core.Approval, of int) {
-	left, style, _ := timeLeft(ap, e)
+	left, style := timeLeft(ap, e)
 	in := a.Frame(paint.Title{Left: fmt.Sprintf("pml  %d waiting", of), Focus: true})
 	a.Put(a.W-4-paint.Width(left), 0, style, " "+left+" ")
 	if in.H < 6 {

@@ -33,7 +33,7 @@ const (
 // boxesFrom is how wide the inside must be to show boxes by itself, and
 // boxesLeast how wide to show them at all.
 const (
-	boxesFrom  = 86
+	boxesFrom  = 66
 	boxesLeast = 36
 )
 

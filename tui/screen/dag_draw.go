@@ -128,8 +128,13 @@ func (p *dagPanel) draw(a paint.Area, e *Env, focus bool) {
 	p.inner = in.W
 	if len(p.model.tasks) == 0 {
 		in.Text(0, 0, in.W, paint.Style{Role: paint.Muted}, p.emptyText(run, known, e))
-		for i, l := range endLines(run, in.W, min(in.H-2, maxEndLines), e) {
-			in.Text(0, i+2, in.W, paint.Style{Role: paint.Danger}, l)
+		y := 2
+		for _, l := range endLines(run, in.W, min(in.H-2, maxEndLines), e) {
+			in.Text(0, y, in.W, paint.Style{Role: paint.Danger}, l)
+			y++
+		}
+		if known {
+			drawFacts(in.Sub(0, min(y+1, in.H), in.W, in.H-y-1), run, e)
 		}
 		return
 	}
@@ -159,7 +164,10 @@ func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
 	t.Right = glyph + " " + string(run.State)
 	if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
 		at := fmt.Sprintf("at L%d of %s", min(run.CurrentLayer+1, n), plural(n, "layer"))
-		if run.State == core.RunComplete {
+		switch {
+		case run.Kind == core.KindCode:
+			at = layerText(run)
+		case run.State == core.RunComplete:
 			at = plural(n, "layer")
 		}
 		t.Right = at + "  " + t.Right
@@ -189,6 +197,24 @@ func (p *dagPanel) emptyText(run core.Run, known bool, e *Env) string {
 		return "It ended without calling a tool."
 	}
 	return "No task yet. Tasks appear here as the code calls tools."
+}
+
+// drawFacts says what is known of a run that has no task to show.
+func drawFacts(in paint.Area, run core.Run, e *Env) {
+	y := 0
+	fact := func(label, text string) {
+		if text != "" && y < in.H {
+			labelled(label, text, paint.Style{})(in.Sub(0, y, in.W, 1))
+			y++
+		}
+	}
+	fact("run", fullName(run.ID, e))
+	fact("from", core.Visible(run.RequestedBy.Origin(), 100, false))
+	fact("folder", core.Visible(run.Workspace, 200, false))
+	fact("started", clockText(run.CreatedAt, e)+", "+ageText(e.Now.Sub(run.CreatedAt))+" ago")
+	if a, ok := e.State.WaitingOf(run.ID, e.Now); ok {
+		fact("waits for", whatText(a)+", "+leftText(a, e))
+	}
 }
 
 // footLines are what stands below, the first to go first where there is no room.
@@ -282,9 +308,24 @@ func (p *dagPanel) drawProgress(a paint.Area, run core.Run, e *Env) {
 	text := fmt.Sprintf("%d/%d  elapsed %s  running %d  waiting %d  failed %d", settled, c.total, ageText(end.Sub(run.CreatedAt)), c.running, c.waiting, c.failed)
 	w := max(min(20, a.W-len(text)-11), 0)
 	a.Put(0, 0, paint.Style{Role: paint.Muted}, "progress")
-	a.Bar(10, 0, w, paint.Style{Role: paint.OK}, float64(settled)/float64(max(c.total, 1)))
+	a.Bar(10, 0, w, paint.Style{Role: barRole(run, c)}, float64(settled)/float64(max(c.total, 1)))
 	x := 10 + w + min(w, 1)
 	a.Text(x, 0, a.W-x, paint.Style{}, text)
+}
+
+// barRole is how the bar of a run looks: green is for what has gone well.
+func barRole(run core.Run, c *dagCounts) paint.Role {
+	switch run.State {
+	case core.RunFailed:
+		return paint.Danger
+	case core.RunAborted, core.RunExpired:
+		return paint.Muted
+	case core.RunRunning, core.RunWaiting, core.RunInterrupted, core.RunComplete:
+	}
+	if c.failed > 0 {
+		return paint.Danger
+	}
+	return paint.OK
 }
 
 // columnHead is how many rows stand above the boxes of a layer.

@@ -12,8 +12,12 @@ import (
 	"github.com/casys-ai/pml/tui/paint"
 )
 
-// flashFor is how long a message stays.
-const flashFor = time.Minute
+// flashFor is how long a message stays that no key takes away, and badFor how long one
+// does that says what went wrong.
+const (
+	flashFor = 5 * time.Second
+	badFor   = time.Minute
+)
 
 // span is a piece of a line.
 type span struct {
@@ -314,7 +318,11 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 
 // flashSpans are the message, as long as it is new.
 func (s *Screen) flashSpans(e *Env) []span {
-	if s.flash.text == "" || e.Now.Sub(s.flash.at) > flashFor {
+	stays := flashFor
+	if s.flash.level == Bad {
+		stays = badFor
+	}
+	if s.flash.text == "" || e.Now.Sub(s.flash.at) > stays {
 		return nil
 	}
 	glyph, role := e.Theme.Glyph.Done, paint.OK

@@ -169,7 +169,7 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	b.build(e)
 	a := window
 	if modeOf(a.W, a.H) == dashboard {
-		a = a.Sub(leftWidth, head, a.W-leftWidth, a.H-head-foot)
+		a = a.Sub(leftWidth(a.W), head, a.W-leftWidth(a.W), a.H-head-foot)
 	}
 	box := a.Frame(paint.Title{Left: fmt.Sprintf("Decide %d together?", len(b.shown)), Focus: true})
 	if box.H < 4 {

@@ -33,14 +33,14 @@ const gutter = 4
 
 func waitingColumns(w int) []widget.Column {
 	return widget.PlaceColumns([]widget.Column{
-		{Title: "TYPE", Width: 10}, {Title: "WHAT", Width: whatWidth(w), Grow: true}, {Title: "WORKFLOW", Width: 14, Drop: 1},
-		{Title: "RISK", Width: 4}, {Title: "TTL", Width: 14},
+		{Title: "TYPE", Width: 10}, {Title: "WHAT", Width: whatWidth(w), Grow: true}, {Title: "RUN", Width: runWidth(w), Drop: 1},
+		{Title: "RISK", Width: 4}, {Title: "    LEFT", Width: 8},
 	}, gutter, w-gutter)
 }
 
 func resolvedColumns(w int) []widget.Column {
 	return widget.PlaceColumns([]widget.Column{
-		{Title: "", Width: 10}, {Title: "", Width: whatWidth(w), Grow: true}, {Title: "", Width: 14, Drop: 2},
+		{Title: "", Width: 10}, {Title: "", Width: whatWidth(w), Grow: true}, {Title: "", Width: runWidth(w), Drop: 2},
 		{Title: "BY", Width: 14, Drop: 1}, {Title: "AT", Width: 8},
 	}, gutter, w-gutter)
 }
@@ -54,6 +54,9 @@ func whatWidth(w int) int {
 	return 24
 }
 
+// runWidth is the width of the name of an approval's run: more where there is much.
+func runWidth(w int) int { return max(14, min(w/5, 30)) }
+
 // lines is how many lines all rows take: those that wait, an empty line and a
 // heading, and those that are over.
 func (p *inboxPanel) lines() int {
@@ -64,9 +67,9 @@ func (p *inboxPanel) lines() int {
 }
 
 func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
-	right := fmt.Sprintf("%d waiting  sort ttl %s", p.rows.total, e.Theme.Glyph.ArrowUp)
+	right := fmt.Sprintf("%d waiting  sort time left %s", p.rows.total, e.Theme.Glyph.ArrowUp)
 	if p.reverse {
-		right = fmt.Sprintf("%d waiting  sort ttl %s", p.rows.total, e.Theme.Glyph.ArrowDown)
+		right = fmt.Sprintf("%d waiting  sort time left %s", p.rows.total, e.Theme.Glyph.ArrowDown)
 	}
 	if s := staleLists(e); s != "" {
 		right = s + "  " + right
@@ -76,7 +79,7 @@ func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
 		foot = fmt.Sprintf("%d/%d", p.was+1, n)
 	}
 	in := a.Frame(paint.Title{Left: "2 Approvals", Right: right, Foot: foot, Focus: focus})
-	below := p.below(in)
+	below := p.below(in, e)
 	p.view.first, p.view.height = 2, in.H-1-below
 	if p.rows.len() == 0 {
 		p.drawNothing(in, e)
@@ -88,12 +91,12 @@ func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
 
 // below is how many lines are kept for the filter, the marks and what the
 // selected approval is about.
-func (p *inboxPanel) below(in paint.Area) int {
+func (p *inboxPanel) below(in paint.Area, e *Env) int {
 	n := 0
 	if p.filter != "" || len(p.marked) > 0 || p.span.ended {
 		n++
 	}
-	if in.H-n >= p.lines()+1+detailLines && p.rows.len() > 0 {
+	if !e.preview && in.H-n >= p.lines()+1+detailLines && p.rows.len() > 0 {
 		n += detailLines
 	}
 	return n
@@ -146,13 +149,8 @@ func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap 
 	cols[colWhat].Text(in, y, paint.Style{}, what)
 	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
 	cols[colRisk].Text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
-	text, look, fraction := timeLeft(ap, e)
-	ttl := cols[colTTL]
-	const bar = 6
-	if ap.ExpiresAt != nil && st == core.ApprovalOpen {
-		in.Bar(ttl.X, y, bar, look, fraction)
-	}
-	in.Right(ttl.X+bar, y, ttl.Width-bar, look, text)
+	text, look := timeLeft(ap, e)
+	in.Right(cols[colTTL].X, y, cols[colTTL].Width, look, text)
 }
 
 func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap core.Approval, e *Env) {
@@ -287,10 +285,20 @@ func whatText(ap core.Approval) string {
 		text += " at " + c.Issuer
 	case ap.Type == core.ApproveHook && c.Flow != "":
 		text = c.Flow + ": " + c.Node
-	case len(c.Arguments) > 2:
-		text += " " + string(c.Arguments[:min(len(c.Arguments), 200)])
+	case ap.Tool != "" && len(c.Arguments) > 2:
+		text = callText(ap.Tool, c.Arguments)
 	}
 	return core.Visible(text, 200, false)
+}
+
+// callText is a call by its verb and the argument that tells most of it, its server
+// last: "write_file src/a.ts (fs)".
+func callText(tool string, args json.RawMessage) string {
+	text := core.CallName(tool, args)
+	if server, _, ok := core.SplitTool(tool); ok {
+		text += " (" + server + ")"
+	}
+	return text
 }
 
 // digits are the first of a hash, for a row; the card shows it whole.

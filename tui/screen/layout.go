@@ -50,8 +50,13 @@ const (
 	foot = 2
 )
 
-// leftWidth is how wide the lists of the dashboard are.
-const leftWidth = 64
+// leftWidth is how wide the lists of the dashboard are: the list is what a person
+// reads by row, and has the larger part.
+func leftWidth(w int) int { return w * 54 / 100 }
+
+// sideBySide is from which width two columns are as wide as a window of one panel
+// each; below it the detail lies under the list.
+const sideBySide = 160
 
 // layout says where the panels are. It returns nothing in the modes that show
 // no panel.
@@ -62,28 +67,34 @@ func (s *Screen) layout() []place {
 		return nil
 	case m == single || s.zoomed:
 		return []place{{s.focus, 0, y, s.w, h}}
-	case m == columns:
-		left := min(s.w/2, leftWidth)
+	case m == columns && s.w >= sideBySide:
+		left := leftWidth(s.w)
 		return []place{{s.left, 0, y, left, h}, {s.right, left, y, s.w - left, h}}
+	case m == columns:
+		upper := h * 3 / 5
+		return []place{{s.left, 0, y, s.w, upper}, {s.right, 0, y + upper, s.w, h - upper}}
 	}
 	below := h * 22 / 100
 	top := h - below
 	upper := top * 19 / 32
-	right, dag := s.w-leftWidth, s.dashboardRight()
+	left := leftWidth(s.w)
 	return []place{
-		{PanelWorkflows, 0, y, leftWidth, upper}, {PanelApprovals, 0, y + upper, leftWidth, top - upper},
-		{dag[0], leftWidth, y, right, upper}, {dag[1], leftWidth, y + upper, right, top - upper},
+		{PanelWorkflows, 0, y, left, upper}, {PanelApprovals, 0, y + upper, left, top - upper},
+		{PanelDAG, left, y, s.w - left, upper}, {PanelTask, left, y + upper, s.w - left, top - upper},
 		{s.bottom, 0, y + top, s.w, below},
 	}
 }
 
-func (s *Screen) dashboardRight() [2]PanelID { return [2]PanelID{PanelDAG, PanelTask} }
-
 // drawPanels draws the panels that are in view.
 func (s *Screen) drawPanels(window paint.Area, e *Env) {
 	s.places = s.layout()
+	e.preview = s.previews()
 	for _, p := range s.places {
-		s.panels[p.id].draw(window.Sub(p.x, p.y, p.w, p.h), e, p.id == s.focus)
+		area := window.Sub(p.x, p.y, p.w, p.h)
+		if e.preview && p.id == s.previewAt() && s.preview.draw(area, e) {
+			continue
+		}
+		s.panels[p.id].draw(area, e, p.id == s.focus)
 	}
 }
 

@@ -51,6 +51,8 @@ type Env struct {
 	NeedPin bool
 	// deciding says that something is open on which a decision can be taken.
 	deciding bool
+	// preview says that what the inbox selects is shown beside it.
+	preview bool
 	// own is what has become of the decisions that were taken on this screen.
 	own   map[core.ID]ownDecision
 	found keysFound
@@ -127,6 +129,8 @@ type Screen struct {
 	needPin bool
 	own     map[core.ID]ownDecision
 	found   keysFound // what was told last
+	preview preview
+	follows follows
 	// quietUntil is until when a decision key does nothing.
 	quietUntil time.Time
 }
@@ -172,6 +176,7 @@ func (s *Screen) settle(e *Env) {
 			p.settle(e)
 		}
 	}
+	s.follow(e)
 	if s.settled && s.sel.Approval != before {
 		s.quiet(e.Now)
 		e.QuietUntil = s.quietUntil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 )
 
@@ -35,6 +36,9 @@ var always = []keys.Action{keys.QuitNow, keys.Redraw, keys.Suspend}
 // Key handles a key press. Pasted text goes to an open text input, and is lost
 // everywhere else.
 func (s *Screen) Key(k keys.Key, now time.Time) []Intent {
+	if now.Sub(s.flash.at) >= decide.Quiet { // what came under the key was not read yet
+		s.flash.text = ""
+	}
 	e := s.env(now)
 	s.settle(e)
 	return s.carryOut(s.key(k, e), e)

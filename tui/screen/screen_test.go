@@ -192,8 +192,28 @@ func TestScreen_Flash(t *testing.T) {
 	s := newScreen(t, fixtureState(), 80, 24)
 	s.Say(Bad, "ada was first", fixtureNow)
 	wantShown(t, s, "✗ 14:02:31 ada was first")
-	if strings.Contains(s.Plain(fixtureNow.Add(2*flashFor)), "ada was first") {
-		t.Error("it stays for ever")
+	for name, c := range map[string]struct {
+		level Level
+		after time.Duration
+		key   string
+		stays bool
+	}{
+		"Note/5s":          {Note, flashFor, "", true},
+		"Note/over":        {Note, flashFor + time.Second, "", false},
+		"Bad/over":         {Bad, flashFor + time.Second, "", true},
+		"Bad/key":          {Bad, time.Second, "j", false},
+		"Good/key":         {Good, time.Second, "j", false},
+		"Good/under a key": {Good, 100 * time.Millisecond, "j", true},
+	} {
+		s := newScreen(t, fixtureState(), 80, 24)
+		s.Say(c.level, "ada was first", fixtureNow)
+		now := fixtureNow.Add(c.after)
+		if c.key != "" {
+			s.Key(keys.Key{Name: c.key, Text: c.key}, now)
+		}
+		if stays := strings.Contains(s.Plain(now), "ada was first"); stays != c.stays {
+			t.Errorf("%s: it stays: %v", name, stays)
+		}
 	}
 }
 

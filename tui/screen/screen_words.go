@@ -48,10 +48,16 @@ func clockText(t time.Time, e *Env) string { return t.In(e.Now.Location()).Forma
 // typeName is what an approval is called on a screen.
 func typeName(t core.ApprovalType) string { return approval.TypeOf(t).Label }
 
-// layerText is the layer that a run is in, of how many: "2/5".
+// layerText is how far a run is: the layer of a graph, of how many ("2/5"), and of a
+// script, which nobody knows the end of, the step that it is at.
 func layerText(r core.Run) string {
-	if r.TotalLayers == 0 {
-		return "-"
+	switch {
+	case r.TotalLayers == 0:
+		return ""
+	case r.Kind == core.KindCode && r.State == core.RunComplete:
+		return plural(r.TotalLayers, "step")
+	case r.Kind == core.KindCode:
+		return "step " + itoa(min(r.CurrentLayer+1, r.TotalLayers))
 	}
 	return itoa(min(r.CurrentLayer+1, r.TotalLayers)) + "/" + itoa(r.TotalLayers)
 }

@@ -41,10 +41,14 @@ type taskPanel struct {
 	of    *core.Layer // what the texts were made from
 	found *core.Task
 	tab   taskTab
-	pages [taskTabs]widget.Pager
-	made  [taskTabs]bool
-	log   taskLog
-	tabX  [taskTabs]int // where a tab begins in the frame, as drawn last
+	// before is the tab that was open before the panel went to the error by itself;
+	// onError says that it did.
+	before  taskTab
+	onError bool
+	pages   [taskTabs]widget.Pager
+	made    [taskTabs]bool
+	log     taskLog
+	tabX    [taskTabs]int // where a tab begins in the frame, as drawn last
 }
 
 func newTask() *taskPanel { return &taskPanel{} }
@@ -77,7 +81,22 @@ func (p *taskPanel) task(e *Env) *core.Task {
 			}
 		}
 	}
+	p.openError()
 	return p.found
+}
+
+// openError goes to the error of a task that has failed, and back to the tab that was
+// open at one that has not.
+func (p *taskPanel) openError() {
+	failed := p.found != nil && p.found.Error != nil && (p.found.State == core.TaskError || p.found.State == core.TaskFailedSafe)
+	if failed == p.onError {
+		return
+	}
+	if p.onError = failed; failed {
+		p.before, p.tab = p.tab, tabError
+	} else if p.tab == tabError {
+		p.tab = p.before
+	}
 }
 
 // page is the text of the tab that is open, up to date.

@@ -43,11 +43,11 @@ func TestTask_Tabs(t *testing.T) {
 	p, e, c := taskOf(t, "notify", 80, 14)
 	e.State.AddEvents(logged(1, "notify", "trying again"), logged(2, "git_log", "not mine"), logged(3, "", "of the code"))
 	for _, want := range [][]string{
+		{"[Error]", "tool_failed", "rate limited, retry 2 of 5"}, // it has failed
+		{"[Raw]", `"id": "notify"`},
 		{"[Args]", `"repo": "acme/shop"`, "~ failed_safe", "812 ms", "slack:post", "all shown"},
 		{"[Result]", `"commits": 84`},
 		{"[Log]", "14:02:32.000 trying again", "14:02:34.000 of the code"},
-		{"[Error]", "tool_failed", "rate limited, retry 2 of 5"},
-		{"[Raw]", `"id": "notify"`},
 	} {
 		got := p.shown(e, c)
 		for _, part := range want {
@@ -60,8 +60,25 @@ func TestTask_Tabs(t *testing.T) {
 		}
 		p.do(keys.NextTab, e)
 	}
-	if p.do(keys.PreviousTab, e); p.tab != tabRaw {
+	if p.do(keys.PreviousTab, e); p.tab != tabLog {
 		t.Errorf("tab %d", p.tab)
+	}
+}
+
+// TestTask_OpensError: a task that has failed opens on its error, and the next one on
+// the tab that was open before.
+func TestTask_OpensError(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "git_log", 80, 14)
+	p.do(keys.NextTab, e)
+	for _, step := range []struct {
+		task string
+		tab  taskTab
+	}{{"git_log", tabResult}, {"notify", tabError}, {"git_log", tabResult}} {
+		e.Sel.Task = step.task
+		if p.shown(e, c); p.tab != step.tab {
+			t.Errorf("%s opens on %s", step.task, taskTabNames[p.tab])
+		}
 	}
 }
 

@@ -86,10 +86,13 @@ func TestTrail_ReadsTheLog(t *testing.T) {
 func TestLayerText(t *testing.T) {
 	t.Parallel()
 	for want, r := range map[string]core.Run{
-		"-":   {},
+		"":    {},
 		"1/3": {TotalLayers: 3},
 		"2/3": {TotalLayers: 3, CurrentLayer: 1},
 		"3/3": {TotalLayers: 3, CurrentLayer: 3},
+
+		"step 41":  {TotalLayers: 41, CurrentLayer: 41, Kind: core.KindCode, State: core.RunRunning},
+		"41 steps": {TotalLayers: 41, CurrentLayer: 41, Kind: core.KindCode, State: core.RunComplete},
 	} {
 		if got := layerText(r); got != want {
 			t.Errorf("layer %d of %d is %s, want %s", r.CurrentLayer, r.TotalLayers, got, want)

@@ -311,7 +311,9 @@ func (p *workflowsPanel) filterPrompt(e *Env) overlay {
 	before := p.filter
 	st := e.State
 	ask := newPrompt("/ filter:", before.String())
-	tell := func() { ask.hint = fmt.Sprintf("%d of %d match", len(p.ids(e)), st.CountRuns()) }
+	tell := func() {
+		ask.hint = fmt.Sprintf("%d of %d   words of any column, or status:waiting  name~x  tool:fs:*  age<1h  !word", len(p.ids(e)), st.CountRuns())
+	}
 	tell()
 	ask.changed = func(text string) error {
 		f, err := state.ParseFilter(text, state.RunKeys...)

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
@@ -20,18 +21,32 @@ const (
 	colTasks
 	colAge
 	colNext
+	colFrom
 )
+
+// nameWidth is the least width of the name of a run: other columns go before it gets
+// narrow.
+func nameWidth(w int) int { return max(12, min(20, w/4)) }
+
+// nextWidth is the width of what comes next, which never goes.
+func nextWidth(w int) int {
+	if w < 56 {
+		return 12
+	}
+	return 17
+}
 
 // runColumns are the columns of the list, in a new slice.
 func runColumns(w int) []widget.Column {
 	return widget.PlaceColumns([]widget.Column{
 		colStatus: {Title: "STATUS", Width: 13},
-		colName:   {Title: "NAME", Width: 12, Grow: true},
-		colID:     {Title: "ID", Width: 8, Drop: 1},
-		colLayer:  {Title: "LAYER", Width: 5, Drop: 2},
-		colTasks:  {Title: "TASKS", Width: 6, Drop: 3},
-		colAge:    {Title: "AGE", Width: 5, Drop: 4},
-		colNext:   {Title: "NEXT", Width: 17, Drop: 5},
+		colName:   {Title: "NAME", Width: nameWidth(w), Grow: true},
+		colID:     {Title: "ID", Width: 8, Drop: 3},
+		colLayer:  {Title: "LAYER", Width: 9, Drop: 4},
+		colTasks:  {Title: "TASKS", Width: 9, Drop: 5},
+		colAge:    {Title: "AGE", Width: 5, Drop: 2},
+		colNext:   {Title: "NEXT", Width: nextWidth(w)},
+		colFrom:   {Title: "FROM", Width: 22, Drop: 6},
 	}, 3, w-3)
 }
 
@@ -73,7 +88,7 @@ func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {
 	}
 	right += fmt.Sprintf("  sort %s %s", p.sort, arrow)
 	if stale := staleLists(e); stale != "" {
-		if right = stale + "  " + right; w < leftWidth {
+		if right = stale + "  " + right; w < 64 {
 			right = stale
 		}
 	}
@@ -121,16 +136,15 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 	in.Text(cols[colStatus].X+n+1, y, cols[colStatus].Width-2, style, string(r.State))
 	cols[colName].Text(in, y, paint.Style{}, e.State.Name(id))
 	cols[colID].Text(in, y, muted, r.ID.Short())
-	if r.TotalLayers > 0 {
-		cols[colLayer].Text(in, y, paint.Style{}, layerText(r))
-	}
-	if c := &cols[colTasks]; c.Here {
+	cols[colLayer].Text(in, y, paint.Style{}, layerText(r))
+	if c := &cols[colTasks]; c.Here && r.Kind != core.KindCode { // of a script each step is a task
 		if w, ok := e.State.Workflow(id); ok {
 			done, all := taskCounts(w)
 			c.Text(in, y, paint.Style{}, itoa(done)+"/"+itoa(all))
 		}
 	}
 	cols[colAge].Text(in, y, muted, ageText(e.Now.Sub(r.CreatedAt)))
+	cols[colFrom].Text(in, y, muted, fromText(r))
 	if c := &cols[colNext]; c.Here {
 		if a, ok := p.next.of(id, e); ok {
 			text := typeName(a.Type)
@@ -142,6 +156,15 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 			c.Text(in, y, paint.Style{Role: paint.Danger}, expiredText(e))
 		}
 	}
+}
+
+// fromText is where a run comes from: who began it, and the folder.
+func fromText(r core.Run) string {
+	text := core.Visible(r.RequestedBy.Label(), 60, false)
+	if dir := path.Base(strings.ReplaceAll(r.Workspace, `\\`, "/")); r.Workspace != "" {
+		text += "  " + core.Visible(dir, 60, false)
+	}
+	return text
 }
 
 // taskCounts are how many tasks of a run are settled, and how many there are.

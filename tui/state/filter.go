@@ -46,7 +46,7 @@ var allKeys = []Key{KeyStatus, KeyName, KeyID, KeySide, KeyKind, KeyWorkspace, K
 //	tool:github:*            equals, with * for any text
 //	age<1h  age>2d           younger and older than
 //	type:!task_log  !name~x  not
-//	"two words"              anywhere in name, id and tools
+//	"two words"              anywhere in what a list shows: state, name, id, who, folder, tools
 //
 // A word without its value yet, as it is while somebody types, matches all.
 type Filter struct {
@@ -238,7 +238,7 @@ func containsAny(s string, values []string) bool {
 
 // contains reports whether one of the values is in what a list shows of a run.
 func (r *runRow) contains(values []string) bool {
-	if containsAny(r.lower, values) || containsAny(strings.ToLower(string(r.run.ID)), values) {
+	if containsAny(r.words(), values) || containsAny(string(r.run.State), values) {
 		return true
 	}
 	return slices.ContainsFunc(r.tools, func(tool string) bool { return containsAny(strings.ToLower(tool), values) })

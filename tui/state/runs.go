@@ -20,6 +20,19 @@ type runRow struct {
 	name  string   // as shown
 	lower string   // the name in lower case
 	tools []string // that it has called, as far as known
+	hay   string   // all that a word is looked for in, in lower case; made when it is
+}
+
+// words is all that a word of a filter is looked for in.
+func (r *runRow) words() string {
+	if r.hay == "" {
+		parts := []string{r.name, string(r.run.ID), string(r.run.Side), r.run.Workspace, r.run.RequestedBy.Label(), r.run.RequestedBy.Name()}
+		if r.run.Error != nil {
+			parts = append(parts, r.run.Error.Message)
+		}
+		r.hay = strings.ToLower(strings.Join(parts, "\n"))
+	}
+	return r.hay
 }
 
 // prepare computes what follows from the header.
@@ -105,6 +118,7 @@ func (t *runTable) put(r *core.Run, many bool) bool {
 	t.counts[old.State]--
 	t.counts[r.State]++
 	*old = *r
+	row.hay = ""
 	if renamed {
 		row.prepare()
 	}

@@ -120,11 +120,12 @@ func (c *Column) Text(a paint.Area, y int, style paint.Style, text string) {
 	}
 }
 
-// DrawCursor marks a row as the selected one.
+// DrawCursor marks a row as the selected one: with the focus it is one bar of one
+// colour, whatever the colours of its texts.
 func DrawCursor(a paint.Area, y int, focus bool) {
 	style := paint.Style{Role: paint.Accent}.Bold()
 	a.Put(0, y, style, a.Theme().Glyph.Cursor)
 	if focus {
-		a.Style(y, paint.Style.Selected)
+		a.Style(y, func(paint.Style) paint.Style { return paint.Style{}.Selected() })
 	}
 }
