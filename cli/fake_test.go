@@ -38,8 +38,9 @@ type fake struct {
 	went       []api.ContinueRequest
 	events     []core.Event
 	progress   func(core.Event)
-	settles    bool // what is decided waits no more
-	block      bool // Execute waits for the context to end
+	config     string // what Config answers; empty: something
+	settles    bool   // what is decided waits no more
+	block      bool   // Execute waits for the context to end
 	failWith   error
 	trusted    string
 	trust      api.TrustState
@@ -345,6 +346,9 @@ func (f *fake) Init(context.Context) (string, error) {
 func (f *fake) Doctor(context.Context) ([]api.Check, error) { return f.checks, nil }
 
 func (f *fake) Config(context.Context) (json.RawMessage, error) {
+	if f.config != "" {
+		return json.RawMessage(f.config), nil
+	}
 	return json.RawMessage(`{"version":1,"permissions":{"allow":["a:b"]},"n":12345678901234567890}`), nil
 }
 

@@ -4,12 +4,14 @@ package cli
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/runs"
 	"github.com/casys-ai/pml/cli/servers"
+	"github.com/casys-ai/pml/core/env"
 )
 
 // The groups in which help lists the commands.
@@ -35,7 +37,7 @@ func root(a *app.App) *cobra.Command {
 		Long: `pml runs scripts and task graphs (DAGs) that call tools of MCP servers. It
 journals every call, stops where a person has to decide, and continues from
 there, even after a crash.`,
-		Example:       "  pml init\n  pml execute script.ts\n  pml approvals ls\n  pml continue 7f3a91c2 --approve",
+		Example:       "  pml init\n  pml run script.ts\n  pml status\n  pml approve",
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,6 +45,10 @@ there, even after a crash.`,
 				return printVersion(a)
 			}
 			if len(args) == 0 {
+				if hasHome(a) && runs.StatusIfWaiting(cmd.Context(), a) {
+					a.Note("pml --help lists the commands")
+					return nil
+				}
 				return cmd.Help()
 			}
 			return app.UnknownCommand(cmd, args[0])
@@ -60,11 +66,25 @@ there, even after a crash.`,
 		&cobra.Group{ID: groupSetup, Title: "Set up:"},
 	)
 	addGroup(root, groupRun, runs.ExecuteCmd(a), runs.ApproveCmd(a), runs.DenyCmd(a), runs.ContinueCmd(a), runs.RetryCmd(a), runs.AbortCmd(a), runs.ReplanCmd(a), runs.ApprovalsCmd(a))
-	addGroup(root, groupWatch, tuiCmd(a), runs.PlanCmd(a), runs.WorkflowsCmd(a), toolsCmd(a), runs.EventsCmd(a), auditCmd(a))
+	addGroup(root, groupWatch, runs.StatusCmd(a), tuiCmd(a), runs.PlanCmd(a), runs.WorkflowsCmd(a), toolsCmd(a), runs.EventsCmd(a), auditCmd(a))
 	addGroup(root, groupSetup, initCmd(a), servers.Command(a), trustCmd(a), serveCmd(a), serverCmd(a), stdioCmd(a), doctorCmd(a), backupCmd(a), restoreCmd(a), configCmd(a), completionCmd(a), versionCmd(a))
 	root.AddCommand(manCmd(a))
 	root.SetHelpCommand(helpCmd())
 	return root
+}
+
+// hasHome reports whether somebody may be told what waits: at a terminal, where pml was
+// used before.
+func hasHome(a *app.App) bool {
+	if !a.Human() || !a.StdoutTTY {
+		return false
+	}
+	home, err := env.FindHome(a.Flags.Home, env.Environ(a.Environ))
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(home.Dir)
+	return err == nil
 }
 
 func addGroup(root *cobra.Command, id string, cmds ...*cobra.Command) {

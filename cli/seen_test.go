@@ -161,7 +161,7 @@ func TestSeen_Latest(t *testing.T) {
 			{&shell{fake: waits(core.RiskLow)}, []string{"--json"}, []string{"only at a terminal"}},
 			{&shell{tty: true, stdin: "y\n", fake: waits(core.RiskLow)}, []string{"--json"}, []string{"only at a terminal"}},
 			{&shell{fake: &fake{}}, nil, []string{"next: pml approvals ls"}},
-			{&shell{tty: true, stdin: "y\n", fake: asked()}, nil, []string{"waits for 2 approvals", "52e3f18c  low  fs:write", "41d2e07b  medium"}},
+			{&shell{tty: true, stdin: "y\n", fake: asked()}, nil, []string{"waits for 2 approvals", "52e3f18c  low  write a", "41d2e07b  medium"}},
 		} {
 			s := tt.sh.run(append(verb, tt.more...)...).want(t, 2).has(t, "err", tt.says...)
 			if len(s.fake.went) > 0 {
@@ -236,9 +236,9 @@ func TestInbox(t *testing.T) {
 		want        []api.Decision
 		says        string
 	}{
-		{"Both", "y\ny\n", []string{"approve"}, 0, []api.Decision{yes(appB), yes(appA)}, "approved: 52e3f18c fs:write\n"},
+		{"Both", "y\ny\n", []string{"approve"}, 0, []api.Decision{yes(appB), yes(appA)}, "approved: write "},
 		{"OneLater", "l\ny\n", []string{"approve"}, 8, []api.Decision{yes(appA)}, "1 approval left"},
-		{"DenyOne", "n\ny\n", []string{"approve"}, 0, []api.Decision{no(appB), yes(appA)}, "denied: 52e3f18c"},
+		{"DenyOne", "n\ny\n", []string{"approve"}, 0, []api.Decision{no(appB), yes(appA)}, "denied: write "},
 		{"Ends", "y\n", []string{"approve"}, 8, []api.Decision{yes(appB)}, "1 approval left"},
 		{"Deny", "y\nl\n", []string{"deny"}, 8, []api.Decision{no(appB)}, "deny? [y]es / [a]bort / [l]ater: "},
 	} {
@@ -251,7 +251,7 @@ func TestInbox(t *testing.T) {
 			if diff := cmp.Diff(tt.want, s.decisions()); diff != "" {
 				t.Error(diff)
 			}
-			if !strings.HasSuffix(tt.name, "s") && !strings.Contains(s.err, "the run 7f3a91c2 is complete") {
+			if !strings.HasSuffix(tt.name, "s") && !strings.Contains(s.err, "unnamed (7f3a91c2) is complete") {
 				t.Error(s.err)
 			}
 		})
@@ -265,7 +265,7 @@ func TestInbox_Refused(t *testing.T) {
 	f := asked()
 	f.settles = true
 	f.errs = []error{core.Errorf(core.CodePermissionDenied, "the person at the server decides this")}
-	s := (&shell{tty: true, stdin: "y\ny\n", fake: f}).run("approve").want(t, 8).has(t, "err", "the person at the server decides this\n", "approved: 41d2e07b")
+	s := (&shell{tty: true, stdin: "y\ny\n", fake: f}).run("approve").want(t, 8).has(t, "err", "the person at the server decides this\n", "approved: dependency filesystem:read_file (41d2e07b)")
 	if len(s.decisions()) != 2 {
 		t.Errorf("%+v", s.decisions())
 	}
@@ -276,7 +276,7 @@ func TestInbox_NoTerminal(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"approve", "deny"} {
 		for _, tty := range []bool{false, true} {
-			s := (&shell{tty: tty, fake: asked()}).run(verb, "--json").want(t, 2).has(t, "err", "41d2e07b", "52e3f18c  low  fs:write", `"next":["pml","`+verb+`","52e3f18c"]`)
+			s := (&shell{tty: tty, fake: asked()}).run(verb, "--json").want(t, 2).has(t, "err", "41d2e07b", "52e3f18c  low  write a", `"next":["pml","`+verb+`","52e3f18c"]`)
 			if s.decisions() != nil {
 				t.Error("decided")
 			}

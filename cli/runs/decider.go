@@ -186,6 +186,9 @@ func latestMay(a *app.App, run core.ID, open []core.Approval, d *api.Decision) e
 	if len(open) == 0 {
 		return e.WithNext("pml", "approvals", "ls")
 	}
+	if several {
+		return e.WithNext("pml", "approve", open[0].ID.Short())
+	}
 	return e.WithNext("pml", "approvals", "show", open[0].ID.Short())
 }
 
@@ -193,7 +196,7 @@ func latestMay(a *app.App, run core.ID, open []core.Approval, d *api.Decision) e
 func listed(list []core.Approval) string {
 	var b strings.Builder
 	for _, p := range list {
-		b.WriteString("\n  " + core.Visible(p.ID.Short()+"  "+string(p.Risk)+"  "+p.Tool, 120, false))
+		b.WriteString("\n  " + core.Visible(p.ID.Short()+"  "+string(p.Risk)+"  "+whatOf(p)+"  "+runOf(p), 160, false))
 	}
 	return b.String()
 }

@@ -115,7 +115,7 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 		if d.Approve {
 			word = "approved"
 		}
-		in.a.Say("%s: %s", word, core.Visible(p.ID.Short()+" "+p.Tool, 200, false))
+		in.a.Say("%s: %s", word, core.OneLine(whatOf(p)+" ("+p.ID.Short()+")", 200))
 		if !slices.Contains(in.going, p.RunID) {
 			in.going = append(in.going, p.RunID)
 		}
@@ -151,7 +151,7 @@ func (in *inboxOf) await(ctx context.Context) error {
 	if w.State == core.RunWaiting {
 		return nil // what it asks comes up
 	}
-	in.a.Say("the run %s is %s", id.Short(), w.State)
+	in.a.Say("%s (%s) is %s", w.Title(), id.Short(), w.State)
 	next := []string{"pml", "workflows", "show", id.Short()}
 	if w.State == core.RunComplete {
 		next[2] = "result"

@@ -33,7 +33,7 @@ func (c *Config) Show() json.RawMessage {
 		},
 		"approvals": map[string]any{
 			"ttl": formatDuration(c.Approvals.TTL), "resume_ttl": formatDuration(c.Approvals.ResumeTTL),
-			"decider": c.Approvals.Decider, "agent_may": c.Approvals.AgentMay, "pin": c.Approvals.Pin != "", "trust_host": c.Approvals.TrustHost,
+			"decider": c.Approvals.Decider, "decider_from": c.Origin("/approvals/decider"), "agent_may": c.Approvals.AgentMay, "pin": c.Approvals.Pin != "", "trust_host": c.Approvals.TrustHost,
 		},
 		"routing":    map[string]any{"client": list(c.Routing.Client), "server": list(c.Routing.Server), "default": c.Routing.Default},
 		"mcpServers": servers,

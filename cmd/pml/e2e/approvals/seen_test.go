@@ -136,3 +136,23 @@ func asked(t *testing.T, m *pmltest.Machine, want core.Presence) {
 	}
 	m.OK("audit", "verify")
 }
+
+// TestStatus: what waits is on one screen, also of pml alone on a terminal; where
+// nothing waits that is help, and nothing is made by looking.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	pmltest.Wants(t, m.Terminal(pmltest.UsualSize, nil, nil).Text, "Usage:")
+	r := m.Execute(8, dangers)
+	for _, args := range [][]string{{"status"}, nil} {
+		s := m.Terminal(pmltest.UsualSize, nil, nil, args...)
+		pmltest.Wants(t, s.Text, "waiting (1)", r.CheckpointID.Short(), "danger a", "who decides", "nobody has chosen that")
+		pmltest.WantHarmless(t, strings.NewReplacer("\x1b[", "").Replace(s.Text))
+	}
+	pmltest.Wants(t, m.OK().Stdout, "Usage:") // a pipe
+	fresh := pmltest.BareMachine(t)
+	pmltest.Wants(t, fresh.Terminal(pmltest.UsualSize, nil, nil).Text, "Usage:")
+	if _, err := os.Stat(fresh.Home); err == nil {
+		t.Error("to look has made a home")
+	}
+}
