@@ -13,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/asked"
 )
 
 // Approval shows everything that a decision would bind: nothing of what
@@ -74,7 +75,11 @@ func expiry(p core.Approval, now time.Time) string {
 // WriteContext shows the context of an approval. What only says the tool's name
 // again is left out.
 func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
-	for _, f := range fieldsOf(raw) {
+	fields, claims := fieldsOf(raw), false
+	for _, f := range fields {
+		claims = claims || f.key == "kind" && string(f.value) == `"readonly"`
+	}
+	for _, f := range fields {
 		var s string
 		isText := json.Unmarshal(f.value, &s) == nil
 		switch {
@@ -82,11 +87,50 @@ func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
 			continue
 		case isText && f.key == "namespace" && strings.HasPrefix(tool, s+":"):
 			continue
-		case f.key == "needs_installation" && string(f.value) == "false":
+		case f.key == "needs_installation" && string(f.value) == "false", f.key == "file" && fileOf(fields) != nil,
+			f.key == "read_only" && claims: // the same names stand among what changed
+			continue
+		case f.key == "kind" && asked.Changed(s, "-") != "":
+			fmt.Fprintf(b, "  %-12s %s\n", "kind", asked.Changed(s, oldHash(fields)))
+			continue
+		case f.key == "arguments":
+			writeArguments(b, f.value, fileOf(fields))
 			continue
 		}
 		writeField(b, f, 2)
 	}
+}
+
+// writeArguments lays out what a call would send.
+func writeArguments(b *strings.Builder, args json.RawMessage, file *asked.File) {
+	b.WriteString("  arguments:\n")
+	for _, l := range asked.Arguments(args, file) {
+		text := "    " + l.Text
+		if l.Label != "" {
+			text = "    " + l.Label + "  " + l.Text
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+}
+
+// fileOf is what a call would do to a file, nil where the gate has not said.
+func fileOf(fields []field) *asked.File {
+	for _, f := range fields {
+		var file asked.File
+		if f.key == "file" && json.Unmarshal(f.value, &file) == nil && file.State != "" {
+			return &file
+		}
+	}
+	return nil
+}
+
+func oldHash(fields []field) (hash string) {
+	for _, f := range fields {
+		if f.key == "old_hash" {
+			_ = json.Unmarshal(f.value, &hash) // what is no text is none
+		}
+	}
+	return hash
 }
 
 func writeField(b *strings.Builder, f field, indent int) {
@@ -100,7 +144,7 @@ func writeField(b *strings.Builder, f field, indent int) {
 		writeBounded(b, lines, indent+2)
 		return
 	}
-	if sub := fieldsOf(f.value); len(sub) > 0 && f.key != "arguments" {
+	if sub := fieldsOf(f.value); len(sub) > 0 {
 		fmt.Fprintf(b, "%s%s:\n", pad, key)
 		for _, s := range sub {
 			writeField(b, s, indent+2)
@@ -141,12 +185,8 @@ func writeBounded(b *strings.Builder, lines []string, indent int) {
 	}
 }
 
-// contextValue is a value of a context on one line. Arguments stay JSON, so
-// that a text and a number that look alike can be told apart.
+// contextValue is a value of a context on one line.
 func contextValue(f field) string {
-	if f.key == "arguments" {
-		return layout.Compact(f.value)
-	}
 	var s string
 	if json.Unmarshal(f.value, &s) == nil && bytes.HasPrefix(f.value, []byte(`"`)) {
 		return core.Visible(s, 0, false)

@@ -30,13 +30,16 @@ func (s *settings) permission(call engine.Call, a core.Annotations, needsInstall
 	if needsInstall {
 		description = fmt.Sprintf("Allow %s, once its server is installed?", core.Visible(call.Tool, 120, false))
 	}
+	context := map[string]any{
+		"tool": call.Tool, "tool_id": call.Tool, "namespace": namespace,
+		"arguments": args, "needs_installation": needsInstall, "leaves_workspace": leaves,
+	}
+	if file := s.fileChange(call); file != nil {
+		context["file"] = file
+	}
 	return engine.Ask{
 		Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Risk: riskOf(a, leaves),
-		Digest: digest, Description: description,
-		Context: map[string]any{
-			"tool": call.Tool, "tool_id": call.Tool, "namespace": namespace,
-			"arguments": args, "needs_installation": needsInstall, "leaves_workspace": leaves,
-		},
+		Digest: digest, Description: description, Context: context,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
@@ -244,7 +245,14 @@ func (p *proof) keys() {
 
 func (p *proof) integrity() {
 	claims := p.value("kind") == `"readonly"`
+	if words := asked.Changed(strings.Trim(p.value("kind"), `"`), strings.Trim(p.value("old_hash"), `"`)); words != "" {
+		p.take("kind")
+		p.text("what", words)
+	}
 	p.show("what", "kind")
+	if claims {
+		p.take("read_only") // the same names stand among the lines below
+	}
 	p.show("old hash", "old_hash")
 	p.show("new hash", "new_hash")
 	p.show("file hash", "file_hash")
@@ -317,8 +325,43 @@ func (p *proof) arguments() {
 	if args == nil {
 		return
 	}
-	p.head("arguments, as they will be sent; secrets are left out")
-	p.text("", pretty(args))
+	var file *asked.File
+	p.into("file", &file)
+	p.head("what will be sent; secrets are left out (J shows it as JSON)")
+	p.laidOut("", asked.Arguments(args, file))
+}
+
+// laidOut adds lines of arguments, behind a margin.
+func (p *proof) laidOut(margin string, list []asked.Line) {
+	for _, l := range list {
+		text, style := margin+l.Text, paint.Style{}
+		switch l.Kind {
+		case asked.Added:
+			style.Role = paint.OK
+		case asked.Removed:
+			style.Role = paint.Danger
+		case asked.Place:
+			style.Role = paint.Accent
+		case asked.Note:
+			style.Role = paint.Muted
+		case asked.Plain:
+		}
+		if l.Label != "" {
+			p.lines = append(p.lines, widget.Line{Label: margin + l.Label + "  ", Text: l.Text, Style: style})
+			continue
+		}
+		p.lines = append(p.lines, widget.Line{Text: text, Style: style})
+	}
+}
+
+// Raw returns what an approval carries as JSON, indented and whole.
+func Raw(a core.Approval) []widget.Line {
+	p := &proof{}
+	p.head("as JSON, whole; secrets are left out (J goes back)")
+	p.laidOut("", asked.Raw(a.Context))
+	p.blank()
+	p.text("digest", a.Digest)
+	return p.lines
 }
 
 func (p *proof) oauth(tool string) {

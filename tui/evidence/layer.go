@@ -3,9 +3,9 @@ package evidence
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/paint"
 )
 
@@ -55,9 +55,7 @@ func (p *proof) taskArguments(next LayerTask, tasks []core.Task) {
 	}
 	switch {
 	case known && len(args) > 0:
-		for l := range strings.SplitSeq(pretty(args), "\n") {
-			p.add("", "      "+l, paint.Style{})
-		}
+		p.laidOut("      ", asked.Arguments(args, nil))
 	case known:
 		p.prose("      without arguments")
 	case tasks == nil:

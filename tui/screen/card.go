@@ -47,6 +47,8 @@ type card struct {
 	built core.Approval // what the pager's lines were made from
 	of    *core.Layer   // of its run, as known then
 	wait  bool          // for the arguments of what runs next
+	raw   bool          // it is shown as JSON
+	asRaw bool          // the pager's lines are that
 	note  string        // what a key could not do, and why
 	level Level
 
@@ -388,13 +390,28 @@ func (c *card) build(e *Env) {
 		c.rule.Unread()
 	}
 	b, same := &c.built, of == c.of && wait == c.wait
+	if c.raw != c.asRaw {
+		c.asRaw, same = c.raw, false
+		c.pager = widget.Pager{}
+		c.built, c.of, c.wait = a, of, wait
+		c.pager.SetLines(c.lines(e))
+		return
+	}
 	if same && a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
 		return
 	}
 	c.built, c.of, c.wait = a, of, wait
-	if c.pager.SetLines(evidence.Of(a, tasksOf(a, e))) {
+	if c.pager.SetLines(c.lines(e)) {
 		c.rule.Unread()
 	}
+}
+
+// lines are those of the evidence, laid out or as JSON.
+func (c *card) lines(e *Env) []widget.Line {
+	if c.raw {
+		return evidence.Raw(c.rule.Approval())
+	}
+	return evidence.Of(c.rule.Approval(), tasksOf(c.rule.Approval(), e))
 }
 
 // style is how the message of a card looks.

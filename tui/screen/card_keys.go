@@ -29,6 +29,8 @@ func (c *card) keyDecide(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		}
 	}
 	switch t := c.rule.Approval().Type; {
+	case k.Name == "J":
+		c.raw = !c.raw
 	case k.Name == "s" && t == core.ApproveDependency:
 		return c.press(cardScripts, e)
 	case k.Name == "s" && t == core.ApproveInDoubt:

@@ -49,7 +49,7 @@ func TestCard_LayerIsReadFirst(t *testing.T) {
 		p.press("G")
 		p.wait(decide.Quiet)
 		if size[1] >= 24 {
-			p.sees(`"drop": true`)
+			p.sees(`drop  true`)
 		}
 		p.press("a")
 		p.wants(Decide{Approvals: []core.Approval{p.approval(apLayer)}, Approve: true})
@@ -104,7 +104,7 @@ func TestEvidence_LayerArguments(t *testing.T) {
 	}
 	a.Context = json.RawMessage(`{"next":[{"id":"migrate","tool":"db:migrate","arguments":{"asked":1}}]}`)
 	for _, tasks := range [][]core.Task{nil, {{ID: "migrate", Arguments: json.RawMessage(`{"planned":1}`)}}} {
-		if text := strings.Join(evidence.Text(a, tasks), "\n"); !strings.Contains(text, `"asked": 1`) || strings.Contains(text, "planned") {
+		if text := strings.Join(evidence.Text(a, tasks), "\n"); !strings.Contains(text, "asked  1") || strings.Contains(text, "planned") {
 			t.Errorf("not the arguments in the question are shown:\n%s", text)
 		}
 	}
@@ -150,7 +150,7 @@ func TestBulk_LayersAreReadFirst(t *testing.T) {
 	w.ID, w.Approvals = other.RunID, nil
 	p.st.PutWorkflow(w)
 	p.wait(decide.Quiet)
-	if b, ok := p.s.overlay[0].(*bulk); !ok || b.pager.Find(`"drop": true`) == 0 {
+	if b, ok := p.s.overlay[0].(*bulk); !ok || b.pager.Find(`drop  true`) == 0 {
 		t.Error("the arguments are not there")
 	}
 	p.press("G")

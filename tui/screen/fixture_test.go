@@ -97,7 +97,7 @@ func fixtureApprovals() []core.Approval {
 	type obj = map[string]any
 	return []core.Approval{
 		ask(apIntegrity, runWaiting, core.ApproveIntegrity, "std:fetch", core.RiskHigh, in(48*time.Second), "The tools of std:fetch have changed.", obj{
-			"tool": "std:fetch", "fqdn_base": "std:fetch", "kind": "tools",
+			"tool": "std:fetch", "fqdn_base": "std:fetch", "kind": "tool",
 			"old_hash": "sha256:a1b2c3d4" + strings.Repeat("5e6f7081", 7), "new_hash": "sha256:9f04e77b" + strings.Repeat("01ac22d0", 7),
 			"changed": []string{"- fetch: gets a page of acme.com", "+ fetch: gets a page of acme.com or cdn.evil.example", "  post: unchanged"},
 		}),

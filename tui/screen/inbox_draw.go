@@ -1,11 +1,13 @@
 package screen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
@@ -255,6 +257,7 @@ func (p *inboxPanel) what(ap core.Approval) string {
 // whatText is what makes an approval another than its neighbours.
 func whatText(ap core.Approval) string {
 	var c struct {
+		Kind       string               `json:"kind"`
 		OldHash    string               `json:"old_hash"`
 		NewHash    string               `json:"new_hash"`
 		Arguments  json.RawMessage      `json:"arguments"`
@@ -274,7 +277,7 @@ func whatText(ap core.Approval) string {
 	text := subjectOf(ap)
 	switch d := c.Dependency; {
 	case ap.Type == core.ApproveIntegrity && c.NewHash != "":
-		text += " " + digits(c.OldHash) + "->" + digits(c.NewHash)
+		text += ": " + cmp.Or(asked.Changed(c.Kind, c.OldHash), "a hash has changed, to "+digits(c.NewHash))
 	case ap.Type == core.ApproveDependency && d.Name != "":
 		text = fmt.Sprintf("%s@%s (%d packages)", d.Name, d.Version, d.Packages)
 	case ap.Type == core.ApproveKeys && len(c.Keys) > 0:

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/asked"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/upstream/workspace"
+)
+
+// fileChange says what a call would do to a file of the workspace, nil for a call that
+// writes none. The gate says so when it asks, not whoever shows the question: only here
+// is it certain that the workspace is on this machine, the values of keys are known,
+// and everybody is shown the same. Nothing that is read decides anything.
+func (s *settings) fileChange(call engine.Call) *asked.File {
+	server, tool, _ := core.SplitTool(call.Tool)
+	if !s.writesFiles(server) || !call.ArgsKnown {
+		return nil
+	}
+	w, ok := asked.WrittenBy(call.Args)
+	if !ok || server == Builtin && tool != "write_file" && tool != "edit_file" {
+		return nil
+	}
+	unknown := func(why string) *asked.File {
+		return &asked.File{Path: s.redact.String(w.Path), State: asked.FileUnknown, Why: core.Visible(s.redact.String(why), 300, false)}
+	}
+	before, err := workspace.Peek(s.all.Workspace.Dir, w.Path)
+	switch {
+	case err != nil:
+		return unknown(core.AsError(err).Message)
+	case w.Content != nil && len(*w.Content) > maxCompared:
+		return unknown("what is written is too long for a difference")
+	case before == nil && w.Content == nil:
+		return unknown("there is no such file")
+	}
+	old := ""
+	if before != nil {
+		old = *before
+	}
+	after, why := w.After(old)
+	if why != "" {
+		return unknown(why)
+	}
+	// Without the values of keys first: a value of several lines is none any more in
+	// a difference.
+	same := before != nil && old == after
+	if before != nil {
+		clean := s.redact.String(old)
+		before = &clean
+	}
+	f := asked.Compare(s.redact.String(w.Path), before, s.redact.String(after))
+	if f.State == asked.FileSame && !same {
+		f.State, f.Why = asked.FileChanged, "it differs in nothing but the values of keys, which are not shown"
+	}
+	return &f
+}
+
+// maxCompared bounds a text that is compared with a file, in bytes.
+const maxCompared = 1 << 20
+
+// writesFiles reports whether what a server calls a path is one of this machine: it is
+// the built-in server, or the reference server for files.
+func (s *settings) writesFiles(server string) bool {
+	if server == Builtin {
+		return true
+	}
+	e, ok := s.granted.Servers[server]
+	return ok && e.Command != "" && slices.ContainsFunc(append([]string{e.Command}, e.Args...), func(word string) bool {
+		return strings.Contains(word, "server-filesystem")
+	})
+}
