@@ -66,7 +66,7 @@ func TestApprove_Terminal(t *testing.T) {
 		s := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
 			pmltest.Typed(`ater: $`, ""), pmltest.Typed(`ater: $`, "y"), pmltest.Typed(`to approve: $`, "yes"), pmltest.Typed(`ater: $`, "l"),
 		}, args...)
-		pmltest.Wants(t, s.Text, "rec:danger", `{"x":"a"}`, r.Digest, "high risk: type ")
+		pmltest.Wants(t, s.Text, "rec:danger", "x  a", r.Digest, "high risk: type ")
 		if s.Exit != 8 || m.Count("danger") != 0 {
 			t.Errorf("%v: exit %d, %d calls: %q", args, s.Exit, m.Count("danger"), s.Text)
 		}
@@ -90,7 +90,7 @@ func TestApprove_NoTerminal(t *testing.T) {
 		t.Fatal("it was called")
 	}
 	o := m.OK("approve", string(r.CheckpointID), "--expect-digest", r.Digest)
-	pmltest.Wants(t, o.Stderr, "approval required: tool_permission", `{"x":"a"}`, r.Digest)
+	pmltest.Wants(t, o.Stderr, "approval required: tool_permission", "x  a", r.Digest)
 	asked(t, m, core.PresenceNobody)
 	r = m.Execute(8, dangers)
 	o = m.Exit(9, "deny", string(r.WorkflowID), "--reason", "wrong folder", "--json")

@@ -143,7 +143,7 @@ func TestTerminal_Prompt(t *testing.T) {
 	}
 	ask := `\[l\]ater: $`
 	s = execute(`return (await mcp.rec.write({path: "go"})).path`, pmltest.Typed(ask, ""), pmltest.Typed(`press enter again\r\napprove[^\n]*ater: $`, "y"))
-	pmltest.Wants(t, s.Text, "tool_permission", `{"path":"go"}`)
+	pmltest.Wants(t, s.Text, "tool_permission", "path  go")
 	if s.Exit != 0 || m.Count("write") != 1 {
 		t.Errorf("yes: exit %d, %d calls: %q", s.Exit, m.Count("write"), s.Text)
 	}
