@@ -265,19 +265,3 @@ func (b *builder) json(label string, raw json.RawMessage, depth int) {
 		label = ""
 	})
 }
-
-// Telling is the argument that says most of a call in a few words, its path or what
-// it is called after; empty where no argument does.
-func Telling(args json.RawMessage) string {
-	fields, _ := Fields(args)
-	for _, key := range []string{"path", "file_path", "file", "from", "source", "to", "name", "title", "url", "query", "sql", "command", "id"} {
-		for _, f := range fields {
-			var text string
-			if f.Key == key && json.Unmarshal(f.Value, &text) == nil && strings.TrimSpace(text) != "" {
-				first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-				return core.Visible(first, 120, false)
-			}
-		}
-	}
-	return ""
-}
