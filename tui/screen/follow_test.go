@@ -47,7 +47,7 @@ func TestPreview(t *testing.T) {
 		p := atInbox(t, size[0], size[1])
 		p.press("g", "j")
 		p.sees("create_release shop (gh)") // what, whole
-		p.sees("owner")                    // what it is called with
+		p.sees("body      3 lines")        // what it is called with
 	}
 }
 
