@@ -80,6 +80,8 @@ type Approval struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// RenewedBy is the approval that asks the same again after this one expired.
 	RenewedBy ID `json:"renewed_by,omitempty"`
+	// Renews is the approval that expired and that this one asks again.
+	Renews ID `json:"renews,omitempty"`
 	// Once: a yes counts for this call alone and is never remembered.
 	Once bool `json:"once,omitempty"`
 	// Used is set once the runner has acted on the decision.
@@ -220,6 +222,8 @@ type AuditRow struct {
 	// Asked is how whoever decided was asked: on a terminal, with the PIN, in the
 	// host's dialog, or not at all. Rows of an older pml do not say it.
 	Asked Presence `json:"asked,omitempty"`
+	// Renewed is the expired approval that the decided one has asked again.
+	Renewed ID `json:"renewed,omitempty"`
 	// Count is how many refused attempts the row stands for, if more than one.
 	Count    int    `json:"count,omitempty"`
 	PrevHash string `json:"prev_hash"`

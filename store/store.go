@@ -203,8 +203,8 @@ type Decider interface {
 	// Decide settles an open approval, appends the audit row and the event,
 	// renews the run's expiry (RenewTo of Renewal), and with d.Abort also sets
 	// the run's abort request. The same decision again returns the approval as
-	// it is, without error. Errors: core.CodeNotFound, core.CodeApprovalExpired,
-	// core.CodeAlreadyDecided (with Decided), core.CodeDigestMismatch,
+	// it is, without error. Errors: core.CodeNotFound, core.CodeApprovalExpired
+	// (unless it is renewed with it: Renewal.Fresh), core.CodeAlreadyDecided (with Decided), core.CodeDigestMismatch,
 	// core.CodeNotWaiting (superseded, or the run has ended),
 	// core.CodeWorkflowExpired (the run expired, it cannot be asked again),
 	// core.CodeAuth and core.CodeAwaitingHuman for one that the guard of the store,
@@ -244,6 +244,12 @@ type Decider interface {
 // the run without one.
 type Renewal struct {
 	RunUntil *time.Time
+	// Fresh, if set, is the id under which an approval that has expired is asked
+	// again, as by Renew, and decided in the same transaction; Until is when that
+	// one would expire. A decision about one that was asked again already is about
+	// the newest, as long as it asks the same.
+	Fresh core.ID
+	Until *time.Time
 }
 
 // Runners says which process runs a run.

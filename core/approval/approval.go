@@ -112,7 +112,7 @@ func Renew(a core.Approval, fresh core.ID, now time.Time, until *time.Time, by c
 	}
 	c := a
 	c.ID, c.State, c.CreatedAt, c.ExpiresAt = fresh, core.ApprovalOpen, now.UTC(), until
-	c.RequestedBy, c.DecidedBy, c.Answer, c.Used, c.RenewedBy = by, nil, nil, false, ""
+	c.RequestedBy, c.DecidedBy, c.Answer, c.Used, c.RenewedBy, c.Renews = by, nil, nil, false, "", a.ID
 	return c, nil
 }
 
@@ -152,7 +152,7 @@ func settle(a core.Approval, state core.ApprovalState, at time.Time, reason stri
 func row(a core.Approval, at time.Time, by core.Actor, reason string) core.AuditRow {
 	return core.AuditRow{
 		At: at, RunID: a.RunID, RunName: a.RunName, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type,
-		Tool: a.Tool, Digest: a.Digest, Outcome: a.State, By: by, Reason: reason,
+		Tool: a.Tool, Digest: a.Digest, Outcome: a.State, By: by, Reason: reason, Renewed: a.Renews,
 	}
 }
 
@@ -193,7 +193,7 @@ func open(a core.Approval, now time.Time) error {
 		return nil
 	case core.ApprovalExpired:
 		return core.Errorf(core.CodeApprovalExpired,
-			"the approval %s has expired; nothing ran and nothing is lost: continue the run to be asked again, do not execute again",
+			"the approval %s has expired (approvals.ttl); nothing ran and nothing is lost: decide it all the same, which asks again, or continue the run; do not execute again",
 			a.ID.Short()).WithRun(a.RunID).WithNext("pml", "continue", string(a.RunID))
 	case core.ApprovalApproved, core.ApprovalDenied:
 		return alreadyDecided(a)

@@ -126,7 +126,7 @@ func TestRenew(t *testing.T) {
 	old := question(func(a *core.Approval) { a.Used, a.CallIDs = true, []string{"c1"} })
 	got, err := approval.Renew(old, "new", now.Add(time.Hour), nil, ann)
 	want := old
-	want.ID, want.CreatedAt, want.ExpiresAt, want.RequestedBy, want.Used = "new", now.Add(time.Hour), nil, ann, false
+	want.ID, want.CreatedAt, want.ExpiresAt, want.RequestedBy, want.Used, want.Renews = "new", now.Add(time.Hour), nil, ann, false, old.ID
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

@@ -172,6 +172,9 @@ func (g *gates) granted(c *call, ask Ask, ap *core.Approval) answer {
 		return answerYes
 	default:
 		if !ap.Used {
+			if ap.Renews != "" && ap.Digest != ask.Digest {
+				break
+			}
 			g.apply(ap)
 			return answerOpen
 		}
@@ -255,6 +258,15 @@ func (g *gates) recheck(ap *core.Approval) {
 	}
 }
 
+// readmit lets the calls go on that are parked on what an approval has answered.
+func (g *gates) readmit(ap *core.Approval) {
+	for _, c := range g.calls.order {
+		if c.state == callParked && slices.ContainsFunc(c.asks, answeredBy(ap)) {
+			g.admit(c)
+		}
+	}
+}
+
 // maxWhy bounds what is shown of how a call in doubt has ended.
 const maxWhy = 2000
 
@@ -288,10 +300,10 @@ func (g *gates) decided(ap *core.Approval, started bool) {
 	if g.stop.ending() || ap.State != core.ApprovalApproved && ap.State != core.ApprovalDenied {
 		return
 	}
-	for _, c := range g.calls.order {
-		if c.state == callParked && slices.ContainsFunc(c.asks, answeredBy(ap)) {
-			g.admit(c)
-		}
+	if ap.Renews != "" && ap.State == core.ApprovalApproved {
+		g.recheck(ap) // what was shown has expired: it may not be what the gates ask now
+	} else {
+		g.readmit(ap)
 	}
 	g.takeIn(ap, started)
 }

@@ -14,17 +14,23 @@ import (
 )
 
 func (c *decisions) renew(ctx context.Context, ap core.Approval, by core.Actor) (core.Approval, error) {
-	cfg, err := c.configOf(ap.Workspace)
+	now := c.now()
+	until, err := c.askedUntil(ap.Workspace, now)
 	if err != nil {
 		return core.Approval{}, err
 	}
-	now := c.now()
-	var until *time.Time
-	if cfg.Approvals.TTL > 0 {
-		t := approval.Bounded(now.Add(cfg.Approvals.TTL))
-		until = &t
-	}
 	return c.o.Store.Renew(ctx, ap.ID, c.o.NewID(), now, until, by)
+}
+
+// askedUntil is when an approval of a workspace expires that is asked for at a
+// time; nil: never.
+func (c *decisions) askedUntil(dir string, now time.Time) (*time.Time, error) {
+	cfg, err := c.configOf(dir)
+	if err != nil || cfg.Approvals.TTL <= 0 {
+		return nil, err
+	}
+	t := approval.Bounded(now.Add(cfg.Approvals.TTL))
+	return &t, nil
 }
 
 // RuleFor is the rule that would remember an approval: the tool that it is

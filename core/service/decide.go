@@ -47,7 +47,7 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 	if _, _, err := c.mayDecide(ctx, run, nil, req); err != nil {
 		return nil, err // before anything is said of what waits
 	}
-	targets, again, err := c.targets(ctx, run, req)
+	targets, repeats, err := c.targets(ctx, run, req)
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +86,20 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 	out := make([]core.Approval, 0, len(targets))
 	for _, ap := range targets {
 		at := c.now()
+		again, err := c.askedUntil(run.Workspace, at)
+		if err != nil {
+			return nil, err
+		}
 		got, err := c.o.Store.Decide(ctx, core.Decision{
 			ApprovalID: ap.ID, Approved: d.Approve, By: req.By, At: at, Reason: reason,
 			ExpectDigest: d.ExpectDigest, Answer: d.Answer, Abort: d.Abort && !d.Approve,
 			Presence: shown, Proved: proved,
-		}, store.Renewal{RunUntil: until})
+		}, store.Renewal{RunUntil: until, Fresh: c.o.NewID(), Until: again})
 		if err != nil {
 			return nil, err
 		}
 		// Who names no approval means what waits; somebody else was faster.
-		if !again && d.Checkpoint == "" && got.DecidedBy != nil && !got.DecidedBy.At.Equal(at) {
+		if !repeats && d.Checkpoint == "" && got.DecidedBy != nil && !got.DecidedBy.At.Equal(at) {
 			return nil, alreadyDecided(run, got)
 		}
 		out = append(out, got)
@@ -104,9 +108,10 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 }
 
 // targets are the approvals that a decision is about: the named one, all of a
-// type, or the first that waits. again is set when none does, and the decision
-// is one that was made before and not carried out.
-func (c *decisions) targets(ctx context.Context, run core.Run, req api.ContinueRequest) (targets []core.Approval, again bool, err error) {
+// type, or the first that waits. One that has expired waits as well, after those
+// that are open: the decision asks again (store.Renewal). repeats is set when none
+// waits, and the decision is one that was made before and not carried out.
+func (c *decisions) targets(ctx context.Context, run core.Run, req api.ContinueRequest) (targets []core.Approval, repeats bool, err error) {
 	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: run.ID, Now: c.now()})
 	if err != nil {
 		return nil, false, err
@@ -115,15 +120,13 @@ func (c *decisions) targets(ctx context.Context, run core.Run, req api.ContinueR
 	if d.Checkpoint != "" {
 		for _, ap := range list {
 			if ap.ID == d.Checkpoint {
-				return []core.Approval{ap}, false, nil
+				return []core.Approval{newestOf(list, ap)}, false, nil
 			}
 		}
 		return nil, false, core.Errorf(core.CodeNotFound, "the run %s has no approval %s", run.ID.Short(), d.Checkpoint.Short()).
 			WithRun(run.ID).WithNext("pml", "approvals", "ls")
 	}
-	now := c.now()
-	open := slices.DeleteFunc(slices.Clone(list), func(a core.Approval) bool { return a.StateAt(now) != core.ApprovalOpen })
-	slices.SortFunc(open, core.BySoonest)
+	open := c.undecided(run, list)
 	if d.AllOfType != "" {
 		if approval.TypeOf(d.AllOfType).Single && d.Approve {
 			return nil, false, core.Errorf(core.CodeInvalidArguments, "%s approvals are decided one by one; name one with --approval", d.AllOfType)
@@ -167,11 +170,43 @@ func onlyInDoubt(run core.Run, targets []core.Approval) error {
 	return nil
 }
 
-// nothingOpen says why a run has nothing to decide: it was decided, which gives
-// the last approval, or it has expired, a replan took it back, or it never asked.
-func (c *decisions) nothingOpen(run core.Run, list []core.Approval) (core.Approval, error) {
+// undecided are the approvals that a decision can be about: the open ones by
+// expiry, then those that have expired without an answer, the oldest first.
+func (c *decisions) undecided(run core.Run, list []core.Approval) []core.Approval {
 	now := c.now()
-	var last, expired, newest *core.Approval
+	var open, expired []core.Approval
+	for _, a := range list {
+		switch a.StateAt(now) {
+		case core.ApprovalOpen:
+			open = append(open, a)
+		case core.ApprovalExpired:
+			if a.RenewedBy == "" && !run.State.Final() {
+				expired = append(expired, a)
+			}
+		case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalSuperseded:
+		}
+	}
+	slices.SortFunc(open, core.BySoonest)
+	slices.SortFunc(expired, core.BySoonest)
+	return append(open, expired...)
+}
+
+// newestOf is the approval of a list under which one was asked again last.
+func newestOf(list []core.Approval, ap core.Approval) core.Approval {
+	for ap.RenewedBy != "" {
+		i := slices.IndexFunc(list, func(a core.Approval) bool { return a.ID == ap.RenewedBy })
+		if i < 0 {
+			break
+		}
+		ap = list[i]
+	}
+	return ap
+}
+
+// nothingOpen says why a run has nothing to decide: it was decided, which gives
+// the last approval, or a replan took it back, or it never asked.
+func (c *decisions) nothingOpen(run core.Run, list []core.Approval) (core.Approval, error) {
+	var last, newest *core.Approval
 	for i := range list {
 		ap := &list[i]
 		if newest == nil || !ap.CreatedAt.Before(newest.CreatedAt) {
@@ -180,14 +215,8 @@ func (c *decisions) nothingOpen(run core.Run, list []core.Approval) (core.Approv
 		if ap.DecidedBy != nil && (last == nil || ap.DecidedBy.At.After(last.DecidedBy.At)) {
 			last = ap
 		}
-		if ap.StateAt(now) == core.ApprovalExpired && ap.RenewedBy == "" {
-			expired = ap
-		}
 	}
 	switch {
-	case expired != nil && !run.State.Final():
-		return core.Approval{}, core.Errorf(core.CodeApprovalExpired, "%s expired at %s without a decision; continue the run to be asked again, do not execute it anew",
-			expired.ID.Short(), stamp(expired.ExpiresAt, expired.CreatedAt)).WithRun(run.ID).WithNext("pml", "continue", run.ID.Short())
 	case newest != nil && newest.State == core.ApprovalSuperseded && !run.State.Final():
 		return core.Approval{}, core.Errorf(core.CodeNotWaiting, "what the run %s asked last is not asked any more: its plan has changed; continue it to be asked anew", run.ID.Short()).
 			WithRun(run.ID).WithNext("pml", "continue", run.ID.Short())

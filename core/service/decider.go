@@ -54,7 +54,10 @@ func (c *decisions) mayDecide(ctx context.Context, run core.Run, targets []core.
 // An agent may always deny. What a person answers in the host's dialog is no
 // agent's.
 func (c *decisions) mayApprove(run core.Run, ap core.Approval, by core.Actor, d *api.Decision) error {
-	if by.Via != core.ViaMCP || !d.Approve || ap.StateAt(c.now()) != core.ApprovalOpen {
+	if by.Via != core.ViaMCP || !d.Approve {
+		return nil
+	}
+	if state := ap.StateAt(c.now()); state != core.ApprovalOpen && state != core.ApprovalExpired {
 		return nil // what is decided already is said by the store
 	}
 	why := ap.NotForAgents()

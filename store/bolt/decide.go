@@ -87,6 +87,11 @@ func (t *txn) undecided(id core.ID) (*approvalRow, *runRow, error) {
 
 func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error) {
 	row, run, err := t.undecided(d.ApprovalID)
+	if err == nil && renew.Fresh != "" {
+		if row, err = t.renewed(row, renew, d.By); err == nil {
+			row, run, err = t.undecided(row.ID) // renewing has changed the run
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +115,22 @@ func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error)
 		}
 	}
 	return row, t.putRun(&old, run)
+}
+
+// renewed is what a decision about an approval decides: the newest that asks the
+// same, asked again where that has expired, too.
+func (t *txn) renewed(row *approvalRow, renew store.Renewal, by core.Actor) (*approvalRow, error) {
+	for row.RenewedBy != "" {
+		next, _, err := t.undecided(row.RenewedBy)
+		if err != nil {
+			return nil, err
+		}
+		row = next
+	}
+	if row.StateAt(t.now) != core.ApprovalExpired {
+		return row, nil
+	}
+	return t.renew(row.ID, renew.Fresh, t.now, renew.Until, by)
 }
 
 func (t *txn) renew(id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (*approvalRow, error) {

@@ -18,6 +18,11 @@ func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal
 		if err != nil {
 			return nil, err
 		}
+		if renew.Fresh != "" {
+			if row, err = t.renewed(row, run, renew, d.By); err != nil {
+				return nil, err
+			}
+		}
 		return t.decide(g, row, run, d, renew)
 	})
 }
@@ -96,8 +101,8 @@ func (t *txn) decide(g core.Guard, row *approvalRow, run *runRow, d core.Decisio
 	return row, t.putRun(run)
 }
 
-func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (*approvalRow, error) {
-	renewed := false
+// newest follows an approval to the one under which it was asked again last.
+func (t *txn) newest(row *approvalRow, run *runRow) (*approvalRow, error) {
 	for row.RenewedBy != "" {
 		next, err := t.approval(row.RenewedBy)
 		if err == nil && next == nil {
@@ -109,7 +114,26 @@ func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time,
 		if err != nil {
 			return nil, err
 		}
-		row, renewed = next, true
+		row = next
+	}
+	return row, nil
+}
+
+// renewed is what a decision about an approval decides: the newest that asks the
+// same, asked again where that has expired, too.
+func (t *txn) renewed(row *approvalRow, run *runRow, renew store.Renewal, by core.Actor) (*approvalRow, error) {
+	row, err := t.newest(row, run)
+	if err != nil || row.StateAt(t.now) != core.ApprovalExpired {
+		return row, err
+	}
+	return t.renew(row, run, renew.Fresh, t.now, renew.Until, by)
+}
+
+func (t *txn) renew(row *approvalRow, run *runRow, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (*approvalRow, error) {
+	renewed := row.RenewedBy != ""
+	row, err := t.newest(row, run)
+	if err != nil {
+		return nil, err
 	}
 	state := row.StateAt(now)
 	if state == core.ApprovalOpen || renewed && state != core.ApprovalExpired {

@@ -214,7 +214,7 @@ func testRenew(k *kit) {
 	fresh := k.id()
 	got, err := renew(a.ID, fresh)
 	want := a
-	want.ID, want.CreatedAt, want.ExpiresAt, want.RequestedBy = fresh, k.now(), k.in(5*time.Minute), other
+	want.ID, want.CreatedAt, want.ExpiresAt, want.RequestedBy, want.Renews = fresh, k.now(), k.in(5*time.Minute), other, a.ID
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		k.t.Fatalf("%v %s", err, diff)
 	}

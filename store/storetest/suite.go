@@ -55,6 +55,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Extend_ExpiredRun", testExpiredRunsApprovals},
 		{"Renew", testRenew},
 		{"Renew_Run", testRenewRun},
+		{"Renew_Decide", testDecideRenewed},
+		{"Renew_DecideOneOfMany", testDecideRenewedOnce},
 		{"RequestAbort", testRequestAbort},
 		{"Replan", testReplan},
 		{"Replan_Layers", testReplanLayers},

@@ -1,0 +1,68 @@
+package service_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// What has expired is decided all the same, in the same step: named or not, by
+// whoever may, and bound to what was shown.
+func TestContinue_DecidesExpired(t *testing.T) {
+	t.Parallel()
+	for name, d := range map[string]func(api.Result) api.Decision{
+		"First": func(api.Result) api.Decision { return api.Decision{Approve: true} },
+		"Named": func(r api.Result) api.Decision {
+			return api.Decision{Approve: true, Checkpoint: r.CheckpointID, ExpectDigest: r.Digest}
+		},
+		"AllOfType": func(api.Result) api.Decision { return api.Decision{Approve: true, AllOfType: core.ApproveTool} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			c := m.client()
+			r := c.execute(writes, api.StatusApprovalRequired)
+			m.clock.forward(10 * time.Minute)
+			_, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: r.CheckpointID, ExpectDigest: "sha256:other"})
+			code(t, err, core.CodeDigestMismatch)
+			got, err := c.decide(r.WorkflowID, d(r))
+			if err != nil || got.Status != api.StatusComplete || string(got.Result) != `"done"` {
+				t.Fatalf("%v %+v", err, got)
+			}
+			rows, err := c.Audit(c.ctx(), api.Since{}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var renewed []core.ID
+			for _, row := range rows {
+				if row.Outcome == core.ApprovalApproved {
+					renewed = append(renewed, row.Renewed)
+				}
+			}
+			if !cmp.Equal(renewed, []core.ID{r.CheckpointID}) {
+				t.Errorf("%v", renewed)
+			}
+			_, err = c.decide(r.WorkflowID, api.Decision{Checkpoint: r.CheckpointID})
+			code(t, err, core.CodeAlreadyDecided)
+		})
+	}
+}
+
+// An agent decides what has expired as little as what is open.
+func TestContinue_ExpiredIsNotForAgents(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", `{"approvals": {"decider": "human"}}`)
+	c := m.client()
+	r := c.execute(writes, api.StatusApprovalRequired)
+	m.clock.forward(10 * time.Minute)
+	_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: agent, Wait: -1, Decision: &api.Decision{Approve: true, Checkpoint: r.CheckpointID}})
+	code(t, err, core.CodeAwaitingHuman)
+	if ap, err := c.Approval(c.ctx(), r.CheckpointID); err != nil || ap.RenewedBy != "" {
+		t.Errorf("%+v %v", ap, err)
+	}
+}
