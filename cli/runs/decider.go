@@ -201,9 +201,9 @@ func listed(list []core.Approval) string {
 	return b.String()
 }
 
-// openOf are the open approvals that a decision is about, out of those of the run
-// that are open. One that is named may have expired.
-func openOf(ctx context.Context, a *app.App, b api.Approvals, run core.ID, d *api.Decision, want core.ApprovalType) (about, open []core.Approval, err error) {
+// openOf are the approvals that a decision is about, out of those of the run that
+// wait: what has expired as well, since a decision asks it again.
+func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, want core.ApprovalType) (about, open []core.Approval, err error) {
 	if d.Checkpoint != "" {
 		p, err := b.Approval(ctx, d.Checkpoint)
 		if err != nil {

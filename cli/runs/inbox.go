@@ -9,6 +9,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // inbox asks about all that waits, one after another, and then waits for the runs that
@@ -60,15 +61,25 @@ func inboxUnasked(ctx context.Context, a *app.App, b app.Backend, verb string) e
 		WithNext("pml", verb, list[0].ID.Short())
 }
 
-// openNow is all that waits for a decision, soonest expiry first.
-func openNow(ctx context.Context, a *app.App, b api.Approvals) ([]core.Approval, error) {
-	list, err := b.Approvals(ctx, false)
+// openNow is all that waits for a decision, soonest expiry first, and after it what
+// has expired and a run still waits for.
+func openNow(ctx context.Context, a *app.App, b app.Backend) ([]core.Approval, error) {
+	all, err := b.Approvals(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(p core.Approval) bool { return p.StateAt(a.Now()) != core.ApprovalOpen })
-	slices.SortStableFunc(list, soonest)
-	return list, nil
+	list := approval.Decidable(all, a.Now())
+	lapsed := func(p core.Approval) bool { return p.StateAt(a.Now()) == core.ApprovalExpired }
+	if !slices.ContainsFunc(list, lapsed) {
+		return list, nil
+	}
+	page, err := b.Workflows(ctx, []core.RunState{core.RunWaiting, core.RunRunning, core.RunInterrupted}, 1000, "")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list, func(p core.Approval) bool {
+		return lapsed(p) && !slices.ContainsFunc(page.Items, func(r core.Run) bool { return r.ID == p.RunID })
+	}), nil
 }
 
 // inboxOf is one walk through what waits.

@@ -52,6 +52,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("decided by", d.Origin()+" at "+layout.Stamp(d.At))
 		line("reason", d.Reason)
 	}
+	line("renews", string(p.Renews))
 	line("renewed by", string(p.RenewedBy))
 	return b.String()
 }
@@ -66,10 +67,15 @@ func run(p core.Approval) string {
 
 func expiry(p core.Approval, now time.Time) string {
 	left := layout.Left(now, p.ExpiresAt)
-	if p.ExpiresAt == nil || left == "expired" {
+	switch {
+	case p.ExpiresAt == nil:
+		return left
+	case p.StateAt(now) == core.ApprovalExpired && p.RenewedBy == "":
+		return "expired (approvals.ttl); a decision asks the gates again first"
+	case left == "expired":
 		return left
 	}
-	return "in " + left
+	return "in " + left + " (approvals.ttl)"
 }
 
 // WriteContext shows the context of an approval. What only says the tool's name

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -42,4 +43,22 @@ func Expire(a core.Approval, now time.Time) Result {
 		at = *a.ExpiresAt
 	}
 	return settle(a, core.ApprovalExpired, at, "nobody decided in time")
+}
+
+// Decidable are those of the approvals of runs that have not ended which a decision
+// can be about: the open ones by expiry, then those that have expired and were not
+// asked again. A decision about one of these asks again first.
+func Decidable(list []core.Approval, now time.Time) []core.Approval {
+	var open, expired []core.Approval
+	for _, a := range list {
+		switch state := a.StateAt(now); {
+		case state == core.ApprovalOpen:
+			open = append(open, a)
+		case state == core.ApprovalExpired && a.RenewedBy == "":
+			expired = append(expired, a)
+		}
+	}
+	slices.SortFunc(open, core.BySoonest)
+	slices.SortFunc(expired, core.BySoonest)
+	return append(open, expired...)
 }

@@ -126,7 +126,10 @@ func (c *decisions) targets(ctx context.Context, run core.Run, req api.ContinueR
 		return nil, false, core.Errorf(core.CodeNotFound, "the run %s has no approval %s", run.ID.Short(), d.Checkpoint.Short()).
 			WithRun(run.ID).WithNext("pml", "approvals", "ls")
 	}
-	open := c.undecided(run, list)
+	var open []core.Approval
+	if !run.State.Final() {
+		open = approval.Decidable(list, c.now())
+	}
 	if d.AllOfType != "" {
 		if approval.TypeOf(d.AllOfType).Single && d.Approve {
 			return nil, false, core.Errorf(core.CodeInvalidArguments, "%s approvals are decided one by one; name one with --approval", d.AllOfType)
@@ -168,27 +171,6 @@ func onlyInDoubt(run core.Run, targets []core.Approval) error {
 		}
 	}
 	return nil
-}
-
-// undecided are the approvals that a decision can be about: the open ones by
-// expiry, then those that have expired without an answer, the oldest first.
-func (c *decisions) undecided(run core.Run, list []core.Approval) []core.Approval {
-	now := c.now()
-	var open, expired []core.Approval
-	for _, a := range list {
-		switch a.StateAt(now) {
-		case core.ApprovalOpen:
-			open = append(open, a)
-		case core.ApprovalExpired:
-			if a.RenewedBy == "" && !run.State.Final() {
-				expired = append(expired, a)
-			}
-		case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalSuperseded:
-		}
-	}
-	slices.SortFunc(open, core.BySoonest)
-	slices.SortFunc(expired, core.BySoonest)
-	return append(open, expired...)
 }
 
 // newestOf is the approval of a list under which one was asked again last.

@@ -33,7 +33,7 @@ func TestContinue_DecidesExpired(t *testing.T) {
 			if err != nil || got.Status != api.StatusComplete || string(got.Result) != `"done"` {
 				t.Fatalf("%v %+v", err, got)
 			}
-			rows, err := c.Audit(c.ctx(), api.Since{}, 0)
+			rows, err := c.Audit(c.ctx(), api.AuditQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -111,7 +111,7 @@ func Together(list []core.Approval, now time.Time) string {
 			return "each call in doubt needs an answer of its own"
 		case High(a, false):
 			return a.ID.Short() + " is of high risk: decide it by itself"
-		case a.StateAt(now) != core.ApprovalOpen:
+		case a.StateAt(now) != core.ApprovalOpen && a.StateAt(now) != core.ApprovalExpired, a.RenewedBy != "":
 			return a.ID.Short() + " waits no more"
 		}
 	}

@@ -166,7 +166,20 @@ func (c *Card) Answer() *core.Answer {
 // Lost says why what is known may be out of date; empty when it is not.
 func (c *Card) Lost() string { return c.lost }
 
-// Ended says that the approval waits no more, and why; empty while it waits.
+// Expired says since when the approval has expired where it can still be decided:
+// then the decision asks the gates again first. Empty otherwise.
+func (c *Card) Expired(now time.Time) string {
+	if c.Ended(now) != "" || c.a.StateAt(now) != core.ApprovalExpired {
+		return ""
+	}
+	if c.a.ExpiresAt == nil {
+		return "expired"
+	}
+	return "expired at " + c.a.ExpiresAt.In(now.Location()).Format(time.TimeOnly)
+}
+
+// Ended says that the approval waits no more, and why; empty while it waits, and
+// while one that has expired can be decided all the same.
 func (c *Card) Ended(now time.Time) string {
 	if c.gone {
 		return "it is gone: its run was removed"
@@ -175,11 +188,10 @@ func (c *Card) Ended(now time.Time) string {
 	case core.ApprovalOpen:
 		return ""
 	case core.ApprovalExpired:
-		text := "expired"
-		if c.a.ExpiresAt != nil {
-			text += " at " + c.a.ExpiresAt.In(now.Location()).Format(time.TimeOnly)
+		if c.a.RenewedBy != "" {
+			return "expired, and asked again as " + c.a.RenewedBy.Short()
 		}
-		return text + ": nobody decided, nothing ran"
+		return ""
 	case core.ApprovalSuperseded:
 		return "not needed any more: the run went on or ended without it"
 	case core.ApprovalApproved, core.ApprovalDenied:

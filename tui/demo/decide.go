@@ -32,6 +32,10 @@ func (b *Backend) Continue(_ context.Context, req api.ContinueRequest) (api.Resu
 func (b *Backend) decide(r *run, d *api.Decision, by core.Actor) error {
 	a, err := b.meant(r, d.Checkpoint)
 	now := b.now()
+	if err == nil && a.StateAt(now) == core.ApprovalExpired && a.RenewedBy == "" && (d.ExpectDigest == "" || d.ExpectDigest == a.Digest) {
+		a = b.renew(r, a)
+		d.ExpectDigest = ""
+	}
 	switch {
 	case err != nil:
 		return err
@@ -187,14 +191,20 @@ func (b *Backend) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Appro
 	if err != nil {
 		return core.Approval{}, err
 	}
+	return *b.renew(r, old), nil
+}
+
+// renew asks again for an approval that has expired.
+func (b *Backend) renew(r *run, old *core.Approval) *core.Approval {
 	again := b.open(r, *old, b.now())
 	old.State, old.RenewedBy = core.ApprovalExpired, again
+	b.approvals[again].Renews = old.ID
 	for _, t := range slices.Concat(r.layers...) {
-		if t.asked == id {
+		if t.asked == old.ID {
 			t.asked = again
 		}
 	}
-	return *b.approvals[again], nil
+	return b.approvals[again]
 }
 
 // ParseDAG implements api.DAGs.

@@ -121,19 +121,28 @@ func TestDemo_Decide(t *testing.T) {
 	}
 }
 
-// TestDemo_Expired: what has expired is asked again, and not decided.
+// TestDemo_Expired: what has expired is decided all the same, as another approval, and
+// once.
 func TestDemo_Expired(t *testing.T) {
 	t.Parallel()
 	b, clock := begin(t)
 	a := must[[]core.Approval](t)(b.Approvals(t.Context(), false))[0]
 	clock.now = clock.now.Add(time.Hour)
-	_, err := b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID}})
-	if core.CodeOf(err) != core.CodeApprovalExpired {
-		t.Error(err)
+	must[api.Result](t)(b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID}}))
+	var old, again core.Approval
+	for _, one := range must[[]core.Approval](t)(b.Approvals(t.Context(), true)) {
+		switch {
+		case one.ID == a.ID:
+			old = one
+		case one.Renews == a.ID:
+			again = one
+		}
 	}
-	again := must[core.Approval](t)(b.Renew(t.Context(), a.ID, you))
-	if again.ID == a.ID || again.StateAt(clock.now) != core.ApprovalOpen {
-		t.Errorf("%+v", again)
+	if old.State != core.ApprovalExpired || again.State != core.ApprovalApproved || again.ID != old.RenewedBy {
+		t.Errorf("%+v %+v", old, again)
+	}
+	if _, err := b.Renew(t.Context(), again.ID, you); core.CodeOf(err) != core.CodeNotWaiting {
+		t.Error(err)
 	}
 }
 

@@ -64,6 +64,9 @@ func (d *dialogue) approvals() {
 		if why := d.card.Ended(now); why != "" {
 			d.say("approval %s: %s.", d.current.Short(), why)
 			d.current, d.stale = "", true
+		} else if why := d.card.Expired(now); why != "" && d.lapsed != d.current {
+			d.say("approval %s: %s. show %s and it can be decided all the same: the gates are asked again first.", d.current.Short(), why, d.current.Short())
+			d.current, d.stale = "", true
 		}
 	}
 	if d.current == "" && len(waiting) > 0 {
@@ -111,6 +114,9 @@ func (d *dialogue) take(id core.ID, from time.Time) {
 	}
 	before := d.current
 	d.current, d.card, d.offered = id, decide.Open(a, from), from
+	if d.card.Expired(d.now()) != "" {
+		d.lapsed = id // whoever chooses it is told by what is shown
+	}
 	d.refresh()
 	if id != before {
 		d.say("about approval %s, %s: choose %s", a.ID.Short(), typeName(a.Type), d.choices(a))

@@ -68,6 +68,7 @@ type dialogue struct {
 	current core.ID          // the approval that choices are about
 	card    decide.Card      // of current
 	offered time.Time        // when it became that by itself
+	lapsed  core.ID          // the one that had expired when it was chosen
 	stale   bool             // the one before ended by itself, and nobody has chosen since
 	done    map[core.ID]bool // approvals that were decided here
 

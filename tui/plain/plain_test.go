@@ -242,7 +242,9 @@ func TestPlain_Speaks(t *testing.T) {
 		if n := strings.Count(said, a.ID.Short()+", tool permission: "); n != 1 {
 			p.t.Errorf("mentioned %d times in the last minute: %s", n, said)
 		}
-		p.wants(p.types("again "+a.ID.Short()), "about approval")
+		p.wants(p.types("show "+a.ID.Short()), a.ID.Short())
+		p.wants(p.types("3"), "type yes to approve")
+		p.wants(p.types("yes"), "done: approved")
 	})
 }
 

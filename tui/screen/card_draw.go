@@ -26,7 +26,7 @@ type button struct {
 // title asks the question of the card, or says that it is none any more.
 func (c *card) title(e *Env) string {
 	ap := c.rule.Approval()
-	if c.rule.Ended(e.Now) != "" && ap.StateAt(e.Now) != core.ApprovalExpired {
+	if c.rule.Ended(e.Now) != "" {
 		return "Resolved: " + typeName(ap.Type)
 	}
 	return approval.TypeOf(ap.Type).Question
@@ -198,10 +198,7 @@ func (c *card) offer(e *Env) {
 	if ap.Type == core.ApproveTool {
 		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
 	}
-	switch {
-	case ap.StateAt(e.Now) == core.ApprovalExpired:
-		list = []button{{act: keys.Again, label: "Ask again"}}
-	case c.rule.Ended(e.Now) != "":
+	if c.rule.Ended(e.Now) != "" {
 		list = nil
 	}
 	for i := range list {
@@ -265,7 +262,7 @@ func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
 	for i := range c.buttons {
 		b := &c.buttons[i]
 		look := paint.Style{}
-		if locked && b.act != keys.Again || b.approve && !c.rule.HasRead() {
+		if locked || b.approve && !c.rule.HasRead() {
 			look.Role = paint.Muted
 		}
 		mark := " "
@@ -287,8 +284,6 @@ func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 	}
 	acts := []keys.Action{keys.Deny, keys.Abort, keys.Approve, keys.Back}
 	switch {
-	case ap.StateAt(e.Now) == core.ApprovalExpired:
-		acts = []keys.Action{keys.Again, keys.Back}
 	case c.rule.Ended(e.Now) != "":
 		acts = []keys.Action{keys.Back}
 	case decide.High(ap, c.rule.ScriptsAllowed()):
@@ -303,7 +298,7 @@ func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 	a.Text(0, 0, a.W, paint.Style{Role: paint.Muted}, strings.Join(words, "  "))
 }
 
-var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Again: "ask again", keys.Back: "back"}
+var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Back: "back"}
 
 // drawInput draws the line where something is typed or chosen.
 func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
@@ -372,13 +367,13 @@ func (c *card) hints(ap core.Approval, e *Env) string {
 		act   keys.Action
 		label string
 	}{
-		{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.CopyID, "command"},
+		{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.Again, "ask again"}, {keys.CopyID, "command"},
 		{keys.Edit, "editor"}, {keys.Trail, "trail"}, {keys.Replan, "replan"},
 	}
 	run, _ := e.State.Run(ap.RunID)
 	var words []string
 	for _, h := range acts {
-		if h.act == keys.MoreTime && (ap.ExpiresAt == nil || ap.StateAt(e.Now) != core.ApprovalOpen) || h.act == keys.Replan && run.Kind != core.KindDAG {
+		if h.act == keys.Again && c.rule.Expired(e.Now) == "" || h.act == keys.MoreTime && (ap.ExpiresAt == nil || ap.StateAt(e.Now) != core.ApprovalOpen) || h.act == keys.Replan && run.Kind != core.KindDAG {
 			continue
 		}
 		if bound := e.Keys.Keys(h.act); len(bound) > 0 {

@@ -134,6 +134,8 @@ func (c *card) keep(act keys.Action, e *Env) (intents []Intent, closed bool) {
 		c.say(Bad, why)
 	case act == keys.Replan:
 		return []Intent{Replan{Run: a.RunID}}, false
+	case act == keys.MoreTime && c.rule.Expired(e.Now) != "":
+		c.say(Note, "it has expired: decide it all the same, or "+keyOf(e, keys.Again)+" asks again")
 	case act == keys.MoreTime && a.ExpiresAt == nil:
 		c.say(Note, "it has no limit")
 	case act == keys.MoreTime:
@@ -186,9 +188,6 @@ func (c *card) toggleScripts() {
 // copyCommand copies the command line that does the same.
 func (c *card) copyCommand(e *Env) Intent {
 	a := c.rule.Approval()
-	if a.StateAt(e.Now) == core.ApprovalExpired {
-		return Copy{What: "the command that asks again", Text: decide.Shell([]string{"pml", "approvals", "renew", a.ID.Short()})}
-	}
 	if c.rule.Ended(e.Now) != "" {
 		return Copy{What: "the command that shows it", Text: decide.Shell([]string{"pml", "approvals", "show", a.ID.Short()})}
 	}

@@ -17,8 +17,6 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return c.note, c.level.style()
 	case c.news(e) != "" && ended == "" && c.rule.Lost() == "":
 		return c.news(e), e.flash.level.style()
-	case ended != "" && ap.StateAt(e.Now) == core.ApprovalExpired:
-		return mark + ended + ". R asks again", bad
 	case ended != "" && e.own[ap.ID] == ownCounted:
 		return e.Theme.Glyph.Done + " " + decidedHere(ap, e.Now), paint.Style{Role: paint.OK}
 	case ended != "":
@@ -40,6 +38,11 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
+	}
+	if expired := c.rule.Expired(e.Now); expired != "" && c.w < 60 {
+		return "expired: the gates are asked again", paint.Style{Role: paint.Warn}
+	} else if expired != "" {
+		return expired + " (approvals.ttl): a decision asks the gates again first", paint.Style{Role: paint.Warn}
 	}
 	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
 		return "say how it goes on: r or s", paint.Style{Role: paint.Warn}

@@ -300,7 +300,7 @@ func hintsOf(ap core.Approval, e *Env) []keys.Action {
 	case core.ApprovalOpen:
 		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Abort, keys.MoreTime, keys.Mark, keys.Trail, keys.CopyID, keys.Filter}
 	case core.ApprovalExpired:
-		return []keys.Action{keys.Open, keys.Again, keys.Trail, keys.CopyAll, keys.Filter}
+		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Again, keys.Trail, keys.CopyAll, keys.Filter}
 	case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalSuperseded:
 	}
 	return []keys.Action{keys.Open, keys.Trail, keys.CopyAll, keys.Filter}

@@ -61,7 +61,7 @@ func TestContinue_ThreeErrors(t *testing.T) {
 		t.Errorf("status %s, want complete", r.Status)
 	}
 	c := pmltest.AllowRec()
-	c.Approvals = map[string]any{"ttl": "1ms"}
+	c.Approvals = map[string]any{"ttl": "1ms", "resume_ttl": "1ms"}
 	m.Configure(c)
 	// It expires while the command looks, or just after.
 	o := m.PML("execute", "--code", `return await mcp.rec.danger({x: "expired"})`, "--json")
@@ -76,7 +76,7 @@ func TestContinue_ThreeErrors(t *testing.T) {
 		code     core.Code
 	}{
 		{"unknown", uuid.NewString(), 3, core.CodeNotFound},
-		{"expired", string(expired.WorkflowID), 11, core.CodeApprovalExpired},
+		{"expired", string(expired.WorkflowID), 11, core.CodeWorkflowExpired},
 		{"used by approval", string(used.CheckpointID), 12, core.CodeAlreadyDecided},
 		{"used", string(used.WorkflowID), 12, core.CodeAlreadyDecided},
 	} {
@@ -473,8 +473,8 @@ func TestApproval_Expiry(t *testing.T) {
 	if w := m.Workflow(r.WorkflowID); w.State != core.RunWaiting {
 		t.Errorf("the run is %s, want waiting", w.State)
 	}
-	if f := m.Exit(11, "continue", run, "--approve", "--json").Fault(); f.Code != core.CodeApprovalExpired || len(f.Next) == 0 {
-		t.Errorf("approving what expired: %+v", f)
+	if f := m.Exit(12, "continue", run, "--approve", "--expect-digest", "sha256:other", "--json").Fault(); f.Code != core.CodeDigestMismatch {
+		t.Errorf("approving something else: %+v", f)
 	}
 	// continue asks again, and nothing that ran runs twice.
 	c.Approvals["ttl"] = "5m"
@@ -503,6 +503,60 @@ func TestApproval_Expiry(t *testing.T) {
 		if n := m.Audited(outcome); n != 1 {
 			t.Errorf("the audit log has %d rows %s, want 1", n, outcome)
 		}
+	}
+}
+
+// TestApproval_ExpiredOnTerminal: where people decide, the terminal shows what has
+// expired and takes the answer.
+func TestApproval_ExpiredOnTerminal(t *testing.T) {
+	t.Parallel()
+	c := pmltest.AllowRec()
+	c.Approvals = map[string]any{"ttl": "1s", "decider": "human"}
+	m := pmltest.NewMachine(t, c)
+	r := m.Execute(8, pmltest.AsksOnce)
+	pmltest.WaitFor(t, "the approval expires", func() bool { return time.Now().After(*r.ExpiresAt) })
+	m.Exit(8, "continue", string(r.WorkflowID), "--approve")
+	o := m.ApproveOnTerminal(m.Workflow(r.WorkflowID).Approvals[0])
+	if o.Exit != 0 || m.Count("danger") != 1 || m.Audited(core.ApprovalApproved) != 1 {
+		t.Errorf("exit %d, danger %d: %s", o.Exit, m.Count("danger"), o.Text)
+	}
+}
+
+// TestApproval_ExpiredIsDecided: one command decides what has expired, and the audit
+// log says that it was asked again.
+func TestApproval_ExpiredIsDecided(t *testing.T) {
+	t.Parallel()
+	c := pmltest.AllowRec()
+	c.Approvals = map[string]any{"ttl": "1s"}
+	m := pmltest.NewMachine(t, c)
+	run := func(x string) api.Result {
+		t.Helper()
+		r := m.Execute(8, `const a = await mcp.rec.inc({key: "`+x+`"}); return (await mcp.rec.danger({x: "`+x+`" + a.count})).done`)
+		pmltest.WaitFor(t, "the approval expires", func() bool { return time.Now().After(*r.ExpiresAt) })
+		return r
+	}
+	first := run("yes")
+	if got := m.JSON(0, "continue", string(first.WorkflowID), "--approve", "--expect-digest", first.Digest); string(got.Result) != `"yes1"` {
+		t.Errorf("result %s", got.Result)
+	}
+	second := run("no")
+	m.Exit(9, "continue", string(second.CheckpointID), "--deny")
+	if diff := cmp.Diff([]string{`inc {"key":"yes"}`, `danger {"x":"yes1"}`, `inc {"key":"no"}`}, m.Calls()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	renewed := map[core.ID]core.ApprovalState{}
+	for line := range strings.Lines(m.OK("audit", "export").Stdout) {
+		var row core.AuditRow
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		if row.Renewed != "" {
+			renewed[row.Renewed] = row.Outcome
+		}
+	}
+	want := map[core.ID]core.ApprovalState{first.CheckpointID: core.ApprovalApproved, second.CheckpointID: core.ApprovalDenied}
+	if diff := cmp.Diff(want, renewed); diff != "" {
+		t.Errorf("renewed (-want +got):\n%s", diff)
 	}
 }
 
