@@ -73,7 +73,7 @@ func openNow(ctx context.Context, a *app.App, b app.Backend) ([]core.Approval, e
 	if !slices.ContainsFunc(list, lapsed) {
 		return list, nil
 	}
-	page, err := b.Workflows(ctx, []core.RunState{core.RunWaiting, core.RunRunning, core.RunInterrupted}, 1000, "")
+	page, err := b.Workflows(ctx, []core.RunState{core.RunWaiting, core.RunRunning, core.RunInterrupted}, 500, "")
 	if err != nil {
 		return nil, err
 	}
