@@ -14,12 +14,12 @@ import (
 func backupCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write all workflows of this machine to a file",
-		Long: `Writes the workflows of this machine and of its server to FILE, which must not exist yet: a tar archive of both databases as they are at one moment each, and
+		Short: "Write all runs of this machine to a file",
+		Long: `Writes the runs of this machine and of its server to FILE, which must not exist yet: a tar archive of both databases as they are at one moment each, and
 of all large values. pml and its server may go on working meanwhile.
 
-A backup holds what workflows hold: programs, arguments, results, approvals and the audit log. It is readable by you alone (mode 0600); keep it so. It holds
-no configuration, trust, credentials or API keys. Workflows in PostgreSQL are not in it: use pg_dump.`,
+A backup holds what runs hold: programs, arguments, results, approvals and the audit log. It is readable by you alone (mode 0600); keep it so. It holds
+no configuration, trust, credentials or API keys. Runs in PostgreSQL are not in it: use pg_dump.`,
 		Example: "  pml backup ~/pml-2026-11-23.tar",
 		Args:    app.ExactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,12 +32,12 @@ func restoreCmd(a *app.App) *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a backup in the place of this machine's workflows",
+		Short: "Put a backup in the place of this machine's runs",
 		Long: `Verifies FILE, which pml backup has written, and then puts its databases in the place of those of this machine. pml refuses while another process executes
-workflows or the server runs, and when workflows or rows of the audit log would be lost that the backup lacks; --force gives those up.
+runs or the server runs, and when runs or rows of the audit log would be lost that the backup lacks; --force gives those up.
 
 Each database is replaced at once: if the command is interrupted, each is the old one or the new one, and you can run it again. The audit log says
-that it was restored. Approvals that were open then are open again. What ran when the backup was made counts as interrupted, and pml takes it up: calls that a workflow
+that it was restored. Approvals that were open then are open again. What ran when the backup was made counts as interrupted, and pml takes it up: calls that a run
 made after the backup may be made again.`,
 		Example: "  pml server stop\n  pml restore ~/pml-2026-11-23.tar",
 		Args:    app.ExactArgs("FILE"),
@@ -52,7 +52,7 @@ made after the backup may be made again.`,
 }
 
 // storeWords say what the stores of a backup are.
-var storeWords = map[string]string{"pending": "this machine's own workflows", "server": "those of its server"}
+var storeWords = map[string]string{"pending": "this machine's own runs", "server": "those of its server"}
 
 func backedUp(ctx context.Context, a *app.App, what string, f func(context.Context, app.Upkeep) (*app.BackupReport, error)) error {
 	u, err := upkeep(a)

@@ -405,7 +405,7 @@ func TestExit_Timeout(t *testing.T) {
 	f := manyRuns()
 	f.workflow = core.Workflow{Run: core.Run{ID: runA, State: core.RunRunning}}
 	(&shell{fake: f}).run("wf", "watch", "7f3a91", "--timeout", "1ms").want(t, 124).
-		has(t, "err", "--timeout 1ms ran out; the workflow 7f3a91c2 was only watched, and goes on", "next: pml workflows watch 7f3a91c2\n")
+		has(t, "err", "--timeout 1ms ran out; the run 7f3a91c2 was only watched, and goes on", "next: pml workflows watch 7f3a91c2\n")
 }
 
 func TestExit_OpenFails(t *testing.T) {

@@ -250,7 +250,7 @@ func TestTerminal_Silent(t *testing.T) {
 		})
 	}
 	slave.Close()
-	if text := <-got; strings.ContainsRune(text, 0x1b) || !strings.Contains(text, "WORKFLOW") {
+	if text := <-got; strings.ContainsRune(text, 0x1b) || !strings.Contains(text, "RUN") {
 		t.Errorf("%q", text)
 	}
 }

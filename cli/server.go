@@ -88,7 +88,7 @@ func writeServer(a *app.App, w *strings.Builder, st *app.ServerState) {
 	row("socket", st.Socket)
 	row("url", st.URL)
 	row("store", st.Store)
-	row("workflows", fmt.Sprintf("%d running, %d waiting", st.Running, st.Waiting))
+	row("runs", fmt.Sprintf("%d running, %d waiting", st.Running, st.Waiting))
 	row("approvals", fmt.Sprintf("%d waiting", st.Approvals))
 	row("readers", strconv.Itoa(st.Readers))
 	row("warning", st.Warning)
@@ -116,7 +116,7 @@ func serverStop(ctx context.Context, a *app.App, s app.LocalServer) error {
 	return a.Print(map[string]any{"stopped": true, "server": st}, func(w *strings.Builder) {
 		fmt.Fprintf(w, "stopped (process %d)\n", st.PID)
 		if n := st.Running + st.Waiting; n > 0 {
-			fmt.Fprintf(w, "%d running and %d waiting workflows are kept; they go on with the next server\n", st.Running, st.Waiting)
+			fmt.Fprintf(w, "%d running and %d waiting runs are kept; they go on with the next server\n", st.Running, st.Waiting)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func serverKeyCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
 		Use:     "key",
 		Short:   "Keys with which others call the server over TCP",
-		Long:    "Makes, lists and removes keys. A workflow belongs to the key that started it; others do not see it. Only hashes are kept.",
+		Long:    "Makes, lists and removes keys. A run belongs to the key that started it; others do not see it. Only hashes are kept.",
 		Example: "  pml server key add ci\n  pml server key ls\n  pml server key rm ci",
 	}, serverKeyAddCmd(a), serverKeyLsCmd(a), serverKeyRmCmd(a))
 }
@@ -173,7 +173,7 @@ func serverKeyRmCmd(a *app.App) *cobra.Command {
 		Use:     "rm NAME",
 		Aliases: []string{"remove"},
 		Short:   "Remove a key",
-		Long:    "Removes a key: who has it is refused from the next request on. The workflows of its owner stay.",
+		Long:    "Removes a key: who has it is refused from the next request on. The runs of its owner stay.",
 		Example: "  pml server key rm ci",
 		Args:    app.ExactArgs("NAME"),
 

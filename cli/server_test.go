@@ -81,7 +81,7 @@ version    v1.2.3
 started    2026-03-01T11:58:30Z (1m30s ago)
 socket     /h/pml.sock
 store      bbolt
-workflows  2 running, 3 waiting
+runs       2 running, 3 waiting
 approvals  4 waiting
 readers    0
 warning    older than\x1b[2J this
@@ -116,7 +116,7 @@ warning    older than\x1b[2J this
 func TestServer_Stop(t *testing.T) {
 	t.Parallel()
 	s := &shell{server: &fakeServer{state: runningState()}}
-	s.run("server", "stop").want(t, 0).has(t, "out", "stopped (process 4711)", "2 running and 3 waiting workflows are kept")
+	s.run("server", "stop").want(t, 0).has(t, "out", "stopped (process 4711)", "2 running and 3 waiting runs are kept")
 	s.run("server", "stop").want(t, 0).has(t, "out", "no server runs")
 	s.run("server", "stop", "--json").want(t, 0).has(t, "out", `"stopped": false`)
 }

@@ -140,7 +140,7 @@ func TestTable_Golden(t *testing.T) {
 7f3a80aa  complete     2/3    1h00m  éclair \x1b]0;…
 7f3a91c2  interrupted  3/3    2h00m  a long label t…
 `},
-		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  WORKFLOW  TYPE             RISK    STATE  EXPIRES  TOOL
+		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  RUN       TYPE             RISK    STATE  EXPIRES  TOOL                  NAME
 52e3f18c  7f3a91c2  tool_permission  high    open   0:59     fs:write
 41d2e07b  7f3a91c2  dependency       medium  open   5:00     filesystem:read_file
 `},
@@ -190,7 +190,7 @@ func TestList_JSON(t *testing.T) {
 	if n := strings.Count(s.out, "\n"); n != 3 {
 		t.Errorf("%d lines", n)
 	}
-	s = (&shell{}).run("wf", "ls").want(t, 0).has(t, "err", "no workflows")
+	s = (&shell{}).run("wf", "ls").want(t, 0).has(t, "err", "no runs")
 	if s.out != "" {
 		t.Errorf("stdout %q", s.out)
 	}
@@ -219,7 +219,7 @@ func TestProgress(t *testing.T) {
 		s := &shell{tty: tty, env: env, fake: &fake{events: events}}
 		return s.run(append([]string{"execute", "--code", "x"}, args...)...).want(t, 0).err
 	}
-	want := "tasks 0/0  0s  workflow 7f3a91c2 started\ntasks 0/2  0s  log: hi\\x1b[2J\n" +
+	want := "tasks 0/0  0s  run 7f3a91c2 started\ntasks 0/2  0s  log: hi\\x1b[2J\n" +
 		"tasks 1/2  0s  c2 a:b failed: no\\x1b[2J\ntasks 3/3  0s  layer 1: 2 calls done in 12ms, 1 failed, 1 skipped\n"
 	if diff := cmp.Diff(want, run(false, nil)); diff != "" {
 		t.Error(diff)

@@ -60,7 +60,7 @@ func TestBackup(t *testing.T) {
 	t.Parallel()
 	u := &fakeUpkeep{report: app.BackupReport{Stores: []string{"pending"}, Files: 3, Notes: []string{"use pg_dump"}}}
 	s := &shell{upkeep: u}
-	s.run("backup", "x.tar").want(t, 0).has(t, "out", "x.tar", "this machine's own workflows").has(t, "err", "use pg_dump")
+	s.run("backup", "x.tar").want(t, 0).has(t, "out", "x.tar", "this machine's own runs").has(t, "err", "use pg_dump")
 	s.run("backup", "x.tar", "--json").want(t, 0).has(t, "out", `"stores"`, `"use pg_dump"`)
 	s.run("backup").want(t, 2)
 	s.run("restore", "x.tar").want(t, 0).has(t, "out", "restored")

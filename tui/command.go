@@ -71,7 +71,7 @@ func endless(args []string) bool {
 			words = append(words, a)
 		}
 	}
-	runs := len(words) > 0 && slices.Contains([]string{"workflows", "workflow", "wf"}, words[0])
+	runs := len(words) > 0 && slices.Contains([]string{"workflows", "workflow", "wf", "runs"}, words[0])
 	watch := runs && len(words) > 1 && words[1] == "watch"
 	return watch || short && (runs || len(words) > 0 && words[0] == "events")
 }

@@ -89,7 +89,7 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 	case i.Approve:
 		word = "approved"
 	case i.Abort:
-		word = "denied, and its workflow is aborted"
+		word = "denied, and its run is aborted"
 	}
 	if len(i.Approvals) == 1 {
 		return one(done[0], i, word, now)

@@ -227,7 +227,7 @@ func (d *driver) asks(ttl time.Duration) {
 func TestRun_StartAndQuit(t *testing.T) {
 	t.Parallel()
 	d := start(t, 80, 24, nil)
-	d.sees("Workflows")
+	d.sees("1 Runs")
 	d.wait("the modes", func() bool { return len(modes(d.raw.String())) >= 5 })
 	raw := func() string { d.mu.Lock(); defer d.mu.Unlock(); return d.raw.String() }
 	for _, seq := range []string{"\x1b[?1049h", "\x1b[?1002h", "\x1b[?1006h", "\x1b[?2004h", "\x1b[?1004h"} {
@@ -254,7 +254,7 @@ func TestRun_ContextEnds(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("terminated")
 	d := start(t, 80, 24, nil)
-	d.sees("Workflows")
+	d.sees("1 Runs")
 	d.stop(cause)
 	d.end()
 	if !errors.Is(d.err, cause) {
@@ -314,7 +314,7 @@ func (p panics) Approvals(ctx context.Context, all bool) ([]core.Approval, error
 func TestRun_TerminalCloses(t *testing.T) {
 	t.Parallel()
 	d := start(t, 80, 24, nil)
-	d.sees("Workflows")
+	d.sees("1 Runs")
 	// ctrl+d at the end of the input is a key, as the terminal is raw: only a
 	// terminal that is gone ends it.
 	d.types("\x04")
@@ -344,7 +344,7 @@ func TestRun_ResizeStorm(t *testing.T) {
 	d.resize(160, 45)
 	d.wait("a dashboard of the whole window", func() bool {
 		lines := strings.Split(strings.TrimRight(d.screen.String(), "\n"), "\n")
-		return len(lines) == 45 && strings.Contains(lines[2], "Workflows") && strings.Contains(lines[2], "DAG")
+		return len(lines) == 45 && strings.Contains(lines[2], "1 Runs") && strings.Contains(lines[2], "DAG")
 	})
 	d.resize(38, 8)
 	d.sees("terminal 38x8")

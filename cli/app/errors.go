@@ -127,7 +127,7 @@ func (a *App) printInterrupted(err error, exit int) {
 	}
 	out := core.Errorf(core.CodeCancelled, "interrupted")
 	if id != "" {
-		out = core.Errorf(core.CodeCancelled, "interrupted; the workflow %s is kept and not aborted", id.Short()).
+		out = core.Errorf(core.CodeCancelled, "interrupted; the run %s is kept and not aborted", id.Short()).
 			WithRun(id).WithNext("pml", "continue", id.Short())
 	}
 	a.printError(out, exit)

@@ -155,7 +155,7 @@ func ResultError(r api.Result) error {
 		e.Code = core.CodeInternal
 	}
 	if e.Message == "" {
-		e.Message = "the workflow failed without saying why"
+		e.Message = "the run failed without saying why"
 	}
 	if r.WorkflowID != "" {
 		return FailedRun{Err: e}

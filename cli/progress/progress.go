@@ -142,7 +142,10 @@ func (p *Progress) note(e core.Event) string {
 	tool := core.Visible(e.Tool, 80, false)
 	switch e.Type {
 	case core.EventWorkflowStart:
-		return "workflow " + e.RunID.Short() + " started"
+		if name := core.Visible(e.RunName, 0, false); name != "" {
+			return "run " + e.RunID.Short() + " started: " + name
+		}
+		return "run " + e.RunID.Short() + " started"
 	case core.EventTaskStart:
 		if p.tasks[e.TaskID] {
 			p.done--

@@ -51,13 +51,15 @@ func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) err
 	slices.SortStableFunc(list, soonest)
 	return app.PrintList(a, api.Page[core.Approval]{Items: list}, "nothing waits for a decision", []app.Column[core.Approval]{
 		{Title: "APPROVAL", Get: func(p core.Approval) string { return p.ID.Short() }},
-		{Title: "WORKFLOW", Get: func(p core.Approval) string { return p.RunID.Short() }},
+		{Title: "RUN", Get: func(p core.Approval) string { return p.RunID.Short() }},
 		{Title: "TYPE", Get: func(p core.Approval) string { return string(p.Type) }},
 		{Title: "RISK", Get: func(p core.Approval) string { return string(p.Risk) }},
 		{Title: "STATE", Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }},
 		{Title: "EXPIRES", Get: func(p core.Approval) string { return layout.Left(a.Now(), p.ExpiresAt) }},
 		{Title: "TOOL", Get: func(p core.Approval) string { return p.Tool }},
+		{Title: "NAME", Get: func(p core.Approval) string { return p.RunName }},
 		{Title: "DIGEST", Wide: true, Get: func(p core.Approval) string { return p.Digest }},
+		{Title: "BY", Wide: true, Get: func(p core.Approval) string { return p.RequestedBy.Label() }},
 		{Title: "SIDE", Wide: true, Get: func(p core.Approval) string { return string(p.Side) }},
 		{Title: "WORKSPACE", Wide: true, Get: func(p core.Approval) string { return p.Workspace }},
 		{Title: "WHAT", Wide: true, Get: func(p core.Approval) string { return p.Description }},
@@ -148,7 +150,7 @@ func approvalID(ctx context.Context, a *app.App, b app.Backend, text string) (co
 	}
 	switch len(found) {
 	case 0:
-		return "", core.Errorf(core.CodeNotWaiting, "workflow %s waits for no approval", run.Short()).WithRun(run)
+		return "", core.Errorf(core.CodeNotWaiting, "run %s waits for no approval", run.Short()).WithRun(run)
 	case 1:
 		return found[0].ID, nil
 	}
@@ -156,7 +158,7 @@ func approvalID(ctx context.Context, a *app.App, b app.Backend, text string) (co
 	for _, p := range found {
 		short = append(short, p.ID.Short())
 	}
-	return "", app.Usagef("workflow %s %s %d approvals; name one: %s", run.Short(), verb, len(found), strings.Join(short, ", "))
+	return "", app.Usagef("run %s %s %d approvals; name one: %s", run.Short(), verb, len(found), strings.Join(short, ", "))
 }
 
 func approvalsExtendCmd(a *app.App) *cobra.Command {

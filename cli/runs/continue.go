@@ -295,7 +295,7 @@ func checkpoint(ctx context.Context, b app.Backend, run core.ID, text string) (c
 	for _, p := range w.Approvals {
 		ids = append(ids, string(p.ID))
 	}
-	return pick(text, ids, "approval of workflow "+run.Short())
+	return pick(text, ids, "approval of run "+run.Short())
 }
 
 // pick finds the one id that begins with a text of 4 or more.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/layout"
@@ -15,11 +16,11 @@ import (
 )
 
 type eventsOptions struct {
-	workflow string
-	id       core.ID
-	since    api.Since
-	types    []string
-	follow   bool
+	run    string
+	id     core.ID
+	since  api.Since
+	types  []string
+	follow bool
 	// logs prints what was logged, and nothing around it.
 	logs bool
 }
@@ -38,14 +39,14 @@ line, like -o jsonl.
 --since skips events up to and including the one you name. This machine and the
 server number their events separately, so give a number for each, as the fields
 side and seq of the events have them: --since client:12,server:340. A side that
-you leave out begins at 0. One number is enough with --workflow, or if there is
+you leave out begins at 0. One number is enough with --run, or if there is
 no server.`,
 		Example: `  pml events --follow
   pml events --follow --since client:12,server:340
-  pml events --workflow 7f3a91c2 --type task_error --since 120 -o jsonl`,
+  pml events --run 7f3a91c2 --type task_error --since 120 -o jsonl`,
 		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := app.NotEmpty(cmd, "workflow", "since"); err != nil {
+			if err := app.NotEmpty(cmd, "run", "since"); err != nil {
 				return err
 			}
 			var err error
@@ -57,11 +58,12 @@ no server.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "0", "only events after this one: its number, or client:N,server:N")
-	f.StringVar(&o.workflow, "workflow", "", "only events of this run")
+	f.SetNormalizeFunc(runFlag)
+	f.StringVar(&o.run, "run", "", "only events of this run (--workflow is the same)")
 	f.StringSliceVar(&o.types, "type", nil, "only events of this type")
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on as more happens")
 	_ = cmd.RegisterFlagCompletionFunc("type", app.CompleteFixed(typeNames()...))
-	_ = cmd.RegisterFlagCompletionFunc("workflow", completeRun(a))
+	_ = cmd.RegisterFlagCompletionFunc("run", completeRun(a))
 	_ = cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
 	return cmd
 }
@@ -76,8 +78,8 @@ func runEvents(ctx context.Context, a *app.App, o eventsOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.workflow != "" {
-		if o.id, err = resolveRun(ctx, b, o.workflow); err != nil {
+	if o.run != "" {
+		if o.id, err = resolveRun(ctx, b, o.run); err != nil {
 			return err
 		}
 	}
@@ -126,7 +128,7 @@ func printEvent(a *app.App, e core.Event) error {
 	if e.Layer != nil {
 		about = append(about, fmt.Sprintf("layer %d", *e.Layer+1))
 	}
-	for _, s := range []string{e.TaskID, e.Tool, e.Message} {
+	for _, s := range []string{e.RunName, e.TaskID, e.Tool, e.Message} {
 		if s != "" {
 			about = append(about, s)
 		}
@@ -140,4 +142,12 @@ func printEvent(a *app.App, e core.Event) error {
 	text := fmt.Sprintf("%6d  %s  %s  %-18s  %s", e.Seq, e.At.UTC().Format("15:04:05.000"), e.RunID.Short(), e.Type,
 		core.Visible(strings.Join(about, "  "), 0, false))
 	return a.Write(layout.Cut(strings.TrimRight(text, " "), a.LineLimit()) + "\n")
+}
+
+// runFlag lets --workflow, its older name, stand for --run.
+func runFlag(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "workflow" {
+		name = "run"
+	}
+	return pflag.NormalizedName(name)
 }

@@ -180,7 +180,7 @@ func report(a *app.App, r api.Result) error {
 		reportPending(a, r)
 	case api.StatusRunning:
 		// In this process it stops with it; in another one it goes on.
-		a.Say("the wait is over; the workflow %s has not ended", r.WorkflowID.Short())
+		a.Say("the wait is over; the run %s has not ended", r.WorkflowID.Short())
 		a.SayNext("pml", "continue", r.WorkflowID.Short())
 	case api.StatusReplanned:
 		a.Note("replanned: %s, %d in all", layout.Plural(r.NewTasksCount, "new task"), r.TotalTasks)

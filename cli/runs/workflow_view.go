@@ -160,7 +160,7 @@ func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
 		}
 	}
 	if err != nil && errors.Is(context.Cause(ctx), app.ErrTimeout) {
-		return app.TimedOut{Err: core.Errorf(core.CodeTimeout, "--timeout %s ran out; the workflow %s was only watched, and goes on as before", a.Flags.Timeout, id.Short()).
+		return app.TimedOut{Err: core.Errorf(core.CodeTimeout, "--timeout %s ran out; the run %s was only watched, and goes on as before", a.Flags.Timeout, id.Short()).
 			WithRun(id).WithNext("pml", "workflows", "watch", id.Short())}
 	}
 	if err != nil {
@@ -253,7 +253,7 @@ func watchExit(w core.Workflow) error {
 	case core.RunWaiting:
 		return app.ExitStatus(app.ExitPending)
 	case core.RunInterrupted:
-		return core.Errorf(core.CodeCancelled, "the workflow %s was interrupted; nothing is lost", w.ID.Short()).
+		return core.Errorf(core.CodeCancelled, "the run %s was interrupted; nothing is lost", w.ID.Short()).
 			WithRun(w.ID).WithNext("pml", "continue", w.ID.Short())
 	case core.RunRunning:
 		return app.ExitStatus(app.ExitFailed)

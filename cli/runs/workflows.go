@@ -16,7 +16,7 @@ import (
 func WorkflowsCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
 		Use:     "workflows",
-		Aliases: []string{"wf", "workflow"},
+		Aliases: []string{"runs", "wf", "workflow"},
 		Short:   "Runs: list, show, watch, results, logs",
 		Long:    "Lists runs, shows one with its layers and tasks, follows it, prints its result and what it logged, and removes runs that ended.",
 		Example: "  pml workflows ls --state waiting\n  pml wf show @latest\n  pml wf result 7f3a91c2",
@@ -67,7 +67,7 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 	if err != nil {
 		return err
 	}
-	return app.PrintList(a, page, "no workflows", []app.Column[core.Run]{
+	return app.PrintList(a, page, "no runs", []app.Column[core.Run]{
 		{Title: "RUN", Get: func(r core.Run) string { return r.ID.Short() }},
 		{Title: "STATE", Get: func(r core.Run) string { return string(r.State) }},
 		{Title: "LAYER", Get: layerOf},
@@ -140,7 +140,7 @@ func workflowResult(a *app.App, w core.Workflow) error {
 	short := w.ID.Short()
 	next := []string{"pml", "workflows", "show", short}
 	fail := func(code core.Code, text string) error {
-		return core.Errorf(code, "workflow %s %s", short, text).WithRun(w.ID).WithNext(next...)
+		return core.Errorf(code, "run %s %s", short, text).WithRun(w.ID).WithNext(next...)
 	}
 	switch w.State {
 	case core.RunComplete:

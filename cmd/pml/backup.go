@@ -74,7 +74,7 @@ func (u upkeep) Backup(ctx context.Context, file string) (*app.BackupReport, err
 }
 
 func (u upkeep) nothing() error {
-	return core.Errorf(core.CodeUsage, "there is nothing to back up in %s: pml has kept no workflows there", u.home.Dir)
+	return core.Errorf(core.CodeUsage, "there is nothing to back up in %s: pml has kept no runs there", u.home.Dir)
 }
 
 // stageStore takes a snapshot of a store; false when there is none, with a note where
@@ -253,7 +253,7 @@ func note(ctx context.Context, staged bolt.Options, m backup.Manifest) error {
 // tools.
 func (s *serving) backup(ctx context.Context, w io.Writer) error {
 	if s.snapshot == nil {
-		return core.Errorf(errElsewhere, "the server's workflows lie in PostgreSQL and are not in this backup; use pg_dump for them")
+		return core.Errorf(errElsewhere, "the server's runs lie in PostgreSQL and are not in this backup; use pg_dump for them")
 	}
 	return staged(s.home.Dir, func(stage string) error {
 		if err := s.snapshot(ctx, filepath.Join(stage, "server")); err != nil {

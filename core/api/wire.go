@@ -15,7 +15,8 @@ const (
 	HeaderWorkspace = "Pml-Workspace" // absolute path of a folder, percent-encoded
 	HeaderVia       = "Pml-Via"       // cli, tui or mcp; http without it
 	HeaderAgent     = "Pml-Agent"     // the name of an agent's host, percent-encoded
-	// What the host says beside its name, percent-encoded.
+	// HeaderAgentVersion and HeaderAgentTitle are what the host says beside its name,
+	// percent-encoded.
 	HeaderAgentVersion = "Pml-Agent-Version"
 	HeaderAgentTitle   = "Pml-Agent-Title"
 )

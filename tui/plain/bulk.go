@@ -94,7 +94,7 @@ func (d *dialogue) replan(ctx context.Context, rest string) {
 	prefix, file, _ := strings.Cut(rest, " ")
 	file = strings.TrimSpace(file)
 	if file == "" || d.o.ReadFile == nil {
-		d.say(`say replan, the id of a workflow, and a file in JSON: {"tasks": [...]}.`)
+		d.say(`say replan, the id of a run, and a file in JSON: {"tasks": [...]}.`)
 		return
 	}
 	r, ok := d.workflow(prefix)

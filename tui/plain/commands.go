@@ -10,7 +10,7 @@ import (
 const help = `commands about the current approval (or name another one: show 7f3a91c2):
   show            read all of it
   1 or deny       deny; words after it are the reason
-  2 or abort      deny and abort its workflow
+  2 or abort      deny and abort its run
   3 or approve    approve once
   remember run    approve, and the same for the rest of this run; or remember session,
                   or remember rule to write a rule into the configuration
@@ -22,13 +22,13 @@ const help = `commands about the current approval (or name another one: show 7f3
   again ID        ask again for an approval that expired
   open            open the address to sign in
   all approve T   approve all of a type, after reading them out; or all deny T and a reason
-commands about workflows:
+commands about runs:
   list            what waits
-  runs            the newest workflows
-  run ID          one workflow with its tasks
+  runs            the newest runs
+  run ID          one run with its tasks
   retry ID        run what failed again
-  continue ID     go on with a workflow that was interrupted
-  abort-run ID    end a workflow
+  continue ID     go on with a run that was interrupted
+  abort-run ID    end a run
   replan ID FILE  add the tasks of a JSON file to a graph
   events on|off   tell every step, or only what ends and fails
   quit            leave; what waits goes on waiting`
@@ -207,11 +207,11 @@ func (d *dialogue) workflow(prefix string) (core.Run, bool) {
 	}
 	switch len(found) {
 	case 0:
-		d.say("no workflow begins with %s.", core.Visible(prefix, 60, false))
+		d.say("no run begins with %s.", core.Visible(prefix, 60, false))
 	case 1:
 		return d.st.Run(found[0])
 	default:
-		d.say("%d workflows begin with %s; say more of the id.", len(found), core.Visible(prefix, 60, false))
+		d.say("%d runs begin with %s; say more of the id.", len(found), core.Visible(prefix, 60, false))
 	}
 	return core.Run{}, false
 }

@@ -27,7 +27,7 @@ func (d *dialogue) news() {
 }
 
 // notRead is said of all that is not known yet.
-const notRead = "the workflows are not read yet."
+const notRead = "the runs are not read yet."
 
 // waiting are the approvals that wait and were not decided here just now.
 func (d *dialogue) waiting() []core.Approval {
@@ -124,10 +124,10 @@ func (d *dialogue) take(id core.ID, from time.Time) {
 }
 
 func (d *dialogue) choices(a core.Approval) string {
-	all := "1 deny, 2 abort workflow, 3 approve once, 4 more time, 5 skip, show to read all of it"
+	all := "1 deny, 2 abort run, 3 approve once, 4 more time, 5 skip, show to read all of it"
 	switch a.Type { //nolint:exhaustive // the others have no more choices
 	case core.ApproveInDoubt:
-		all = "1 deny, 2 abort workflow, run-again or skip-result to say how it goes on and then 3, 4 more time, 5 skip, show to read all of it"
+		all = "1 deny, 2 abort run, run-again or skip-result to say how it goes on and then 3, 4 more time, 5 skip, show to read all of it"
 	case core.ApproveOAuth:
 		all += ", open to sign in"
 	case core.ApproveTool:

@@ -127,7 +127,7 @@ func TestPlain_Greets(t *testing.T) {
 	t.Parallel()
 	dialogue(t, nil, func(p *talk) {
 		said := p.out.take()
-		p.wants(said, "pml: plain mode on (via --plain). Type help.\n", "waiting for a decision.", "approval 1 of ", "integrity, risk high", "choose 1 deny, 2 abort workflow, 3 approve once")
+		p.wants(said, "pml: plain mode on (via --plain). Type help.\n", "waiting for a decision.", "approval 1 of ", "integrity, risk high", "choose 1 deny, 2 abort run, 3 approve once")
 		if regexp.MustCompile(`[\x00-\x09\x0b-\x1f\x7f]`).MatchString(said) {
 			p.t.Errorf("control characters in %q", said)
 		}
@@ -263,7 +263,7 @@ func TestPlain_Workflows(t *testing.T) {
 		p.wants(p.types("no"), "not aborted")
 		p.types("abort-run " + id.Short())
 		p.wants(p.types("yes"), "done: abort-run")
-		p.wants(p.types("run ffffffff"), "no workflow begins with")
+		p.wants(p.types("run ffffffff"), "no run begins with")
 		p.wants(p.types("list"), "waiting 1 of ", "resolved: ")
 	})
 }

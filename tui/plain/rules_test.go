@@ -179,7 +179,7 @@ func TestPlain_NotRead(t *testing.T) {
 		for _, line := range []string{"list", "runs", "deny", "show", "retry 12345678", "run 12345678"} {
 			said := p.types(line)
 			p.wants(said, "not read yet")
-			if strings.Contains(said, "nothing is waiting") || strings.Contains(said, "no workflow") {
+			if strings.Contains(said, "nothing is waiting") || strings.Contains(said, "no run begins") {
 				t.Errorf("%q: %s", line, said)
 			}
 		}

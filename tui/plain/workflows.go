@@ -47,7 +47,7 @@ func (d *dialogue) runs() {
 	}
 	ids := d.st.Runs()
 	if len(ids) == 0 {
-		d.say("no workflows yet.")
+		d.say("no runs yet.")
 	}
 	for i, id := range ids {
 		if i == shown {
@@ -55,7 +55,7 @@ func (d *dialogue) runs() {
 			return
 		}
 		r, _ := d.st.Run(id)
-		d.say("workflow %s: %s, %s, layer %d of %d.", id.Short(), state.Name(r), r.State, min(r.CurrentLayer+1, max(r.TotalLayers, 1)), max(r.TotalLayers, 1))
+		d.say("run %s: %s, %s, layer %d of %d.", id.Short(), state.Name(r), r.State, min(r.CurrentLayer+1, max(r.TotalLayers, 1)), max(r.TotalLayers, 1))
 	}
 }
 
@@ -71,7 +71,7 @@ func (d *dialogue) run(ctx context.Context, prefix string) {
 		d.failed(err)
 		return
 	}
-	d.say("workflow %s: %s, %s.", id.Short(), state.Name(w.Run), w.State)
+	d.say("run %s: %s, %s.", id.Short(), state.Name(w.Run), w.State)
 	for _, l := range w.Layers {
 		for _, t := range l.Tasks {
 			d.say("  layer %d, %s, %s: %s%s", l.Index+1, core.Visible(t.ID, 80, false), core.Visible(t.Tool, 120, false), t.State, taskMore(t))
@@ -104,7 +104,7 @@ func (d *dialogue) move(ctx context.Context, verb, prefix string) {
 		return
 	}
 	id := r.ID
-	if verb == "abort-run" && (!d.agrees(ctx, "end workflow "+id.Short()) || d.off(r.Side)) {
+	if verb == "abort-run" && (!d.agrees(ctx, "end run "+id.Short()) || d.off(r.Side)) {
 		d.say("not aborted.")
 		return
 	}

@@ -164,7 +164,7 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	if r, ok := e.State.Run(ap.RunID); ok && r.TotalLayers > 0 {
 		where += fmt.Sprintf(" (layer %s)", layerText(r))
 	}
-	x := half + a.Put(half, 0, muted, "workflow ")
+	x := half + a.Put(half, 0, muted, "run ")
 	a.Text(x, 0, room-x, paint.Style{}, where)
 	x = a.Put(0, 1, muted, "asked by  ")
 	by := core.Visible(ap.RequestedBy.Origin(), 80, false)
@@ -175,7 +175,7 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 func (c *card) offer(e *Env) {
 	ap := c.rule.Approval()
 	list := []button{
-		{act: keys.Deny, label: "Deny"}, {act: keys.Message, label: "Deny, say why"}, {act: keys.Abort, label: "Abort workflow"},
+		{act: keys.Deny, label: "Deny"}, {act: keys.Message, label: "Deny, say why"}, {act: keys.Abort, label: "Abort run"},
 	}
 	switch ap.Type {
 	case core.ApproveInDoubt:

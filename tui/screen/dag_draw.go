@@ -190,7 +190,7 @@ func (p *dagPanel) emptyText(run core.Run, known bool, e *Env) string {
 	_, loaded := e.State.Workflow(run.ID)
 	switch {
 	case !known && e.State.Loaded:
-		return "No workflow is selected. 1 goes to the list."
+		return "No run is selected. 1 goes to the list."
 	case !known || !loaded:
 		return "reading the layers" + e.Theme.Glyph.More
 	case run.State.Final():

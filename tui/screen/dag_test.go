@@ -278,7 +278,7 @@ func TestDAG_Empty(t *testing.T) {
 	p := newDAG()
 	e.State.SetLoaded()
 	p.draw(c.Area(), e, true)
-	if !strings.Contains(c.Plain(), "No workflow is selected") {
+	if !strings.Contains(c.Plain(), "No run is selected") {
 		t.Error(c.Plain())
 	}
 	for _, act := range []keys.Action{keys.Down, keys.Open, keys.Approve, keys.Fold, keys.Graph, keys.CopyID, keys.NextMatch} {

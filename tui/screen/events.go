@@ -53,7 +53,7 @@ var typeChoices = []typeChoice{
 	{"no logs", "type:!task_log"},
 	{"problems", "type:task_error,task_warning,workflow_failed,workflow_abort,workflow_expired"},
 	{"decisions", "type:approval_requested,approval_resolved,decision_required"},
-	{"workflows", "type:workflow_start,workflow_complete,workflow_failed,workflow_abort,workflow_expired,replanned"},
+	{"runs", "type:workflow_start,workflow_complete,workflow_failed,workflow_abort,workflow_expired,replanned"},
 }
 
 // numbers are the events of the list, oldest first.
@@ -157,7 +157,7 @@ func (p *eventsPanel) toggleOnly(e *Env) {
 func (p *eventsPanel) refilter() {
 	words := []string{p.words, typeChoices[p.types].words}
 	if p.only != "" {
-		words = append(words, "workflow:"+string(p.only))
+		words = append(words, "run:"+string(p.only))
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
 	if f, err := state.ParseFilter(strings.Join(words, " "), state.EventKeys...); err == nil {
@@ -219,7 +219,7 @@ func (p *eventsPanel) copyOut(act keys.Action, e *Env) []Intent {
 	case keys.CopyAll:
 		return []Intent{Copy{What: "an event", Text: indented(ev)}}
 	case keys.CopyCommand:
-		return []Intent{Copy{What: "a command", Text: "pml events --workflow " + string(ev.RunID)}}
+		return []Intent{Copy{What: "a command", Text: "pml events --run " + string(ev.RunID)}}
 	case keys.Edit:
 		return []Intent{View{Name: fmt.Sprintf("event-%d.json", ev.Seq), Text: indented(ev)}}
 	default:

@@ -154,7 +154,7 @@ func (p *eventsPanel) pausedSeq(e *Env) int64 {
 }
 
 func (p *eventsPanel) drawEmpty(in paint.Area, e *Env) {
-	text := "No events yet. They show up here as workflows run."
+	text := "No events yet. They show up here as runs go on."
 	switch {
 	case !p.filter.Empty():
 		text = fmt.Sprintf("0 of %d match %s. esc clears the filter.", e.State.EventsSeen()-e.State.FirstEvent(), core.Visible(p.filter.String(), 200, false))

@@ -56,8 +56,8 @@ var wordStates = []struct {
 // panelWords are what the panels say in these states, in their order.
 var panelWords = [panels][][]string{
 	PanelWorkflows: {
-		{"No workflows yet. Start one: pml execute flow.ts", "or let your agent call pml:execute."}, {"Reading the workflows.", "not read yet  0"}, {"server stale, as of 14:02:17  13"},
-		{"✗ cannot read the workflows: pending.db is of a newer pml. It is tried again", "by itself; pml doctor says more.", "not read yet  0"},
+		{"No runs yet. Start one: pml execute flow.ts", "or let your agent call pml:execute."}, {"Reading the runs.", "not read yet  0"}, {"server stale, as of 14:02:17  13"},
+		{"✗ cannot read the runs: pending.db is of a newer pml. It is tried again", "itself; pml doctor says more.", "not read yet  0"},
 		{"0 of 13 match nosuchthing. esc clears the filter.", "0 of 13  sort age"},
 	},
 	PanelApprovals: {
@@ -65,13 +65,13 @@ var panelWords = [panels][][]string{
 		{"✗ cannot read the approvals: pending.db is of a newer pml. It is tried again", "not read yet  0 waiting"}, {"0 of 8 match nosuchthing. esc clears the filter."},
 	},
 	PanelDAG: {
-		{"No workflow is selected. 1 goes to the list."}, {"reading the layers…"}, {"release-notes"}, {"reading the layers…"}, {"no task or tool has nosuchthing"},
+		{"No run is selected. 1 goes to the list."}, {"reading the layers…"}, {"release-notes"}, {"reading the layers…"}, {"no task or tool has nosuchthing"},
 	},
 	PanelTask: {
 		{"No task is selected. 3 goes to the DAG, enter opens a task."}, {"No task is selected."}, {"gh:create_release"}, {"No task is selected."}, {"/ nosuchthing   no match"},
 	},
 	PanelEvents: {
-		{"No events yet. They show up here as workflows run.", "following  0 seen"}, {"Reading the events.", "not read yet  following  0 seen"}, {"server stale, as of 14:02:17  following  10 seen"},
+		{"No events yet. They show up here as runs go on.", "following  0 seen"}, {"Reading the events.", "not read yet  following  0 seen"}, {"server stale, as of 14:02:17  following  10 seen"},
 		{"Reading the events.", "not read yet  following  0 seen"}, {"0 of 10 match nosuchthing. esc clears the filter."},
 	},
 	PanelAudit: {

@@ -124,7 +124,7 @@ func countSpans(c runCounts) []span {
 }
 
 // tabNames are the panels as their tabs call them.
-var tabNames = [panels]string{"Flows", "Approve", "DAG", "Task", "Events", "Audit"}
+var tabNames = [panels]string{"Runs", "Approve", "DAG", "Task", "Events", "Audit"}
 
 // drawTabs is the first line where panels lie behind each other.
 func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
@@ -278,7 +278,7 @@ func hintText(e *Env, acts ...keys.Action) string {
 // shortLabels are what keys do, in fewer words than in the help.
 var shortLabels = map[keys.Action]string{
 	keys.Filter: "filter", keys.Abort: "abort", keys.Replan: "replan", keys.CopyID: "copy id", keys.CopyCommand: "copy command",
-	keys.CopyAll: "copy JSON", keys.OnlyThis: "this flow", keys.Again: "retry", keys.NextPanel: "panel", keys.Approve: "approve",
+	keys.CopyAll: "copy JSON", keys.OnlyThis: "this run", keys.Again: "retry", keys.NextPanel: "panel", keys.Approve: "approve",
 	keys.ApproveRemember: "remember", keys.Message: "message", keys.MoreTime: "more time", keys.Edit: "view", keys.Save: "save",
 	keys.Zoom: "zoom", keys.SortReverse: "reverse", keys.MarkRange: "range", keys.Refresh: "refresh",
 	keys.Wrap: "wrap", keys.Trail: "trail",

@@ -34,7 +34,7 @@ func (p *inboxPanel) filterPrompt(_ *Env) *prompt {
 	before := p.filter
 	set := func(text string) { p.filter, p.rows.made = text, false }
 	q := newPrompt("filter approvals", before)
-	q.hint = "words that must occur: type, tool, workflow, risk:high, id; !word must not. enter keeps it, esc does not"
+	q.hint = "words that must occur: type, tool, run, risk:high, id; !word must not. enter keeps it, esc does not"
 	q.changed = func(text string) error { set(text); return nil }
 	q.done = func(text string, _ *Env) []Intent { set(text); return nil }
 	q.cancelled = func() { set(before) }

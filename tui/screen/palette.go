@@ -16,8 +16,8 @@ type verb struct{ line, what string }
 
 // verbs are what the palette offers. None of them decides: enter must not.
 var verbs = []verb{
-	{"workflows ls", "list the workflows"},
-	{"workflows show RUN", "all of this workflow"},
+	{"workflows ls", "list the runs"},
+	{"workflows show RUN", "all of this run"},
 	{"workflows result RUN", "what it returned"},
 	{"workflows logs RUN", "what it logged"},
 	{"workflows rm RUN", "delete it, once it has ended"},
@@ -32,7 +32,7 @@ var verbs = []verb{
 	{"audit ls", "decisions, newest first"},
 	{"audit verify", "check that the audit log is whole"},
 	{"audit export", "the audit log as JSON"},
-	{"events --workflow RUN", "what happened in this workflow"},
+	{"events --run RUN", "what happened in this run"},
 	{"servers ls", "MCP servers, and how they are"},
 	{"servers check", "start each server and list its tools"},
 	{"tools ls", "tools of all servers"},

@@ -110,14 +110,14 @@ func TestScreen_QuietAfterFocus(t *testing.T) {
 func TestScreen_Zoom(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 160, 45)
-	wantShown(t, s, "1 Workflows", "2 Approvals", "5 Events")
+	wantShown(t, s, "1 Runs", "2 Approvals", "5 Events")
 	press(s, "5", "z")
 	frame := s.Plain(fixtureNow)
-	if strings.Contains(frame, "1 Workflows") || !strings.Contains(frame, "5 Events") {
+	if strings.Contains(frame, "1 Runs") || !strings.Contains(frame, "5 Events") {
 		t.Errorf("not zoomed:\n%s", frame)
 	}
 	press(s, "esc")
-	wantShown(t, s, "1 Workflows")
+	wantShown(t, s, "1 Runs")
 }
 
 func TestScreen_Mouse(t *testing.T) {

@@ -202,7 +202,7 @@ func abortPrompt(runs []core.Run) *prompt {
 	ask.hint = "enter goes on (the reason may stay empty), esc keeps it"
 	ask.done = func(reason string, _ *Env) []Intent {
 		return []Intent{openOverlay{&confirm{
-			title: "Abort " + plural(len(runs), "workflow") + "?",
+			title: "Abort " + plural(len(runs), "run") + "?",
 			text:  "Abort " + what + "? What has run stays as it is; what waits is not run any more.",
 			yes: func(*Env) []Intent {
 				var out []Intent

@@ -92,7 +92,7 @@ func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {
 			right = stale
 		}
 	}
-	t := paint.Title{Left: "1 Workflows", Right: right, Focus: focus}
+	t := paint.Title{Left: "1 Runs", Right: right, Focus: focus}
 	if n > 0 {
 		t.Foot = fmt.Sprintf("%d/%d", row+1, n)
 	}
@@ -110,12 +110,12 @@ func (p *workflowsPanel) drawEmpty(in paint.Area, e *Env) {
 	case !p.filter.Empty():
 		text = fmt.Sprintf("0 of %d match %s. esc clears the filter.", e.State.CountRuns(), core.Visible(p.filter.String(), 200, false))
 	case link.State == state.LinkLost:
-		text = fmt.Sprintf("%s cannot read the workflows: %s. It is tried again by itself; pml doctor says more.", e.Theme.Glyph.Failed, core.Visible(link.Err, 300, false))
+		text = fmt.Sprintf("%s cannot read the runs: %s. It is tried again by itself; pml doctor says more.", e.Theme.Glyph.Failed, core.Visible(link.Err, 300, false))
 		style.Role = paint.Danger
 	case !e.State.Loaded:
-		text = "Reading the workflows."
+		text = "Reading the runs."
 	default:
-		text = "No workflows yet. Start one: pml execute flow.ts\nor let your agent call pml:execute."
+		text = "No runs yet. Start one: pml execute flow.ts\nor let your agent call pml:execute."
 	}
 	for i, line := range paint.Wrap(text, in.W) {
 		in.Put(0, 1+i, style, line)

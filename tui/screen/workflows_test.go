@@ -223,7 +223,7 @@ func TestHelp_SearchAndRun(t *testing.T) {
 	wantIntents(t, press(s, "?", `"approve once"`, "enter"))
 	wantShown(t, s, "with its own key")
 	press(s, "?", `"q"`, "esc")
-	wantShown(t, s, "Here: workflows")
+	wantShown(t, s, "Here: runs")
 	press(s, "esc")
 	if len(s.overlay) > 0 {
 		t.Error("the help is still open")

@@ -23,7 +23,7 @@ const (
 	KeyAge       Key = "age"       // age<1h, age>2d
 	KeyTool      Key = "tool"      // server:tool
 	KeyType      Key = "type"      // of an event
-	KeyWorkflow  Key = "workflow"  // of an event: id or name of its run
+	KeyRun       Key = "run"       // of an event: id or name of its run
 	KeyTask      Key = "task"      // of an event
 
 	keyAny Key = "" // a word alone
@@ -33,10 +33,10 @@ const (
 var RunKeys = []Key{KeyStatus, KeyName, KeyID, KeySide, KeyKind, KeyWorkspace, KeyAge, KeyTool}
 
 // EventKeys are the keys that say something of events.
-var EventKeys = []Key{KeyType, KeyWorkflow, KeyTool, KeyTask, KeyID, KeySide, KeyAge}
+var EventKeys = []Key{KeyType, KeyRun, KeyTool, KeyTask, KeyID, KeySide, KeyAge}
 
 // allKeys are all keys, each once.
-var allKeys = []Key{KeyStatus, KeyName, KeyID, KeySide, KeyKind, KeyWorkspace, KeyAge, KeyTool, KeyType, KeyWorkflow, KeyTask}
+var allKeys = []Key{KeyStatus, KeyName, KeyID, KeySide, KeyKind, KeyWorkspace, KeyAge, KeyTool, KeyType, KeyRun, KeyTask}
 
 // Filter says which runs or events are wanted: those that match every word of
 // its text. The zero value matches all. It is a value, and never changes.
@@ -79,7 +79,7 @@ func (f Filter) ByAge() bool {
 
 // named reports whether the name of an event's run counts.
 func (f Filter) named() bool {
-	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == keyAny || t.key == KeyWorkflow || t.key == KeyName })
+	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == keyAny || t.key == KeyRun || t.key == KeyName })
 }
 
 // At returns the filter with the time from which ages count. Without one the
@@ -148,7 +148,7 @@ func (t *term) ofRun(row *runRow, now time.Time) bool {
 		return t.aged(r.CreatedAt, now)
 	case KeyTool:
 		return slices.ContainsFunc(row.tools, func(tool string) bool { return t.text(strings.ToLower(tool)) })
-	case KeyType, KeyWorkflow, KeyTask:
+	case KeyType, KeyRun, KeyTask:
 	}
 	return false // a run has none
 }
@@ -165,7 +165,7 @@ func (t *term) ofEvent(e *core.Event, name string, now time.Time) bool {
 		return t.text(strings.ToLower(e.Tool))
 	case KeyTask:
 		return t.text(strings.ToLower(e.TaskID))
-	case KeyWorkflow, KeyName:
+	case KeyRun, KeyName:
 		return t.id(e.RunID) || name != "" && t.text(name)
 	case KeyID:
 		return t.id(e.RunID) || e.ApprovalID != "" && t.id(e.ApprovalID)

@@ -80,7 +80,7 @@ func TestFilter_Event(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "type:task_error": true, "type:task_": true, "type:!task_log": true, "type:!task_": false, "!type:task_error": false,
 		"type:workflow_start,task_error": true, "type~error": true, "tool:github:*": true, "tool:!github:*": false, "task:publish": true, "task~pub": true,
-		"workflow:7f3a": true, "workflow:release*": true, "workflow~notes": true, "workflow:other": false, "!workflow:7f3a": false,
+		"run:7f3a": true, "run:release*": true, "run~notes": true, "run:other": false, "!run:7f3a": false, "workflow:7f3a": true,
 		"id:aa00": true, "id:7f3a": true, "id:bb": false, "side:server": true, "side:client": false, "age<2m": true, "age>2m": false,
 		"exit": true, "NO such": true, "release": true, "nothing": false, "type:": true, `"no such host"`: true,
 	} {
@@ -92,7 +92,7 @@ func TestFilter_Event(t *testing.T) {
 		if got := s.MatchEvent(f.At(now), e); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
-		if strings.HasPrefix(text, "workflow") && !strings.Contains(text, "7f3a") {
+		if strings.HasPrefix(text, "run") && !strings.Contains(text, "7f3a") {
 			continue // the event alone has no name
 		}
 		if got := f.At(now).Event(e); got != want && !strings.Contains(text, "release") {

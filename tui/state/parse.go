@@ -88,6 +88,9 @@ func parseTerm(w filterWord, keys []Key) (t term, whole bool, err error) {
 		return t, true, nil
 	}
 	t.key = Key(strings.ToLower(text[:at]))
+	if t.key == "workflow" { // as it was called
+		t.key = KeyRun
+	}
 	op, value := text[at], text[at+1:]
 	if !slices.Contains(keys, t.key) {
 		return t, false, unknownKey(w.text, string(t.key), keys)

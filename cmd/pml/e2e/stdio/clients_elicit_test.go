@@ -63,7 +63,7 @@ func (m *meeting) asked(el elicits) {
 			m.T.Error("it cannot be approved any more")
 		}
 	case el.Action == "accept":
-		if r.Status != api.StatusSuccess || open != 0 || danger != 1 || !strings.Contains(m.OK("audit", "ls").Stdout, "elicitation") {
+		if r.Status != api.StatusSuccess || open != 0 || danger != 1 || !strings.Contains(m.OK("audit", "ls", "--json").Stdout, "elicitation") {
 			m.T.Errorf("%+v; %d open, %d danger\n%s", r, open, danger, m.OK("audit", "ls").Stdout)
 		}
 	default:

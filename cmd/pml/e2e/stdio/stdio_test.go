@@ -257,7 +257,7 @@ func TestStdio_Elicitation(t *testing.T) {
 	if r := h.result(h.tool("execute", map[string]any{"code": pmltest.AsksOnce})); r.Status != api.StatusSuccess {
 		t.Fatalf("%+v", r)
 	}
-	if out := m.OK("audit", "ls").Stdout; !strings.Contains(out, "elicitation") {
+	if out := m.OK("audit", "ls").Stdout; !strings.Contains(out, " in host ") {
 		t.Errorf("the audit log:\n%s", out)
 	}
 	if m.Count("inc") != 1 || m.Count("danger") != 1 {

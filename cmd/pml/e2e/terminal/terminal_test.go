@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/skiptest"
 )
 
@@ -118,7 +119,8 @@ func TestTerminal_Narrow(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	pmltest.Wants(t, m.OK("workflows", "ls").Stdout, strings.TrimSpace(intent))
+	pmltest.Wants(t, m.OK("workflows", "ls").Stdout, core.OneLine(intent, core.NameRunes))
+	pmltest.Wants(t, m.OK("workflows", "show", "@latest").Stdout, strings.TrimSpace(intent))
 }
 
 // TestTerminal_Prompt: on a terminal an approval is asked for, with all that it

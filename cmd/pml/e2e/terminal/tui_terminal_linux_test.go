@@ -78,7 +78,7 @@ func TestTUI_CrashRecorded(t *testing.T) {
 	t.Parallel()
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
 	tui := startTUI(m, 80, 24)
-	tui.Shows("workflows")
+	tui.Shows("No runs yet")
 	send(t, tui.Cmd.Process.Pid, syscall.SIGABRT)
 	tui.End()
 	name := filepath.Join(m.Home, "tui-crash.log")
@@ -132,7 +132,7 @@ func TestTUI_Suspended(t *testing.T) {
 	s.Shows("Stopped")
 	answers(s, 1)
 	s.Types("fg\n")
-	s.Shows("Workflows")
+	s.Shows("1 Runs")
 	s.Types("\x03")
 	s.Shows("ready> ") // what is typed earlier could be read by pml
 	answers(s, 2)

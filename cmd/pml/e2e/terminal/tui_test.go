@@ -92,7 +92,7 @@ func TestTUI_Expires(t *testing.T) {
 	c.Approvals = map[string]any{"ttl": "4s"}
 	m := pmltest.NewMachine(t, c)
 	s := startTUI(m, 80, 24)
-	s.Shows("workflows")
+	s.Shows("No runs yet")
 	m.Execute(8, pmltest.AsksOnce)
 	s.Types("2")
 	s.Shows("rec:danger")
@@ -149,7 +149,7 @@ func TestTUI_Resized(t *testing.T) {
 	s.Resize(20, 5)
 	s.Shows("pml")
 	s.Resize(160, 45)
-	s.Shows("1 Workflows", "2 Approvals", "3 DAG", "4 Task", "5 Events")
+	s.Shows("1 Runs", "2 Approvals", "3 DAG", "4 Task", "5 Events")
 	s.Types("\x03")
 	if code := s.End(); code != 0 && code != 130 {
 		t.Errorf("exit %d", code)
@@ -217,7 +217,7 @@ func TestTUI_HostileText(t *testing.T) {
 	for _, size := range [][2]uint16{{60, 15}, {40, 10}, {30, 8}, {160, 45}} {
 		s.Resize(size[0], size[1])
 	}
-	s.Shows("1 Workflows", "Deny")
+	s.Shows("1 Runs", "Deny")
 	s.Types("\x03")
 	s.End()
 	s.Restored()
