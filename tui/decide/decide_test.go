@@ -168,7 +168,7 @@ func TestCard_Why(t *testing.T) {
 		verb  decide.Verb
 		want  string
 	}{
-		"Unread":          {tool, nil, late, decide.Approve, "unlocks at the end"},
+		"Unread":          {tool, nil, late, decide.Approve, "unlocks page by page"},
 		"Read":            {tool, []step{read}, late, decide.Approve, ""},
 		"DenyUnread":      {tool, nil, late, decide.Deny, ""},
 		"AbortUnread":     {high, nil, late, decide.Abort, ""},
@@ -181,7 +181,7 @@ func TestCard_Why(t *testing.T) {
 		"HighWrong":       {high, []step{read, types("9f05")}, late, decide.Approve, "type 9f04"},
 		"HighRight":       {high, []step{read, types("9F04")}, late, decide.Approve, ""},
 		"HighTooMuch":     {high, []step{read, types("9f041")}, late, decide.Approve, "type 9f04"},
-		"HighUnread":      {high, []step{types("9f04")}, late, decide.Approve, "unlocks at the end"},
+		"HighUnread":      {high, []step{types("9f04")}, late, decide.Approve, "unlocks page by page"},
 		"HighErased":      {high, []step{read, types("9f04"), (*decide.Card).Erase}, late, decide.Approve, "type 9f04"},
 		"HighRemember":    {approval(core.ApproveTool, core.RiskHigh, `{}`), []step{read}, late, decide.Remember, "type 7f3a"},
 		"Lost":            {tool, []step{read, lost}, late, decide.Approve, "nothing is queued"},
@@ -194,7 +194,7 @@ func TestCard_Why(t *testing.T) {
 		"Raced":           {tool, []step{read, update(func(a *core.Approval) { a.State, a.DecidedBy = core.ApprovalDenied, by })}, late, decide.Approve, `already denied by ann\x1b via cli at 14:02:31`},
 		"RacedNobody":     {tool, []step{update(func(a *core.Approval) { a.State = core.ApprovalApproved })}, late, decide.Deny, "already approved"},
 		"Removed":         {tool, []step{read, func(c *decide.Card) { c.Update(core.Approval{}, false, "", now) }}, late, decide.Deny, "gone"},
-		"NewDigest":       {tool, []step{read, update(func(a *core.Approval) { a.Digest = "sha256:other" })}, late, decide.Approve, "unlocks at the end"},
+		"NewDigest":       {tool, []step{read, update(func(a *core.Approval) { a.Digest = "sha256:other" })}, late, decide.Approve, "unlocks page by page"},
 		"NewContext":      {high, []step{read, types("9f04"), update(func(a *core.Approval) { a.Context = json.RawMessage(`{"new_hash":"sha256:1111"}`) }), read}, late, decide.Approve, "type 1111"},
 		"MoreTime":        {tool, []step{read, update(func(a *core.Approval) { at := now.Add(time.Hour); a.ExpiresAt = &at })}, 10 * time.Minute, decide.Approve, ""},
 		"InDoubtNoWay":    {doubt, []step{read, types("7f3a")}, late, decide.Approve, "first say how"},

@@ -80,9 +80,13 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 		p.show("reason", "reason")
 	}
 	p.rest(a)
+	asked := len(p.lines)
 	p.blank()
 	p.text("digest", a.Digest)
 	p.text("workspace", a.Workspace)
+	for i := range p.lines[asked:] {
+		p.lines[asked+i].Aside = true
+	}
 	return p.lines
 }
 

@@ -26,7 +26,7 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	case c.rule.Lost() != "":
 		return mark + c.rule.Lost() + nothingQueued, bad
 	case c.mode == ruling && c.asked != nil && !c.rules.AtEnd():
-		return mark + moreLines(&c.rules) + " Writing it unlocks at the end.", paint.Style{Role: paint.Warn}
+		return mark + moreLines(&c.rules) + " Writing it unlocks page by page.", paint.Style{Role: paint.Warn}
 	case !c.shows():
 		return mark + tooSmall, paint.Style{Role: paint.Warn}
 	case c.wait && c.pager.AtEnd():
@@ -34,7 +34,7 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	case !c.rule.HasRead() && c.w < 60:
 		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead():
-		return mark + moreLines(&c.pager) + " Approve unlocks at the end.", paint.Style{Role: paint.Warn}
+		return mark + moreLines(&c.pager) + " Approve unlocks page by page.", paint.Style{Role: paint.Warn}
 	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
@@ -64,11 +64,15 @@ func (c *card) news(e *Env) string {
 
 // moreLines counts the rows below the view.
 func moreLines(p *widget.Pager) string {
-	n := p.Below()
+	n := p.Unread()
+	text := fmt.Sprintf("%d more lines not shown yet.", n)
 	if n == 1 {
-		return "1 more line not shown yet."
+		text = "1 more line not shown yet."
 	}
-	return fmt.Sprintf("%d more lines not shown yet.", n)
+	if p.Below() == 0 && n > 0 {
+		text += " space goes there."
+	}
+	return text
 }
 
 // readingArguments says why a layer cannot be approved yet.

@@ -61,6 +61,13 @@ func (p *person) wait(d time.Duration) {
 	p.frame()
 }
 
+// readAll reads what is open page by page.
+func (p *person) readAll() {
+	for range 20 {
+		p.press("space")
+	}
+}
+
 // press presses keys by name; `"text"` is typed.
 func (p *person) press(names ...string) {
 	p.t.Helper()
@@ -167,7 +174,7 @@ func TestCard_Decide(t *testing.T) {
 		"RememberRun":         {apTool, []string{"G", "A", "r"}, []Intent{yes(apTool, &core.Answer{Remember: core.RememberRun})}, ""},
 		"RememberSession":     {apTool, []string{"G", "A", "s"}, []Intent{yes(apTool, &core.Answer{Remember: core.RememberSession})}, ""},
 		"RememberRule":        {apTool, []string{"G", "A", "w"}, []Intent{AskRule{Approval: of(apTool)}}, "being worked out"},
-		"RememberUnread":      {apTool, []string{"A", "r"}, nil, "Approve unlocks at the end"},
+		"RememberUnread":      {apTool, []string{"A", "r"}, nil, "Approve unlocks page by page"},
 		"RememberNoTool":      {apHook, []string{"A"}, nil, "only the permission of a tool"},
 		"RememberEnter":       {apTool, []string{"G", "A", "enter", "space"}, nil, "remember for:"},
 		"InDoubtNoWay":        {apInDoubt, []string{"G", "a"}, nil, "first say how"},
@@ -181,7 +188,11 @@ func TestCard_Decide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := atCard(t, c.id, 80, 24)
+			h := 24
+			if strings.HasSuffix(name, "Unread") {
+				h = 17
+			}
+			p := atCard(t, c.id, 80, h)
 			p.press(c.keys...)
 			p.wants(c.want...)
 			if c.sees != "" {
@@ -390,7 +401,12 @@ func TestCard_Grown(t *testing.T) {
 	p.s.Changed(p.now)
 	p.press("a")
 	p.wants()
-	p.press("G", "a")
+	p.press("G")
+	p.sees("space goes there") // what G jumps over was not read
+	p.press("a")
+	p.wants()
+	p.readAll()
+	p.press("a")
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apLayer)}, Approve: true})
 }
 

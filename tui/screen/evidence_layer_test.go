@@ -46,7 +46,7 @@ func TestCard_LayerIsReadFirst(t *testing.T) {
 		if c, ok := p.s.overlay[0].(*card); ok && size[1] < 20 && c.rule.HasRead() {
 			t.Errorf("%v: what came just now counts as read", size)
 		}
-		p.press("G")
+		p.readAll()
 		p.wait(decide.Quiet)
 		if size[1] >= 24 {
 			p.sees(`drop  true`)

@@ -79,7 +79,7 @@ func (b *bulk) why(e *Env) string {
 	case b.wait:
 		return readingArguments
 	case !b.pager.AtEnd():
-		return moreLines(&b.pager) + " Approve unlocks at the end."
+		return moreLines(&b.pager) + " Approve unlocks page by page."
 	}
 	return ""
 }

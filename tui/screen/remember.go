@@ -56,6 +56,9 @@ func (c *card) keyRule(k keys.Key, e *Env) (intents []Intent, closed bool) {
 			return nil, false
 		case act == keys.Approve:
 			return c.agree(e)
+		case act == keys.Mark: // space
+			c.rules.Do(keys.PageDown)
+			return nil, false
 		case c.rules.Do(act):
 			return nil, false
 		}

@@ -97,6 +97,9 @@ func TestCard_LongRule(t *testing.T) {
 	p.press("a")
 	p.wants()
 	p.press("G", "a")
+	p.wants()
+	p.readAll()
+	p.press("a")
 	if len(p.got) != 1 {
 		t.Errorf("%#v", p.got)
 	}

@@ -20,6 +20,9 @@ type Line struct {
 	Label string // drawn muted, before the text
 	Text  string
 	Style paint.Style
+	// Aside is set for what only identifies what is shown, a digest say: at the end of
+	// the text it need not have been in view.
+	Aside bool
 }
 
 // Pager shows a long text and scrolls through it. Foreign text goes in as it
@@ -41,7 +44,9 @@ type Pager struct {
 	top    int // the first row in view
 	left   int // columns to the left of the view, with cut
 	height int // of the view, as drawn last
-	seen   bool
+	drawn  bool
+	read   int // so much of the text was in view, from its beginning on, with nothing jumped over
+	must   int // so much of it has to be read
 	search textSearch
 }
 
@@ -80,9 +85,13 @@ func (p *Pager) SetLines(list []Line) (changed bool) {
 // put takes a text that differs from the one before.
 func (p *Pager) put(text string) {
 	grown := p.text != "" && strings.HasPrefix(text, p.text)
-	p.seen, p.text, p.count = false, text, strings.Count(text, "\n")+1
+	p.read = min(p.read, len(p.text))
+	p.drawn, p.text, p.count, p.must = false, text, strings.Count(text, "\n")+1, len(text)
+	for i := len(p.parts) - 1; i > 0 && p.parts[i].Aside; i-- {
+		p.must -= len(p.parts[i].Label) + len(OneLine(p.parts[i].Text)) + len("\n")
+	}
 	if !grown {
-		p.top, p.left = 0, 0
+		p.top, p.left, p.read = 0, 0, 0
 		p.index.drop()
 	}
 	p.index.stale = true
@@ -105,9 +114,18 @@ func (p *Pager) Lines() int {
 	return p.count
 }
 
-// AtEnd reports whether the end of this text has ever been in view, with no
-// line cut off.
-func (p *Pager) AtEnd() bool { return p.seen }
+// AtEnd reports whether all of this text has been in view, page by page and with no
+// line cut off. What was jumped over was not.
+func (p *Pager) AtEnd() bool { return p.drawn && p.read >= p.must }
+
+// Unread is how many rows have not been in view yet.
+func (p *Pager) Unread() int {
+	rows := p.index.rows
+	at := func(offset int) int {
+		return sort.Search(len(rows), func(i int) bool { return rows[i].start >= offset })
+	}
+	return max(at(p.must+1)-at(p.read), 0)
+}
 
 // Below is how many rows there are below the view.
 func (p *Pager) Below() int { return max(len(p.index.rows)-p.top-p.height, 0) }
@@ -131,8 +149,16 @@ func (p *Pager) Draw(a paint.Area) {
 	for y := 0; y < a.H && p.top+y < len(p.index.rows); y++ {
 		p.drawRow(a, y, p.index.rows[p.top+y])
 	}
-	if p.top+a.H >= len(p.index.rows) && (!p.Cut || p.index.widest <= a.W) {
-		p.seen = true
+	if p.Cut && p.index.widest > a.W {
+		return
+	}
+	p.drawn = true
+	switch end := p.top + a.H; {
+	case p.index.offset(p.top) > p.read: // there is a gap above the view
+	case end >= len(p.index.rows):
+		p.read = len(p.text)
+	default:
+		p.read = max(p.read, p.index.offset(end))
 	}
 }
 
@@ -217,6 +243,10 @@ func (p *Pager) Do(act keys.Action) bool {
 	case keys.PageUp:
 		p.move(-max(p.height-1, 1))
 	case keys.PageDown:
+		if p.Below() == 0 && p.Unread() > 0 { // it goes on where something was jumped over
+			p.top = p.index.rowAt(p.read)
+			break
+		}
 		p.move(max(p.height-1, 1))
 	case keys.First:
 		p.move(-len(p.text) - 1)

@@ -282,3 +282,35 @@ func BenchmarkPager_Scroll1MiB(b *testing.B) {
 		p.Draw(c.Area())
 	}
 }
+
+// TestPager_PageByPage: what is jumped over was not read, and a page down at the end
+// goes back to it; what only identifies the text need not be read.
+func TestPager_PageByPage(t *testing.T) {
+	t.Parallel()
+	p := &Pager{}
+	lines := make([]Line, 10)
+	for i := range lines {
+		lines[i] = Line{Text: strings.Repeat("x", i+1), Aside: i >= 8}
+	}
+	p.SetLines(lines)
+	pagerRows(p, 20, 3)
+	if p.Unread() != 5 || p.AtEnd() {
+		t.Errorf("%d rows unread, at end %v", p.Unread(), p.AtEnd())
+	}
+	p.Do(keys.Last)
+	pagerRows(p, 20, 3)
+	if p.Unread() != 5 || p.AtEnd() {
+		t.Errorf("after a jump %d rows unread, at end %v", p.Unread(), p.AtEnd())
+	}
+	p.Do(keys.PageDown)
+	wantRows(t, pagerRows(p, 20, 3), "xxxx", "xxxxx", "xxxxxx")
+	p.Do(keys.PageDown)
+	pagerRows(p, 20, 3)
+	if p.Unread() != 0 || !p.AtEnd() {
+		t.Errorf("%d rows unread, at end %v", p.Unread(), p.AtEnd())
+	}
+	p.SetLines(append(lines[:8:8], Line{Text: "more"}))
+	if p.AtEnd() {
+		t.Error("what is new was not read")
+	}
+}
