@@ -21,7 +21,7 @@ var smallCards = map[string][]string{
 	"in_doubt":   {"It may have run: what now? 1:01:40", "in doubt  mail:send        risk HIGH", "! approve needs 60x15 (HIGH)", "d deny  x abort  esc back"},
 	"keys":       {"Are the keys there? ━━━━━━━━━ 6:40", "api key  tavily             risk LOW", "! read on: 9 more lines", "d deny  x abort  a approve  esc back"},
 	"oauth":      {"Connect a server? ━━━━━━━━━━━ 8:20", "oauth  linear               risk MED", "! read on: 13 more lines", "d deny  x abort  a approve  esc back"},
-	"layer":      {"Start the next layer? ━━━ no limit", "layer  layer                risk MED", "! read on: 7 more lines", "d deny  x abort  a approve  esc back"},
+	"layer":      {"Start the next layer? ━━━ no limit", "layer  layer                risk MED", "! read on: 5 more lines", "d deny  x abort  a approve  esc back"},
 	"hook":       {"Let the flow go on? ━━━━━━━━ 10:00", "hook  slack:post            risk LOW", "d deny  x abort  a approve  esc back"},
 	"expired":    {"Install a dependency? ━━━━ expired", "dependency  torch           risk MED", "expired: the gates are asked again", "d deny  x abort  a approve  esc back"},
 }
