@@ -187,7 +187,7 @@ func TestCard_Why(t *testing.T) {
 		"Lost":            {tool, []step{read, lost}, late, decide.Approve, "nothing is queued"},
 		"DenyLost":        {tool, []step{lost}, late, decide.Deny, "nothing is queued"},
 		"Expired":         {tool, []step{read}, 5 * time.Minute, decide.Approve, ""},
-		"ExpiredUnread":   {tool, nil, 5 * time.Minute, decide.Approve, "unlocks at the end"},
+		"ExpiredUnread":   {tool, nil, 5 * time.Minute, decide.Approve, "unlocks page by page"},
 		"DenyExpired":     {tool, nil, 5 * time.Minute, decide.Deny, ""},
 		"AskedAgain":      {tool, []step{read, update(func(a *core.Approval) { a.RenewedBy = "abcdef12-0" })}, 5 * time.Minute, decide.Approve, "asked again as abcdef12"},
 		"Superseded":      {tool, []step{read, update(func(a *core.Approval) { a.State = core.ApprovalSuperseded })}, late, decide.Approve, "not needed"},
