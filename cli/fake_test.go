@@ -217,11 +217,14 @@ func (f *fake) Workflows(_ context.Context, states []core.RunState, _ int, _ str
 	return page, nil
 }
 
-func (f *fake) Workflow(context.Context, core.ID) (core.Workflow, error) {
+func (f *fake) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 	f.warn()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.workflow
+	if len(f.pending) > 0 {
+		w.Approvals = slices.DeleteFunc(slices.Clone(f.pending), func(p core.Approval) bool { return p.RunID != id })
+	}
 	if len(f.look) > 0 {
 		w.State = f.look[0].state
 		f.events = append(f.events, f.look[0].then...)

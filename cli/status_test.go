@@ -18,12 +18,12 @@ func busy() *fake {
 		return core.Run{ID: id, State: s, Name: name, UpdatedAt: at.Add(-ago), RequestedBy: core.Actor{Who: "ann", Via: core.ViaCLI}}
 	}
 	f.runs = []core.Run{
-		run(runA, core.RunWaiting, "nightly.ts", time.Minute), run(runB, core.RunWaiting, "forgotten.ts", time.Hour),
+		run(runA, core.RunWaiting, "nightly.ts", time.Minute),
 		run("8f3a91c2-0000-4000-8000-000000000003", core.RunRunning, "now.ts", time.Second),
 		run("9f3a91c2-0000-4000-8000-000000000004", core.RunFailed, "broken.ts", 2*time.Hour),
 		run("af3a91c2-0000-4000-8000-000000000005", core.RunFailed, "long-ago.ts", 48*time.Hour),
 	}
-	f.runs[3].Error = core.Errorf(core.CodeToolFailed, "no such\nfile \x1b[2J")
+	f.runs[2].Error = core.Errorf(core.CodeToolFailed, "no such\nfile \x1b[2J")
 	agent := core.Actor{Who: "ann", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}
 	f.audit = []core.AuditRow{{Seq: 1, At: at, Outcome: core.ApprovalApproved, By: agent}, {Seq: 2, At: at, Outcome: core.OutcomeRefused, By: agent}, {Seq: 3, At: at, Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}}}
 	f.config = `{"approvals":{"decider":"any","decider_from":"default","agent_may":"medium"},"paths":{"workspace":"/w"}}`
@@ -34,7 +34,7 @@ func busy() *fake {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	s := (&shell{fake: busy(), width: 80}).run("status").want(t, 0).has(t, "out",
-		"waiting (2)  pml approve", "  52e3f18c  low     write a", "nightly.ts", "0:59", "expired (1)", "7f3a80aa  forgotten.ts", "running (1)", "now.ts",
+		"waiting (2)  pml approve", "  52e3f18c  low     write a", "nightly.ts", "0:59", "running (1)", "now.ts",
 		"failed (1)", "broken.ts", "no such", "who decides  /w", "not what is of high risk", "nobody has chosen that", "agents have made 1 decision in the last day")
 	if strings.Contains(s.out, "long-ago") || strings.Count(s.out, "\n") > 24 {
 		t.Error(s.out)
@@ -49,13 +49,12 @@ func TestStatus(t *testing.T) {
 	s = (&shell{fake: busy()}).run("status", "--json").want(t, 0)
 	var got struct {
 		Waiting []core.Approval
-		Expired []core.Run
 		Decides struct {
 			Chosen   bool
 			ByAgents int `json:"by_agents"`
 		}
 	}
-	if err := json.Unmarshal([]byte(s.out), &got); err != nil || len(got.Waiting) != 2 || len(got.Expired) != 1 || got.Decides.Chosen || got.Decides.ByAgents != 1 {
+	if err := json.Unmarshal([]byte(s.out), &got); err != nil || len(got.Waiting) != 2 || got.Decides.Chosen || got.Decides.ByAgents != 1 {
 		t.Errorf("%v %+v", err, got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/casys-ai/pml/cli/view"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // latest names the newest run of the workspace. It is a moving target: an agent makes
@@ -218,11 +219,13 @@ func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.
 		}
 		return []core.Approval{p}, nil, nil
 	}
-	list, err := openNow(ctx, a, b)
+	w, err := b.Workflow(ctx, run) // of the half that has it: the other one may be away
 	if err != nil {
 		return nil, nil, err
 	}
-	list = slices.DeleteFunc(list, func(p core.Approval) bool { return p.RunID != run || d.AllOfType != "" && p.Type != d.AllOfType })
+	list := slices.DeleteFunc(approval.Decidable(w.Approvals, a.Now()), func(p core.Approval) bool {
+		return w.State.Final() || d.AllOfType != "" && p.Type != d.AllOfType
+	})
 	open = slices.Clone(list)
 	if want != "" {
 		list = slices.DeleteFunc(list, func(p core.Approval) bool { return p.Type != want })

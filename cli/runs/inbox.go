@@ -30,22 +30,18 @@ func inbox(ctx context.Context, a *app.App, verb, reason string) error {
 		if err != nil {
 			return err
 		}
-		if len(open) == 0 {
-			if len(in.going) == 0 {
-				break
-			}
-			if err := in.await(ctx); err != nil {
-				return err
-			}
-			continue
+		switch {
+		case len(open) > 0 && !in.over:
+			err = in.decide(ctx, open)
+		case len(in.going) > 0:
+			err = in.await(ctx)
+		default:
+			return in.end(ctx)
 		}
-		if err := in.decide(ctx, open); errors.Is(err, errInputEnds) {
-			break
-		} else if err != nil {
+		if in.over = in.over || errors.Is(err, errInputEnds); err != nil && !errors.Is(err, errInputEnds) {
 			return err
 		}
 	}
-	return in.end(ctx)
 }
 
 // inboxUnasked says what to do where there is nobody to ask.
@@ -90,6 +86,7 @@ type inboxOf struct {
 	later        map[core.ID]bool
 	going        []core.ID // runs that go on since a decision
 	asked        bool      // anything was
+	over         bool      // nobody answers any more; what goes on is waited for
 }
 
 // open is what waits and was not left for later.

@@ -28,14 +28,12 @@ const (
 
 // status is what pml status tells.
 type status struct {
-	Waiting []core.Approval `json:"waiting"`
-	// Expired are runs that wait although nothing that they asked is open.
-	Expired     []core.Run `json:"expired"`
-	Running     []core.Run `json:"running"`
-	Interrupted []core.Run `json:"interrupted"`
-	Failed      []core.Run `json:"failed"` // within a day
-	Decides     decides    `json:"decides"`
-	Warnings    []string   `json:"warnings,omitempty"`
+	Waiting     []core.Approval `json:"waiting"` // also what has expired and is asked again by a decision
+	Running     []core.Run      `json:"running"`
+	Interrupted []core.Run      `json:"interrupted"`
+	Failed      []core.Run      `json:"failed"` // within a day
+	Decides     decides         `json:"decides"`
+	Warnings    []string        `json:"warnings,omitempty"`
 }
 
 // decides is who may decide in this workspace.
@@ -75,7 +73,7 @@ func StatusIfWaiting(ctx context.Context, a *app.App) bool {
 		return false
 	}
 	s, err := statusOf(ctx, a, b)
-	if err != nil || len(s.Waiting)+len(s.Expired) == 0 {
+	if err != nil || len(s.Waiting) == 0 {
 		return false
 	}
 	return printStatus(a, s) == nil
@@ -91,9 +89,6 @@ func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err err
 		into  *[]core.Run
 		keep  func(core.Run) bool
 	}{
-		{core.RunWaiting, &s.Expired, func(r core.Run) bool {
-			return !slices.ContainsFunc(s.Waiting, func(p core.Approval) bool { return p.RunID == r.ID })
-		}},
 		{core.RunRunning, &s.Running, nil},
 		{core.RunInterrupted, &s.Interrupted, nil},
 		{core.RunFailed, &s.Failed, func(r core.Run) bool { return r.UpdatedAt.After(since) }},
@@ -160,7 +155,6 @@ func printStatus(a *app.App, s status) error {
 	return a.Print(s, func(w *strings.Builder) {
 		v := statusView{a: a, w: w}
 		v.waiting(s.Waiting)
-		v.runs("expired", "asked, and nobody answered in time; pml approve ID asks again", s.Expired, false)
 		v.runs("running", "", s.Running, false)
 		v.runs("interrupted", "pml continue ID goes on", s.Interrupted, false)
 		v.runs("failed", "in the last day; pml retry ID runs again what failed", s.Failed, true)
@@ -246,11 +240,7 @@ func (v statusView) runs(word, note string, list []core.Run, failed bool) {
 		}
 		rows = append(rows, row)
 	}
-	state := word
-	if word == "expired" {
-		state = string(core.RunWaiting)
-	}
-	v.rows(rows, "pml workflows ls --state "+state)
+	v.rows(rows, "pml workflows ls --state "+word)
 }
 
 func (v statusView) decides(d decides) {
