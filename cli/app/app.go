@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ type App struct {
 	// backend is opened by the first command that needs it.
 	backend  Backend
 	Progress *progress.Progress
+	busy     atomic.Pointer[progress.Busy] // of a command that runs no program
 	// args are the arguments as they were given.
 	args []string
 	// File is the program that the command runs, for messages.
@@ -160,7 +162,7 @@ func (a *App) Backend(ctx context.Context) (Backend, error) {
 	}
 	level, _ := a.Environ("PML_LOG")
 	b, err := a.Open(ctx, OpenOptions{
-		Home: a.Flags.Home, Server: a.Flags.Server, Log: level, Progress: a.Progress.Event, Warn: a.warn, NoStart: a.passive,
+		Home: a.Flags.Home, Server: a.Flags.Server, Log: level, Progress: a.Progress.Event, Working: a.working, Warn: a.warn, NoStart: a.passive,
 	})
 	if err != nil {
 		return nil, err

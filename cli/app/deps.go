@@ -76,6 +76,10 @@ type OpenOptions struct {
 	// Progress gets the events of the runs that this process runs, live and
 	// from any goroutine. It must not be called after Close returned.
 	Progress func(core.Event)
+	// Working is told, often and from any goroutine, what is being installed and how
+	// far it is; an empty text when it is over. It must not be called after Close
+	// returned.
+	Working func(text string)
 }
 
 // Link is how a command that follows all events stands with the server.

@@ -165,7 +165,18 @@ func (a *App) StartProgress() {
 // Busy tells what a command that takes long is doing; end must be called before
 // anything else is written.
 func (a *App) Busy(text string) *progress.Busy {
-	return progress.NewBusy(a.screen(), !a.Flags.Quiet && a.Human(), text)
+	b := progress.NewBusy(a.screen(), !a.Flags.Quiet && a.Human(), text)
+	a.busy.Store(b)
+	return b
+}
+
+// working shows what is being installed where the command shows what it does.
+func (a *App) working(text string) {
+	if b := a.busy.Load(); b != nil {
+		b.Phase(text)
+		return
+	}
+	a.Progress.Phase(text)
 }
 
 // screen is standard error for what is redrawn.

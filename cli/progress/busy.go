@@ -16,9 +16,11 @@ type Busy struct {
 	screen  Screen
 	mu      sync.Mutex
 	on      bool
-	text    string
+	step    string // what the command does
+	text    string // what is shown
 	started time.Time
 	line    redrawn
+	phase   phase
 	stop    chan struct{}
 }
 
@@ -38,6 +40,11 @@ func NewBusy(s Screen, on bool, text string) *Busy {
 func (t *Busy) Say(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.step = text
+	t.say(text)
+}
+
+func (t *Busy) say(text string) {
 	text = core.Visible(text, 2000, false)
 	if !t.on || text == t.text {
 		return
@@ -47,7 +54,22 @@ func (t *Busy) Say(text string) {
 		t.draw()
 		return
 	}
-	fmt.Fprintf(t.screen.W, "%s\n", text)
+	if t.phase.due(text, t.screen.Now()) {
+		fmt.Fprintf(t.screen.W, "%s\n", text)
+	}
+}
+
+// Phase tells how far the step is, empty when that is over: in place on a terminal,
+// as a line now and then elsewhere.
+func (t *Busy) Phase(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text == "" && t.screen.Redraws {
+		text = t.step
+	}
+	if text != "" {
+		t.say(text)
+	}
 }
 
 // Show writes lines that stay, above the one that is redrawn.

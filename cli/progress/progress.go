@@ -27,6 +27,7 @@ type Progress struct {
 	drawn   int             // how often the line was drawn, and when last
 	drawnAt time.Time
 	line    redrawn
+	phase   phase
 	ticking chan struct{}
 	held    bool // a question is on the terminal
 	waits   bool // questions are decided elsewhere while the command waits
@@ -41,6 +42,30 @@ func (p *Progress) Start() {
 	defer p.mu.Unlock()
 	p.on = true
 	p.started = p.screen.Now()
+	if p.screen.Redraws && p.ticking == nil { // the first words come soon, whatever happens
+		p.ticking = make(chan struct{})
+		go p.tick(p.ticking)
+	}
+}
+
+// Phase tells what is done before a call can be made, and how far that is; empty
+// when it is over. It may be called from any goroutine.
+func (p *Progress) Phase(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text = core.Visible(text, 200, false)
+	said := p.phase.text == text
+	p.phase.now = text
+	if text != "" {
+		p.phase.text = text
+	}
+	switch {
+	case !p.on || p.held || text == "" || said:
+	case p.screen.Redraws:
+		p.draw()
+	case p.phase.due(text, p.screen.Now()):
+		fmt.Fprintf(p.screen.W, "%s\n", text)
+	}
 }
 
 // Wait makes questions stay on the screen: the command waits for somebody to
@@ -71,6 +96,9 @@ func (p *Progress) Event(e core.Event) {
 	defer p.mu.Unlock()
 	if e.RunID != "" {
 		p.id = e.RunID
+	}
+	if e.Type == core.EventTaskLog && e.TaskID == "" && p.phase.covers(e.Message) {
+		return
 	}
 	what := p.note(e)
 	if !p.on || p.held {
@@ -201,7 +229,14 @@ func (p *Progress) end(id string) {
 
 // summary is "layer 2  tasks 3/5  1.2s".
 func (p *Progress) summary() string {
-	return fmt.Sprintf("layer %d  tasks %d/%d  %s", p.layer, p.done, len(p.tasks), p.elapsed())
+	text := fmt.Sprintf("layer %d  tasks %d/%d  %s", p.layer, p.done, len(p.tasks), p.elapsed())
+	switch {
+	case p.phase.now != "":
+		return p.phase.now + "  " + p.elapsed().Round(time.Second).String()
+	case len(p.tasks) == 0 && p.id == "":
+		return "starting  " + p.elapsed().String()
+	}
+	return text
 }
 
 func (p *Progress) elapsed() time.Duration {
@@ -214,16 +249,20 @@ func (p *Progress) draw() {
 	p.drawnAt = p.screen.Now()
 }
 
+// firstWords is when a person reads for the first time that something is done.
+const firstWords = 300 * time.Millisecond
+
 // tick keeps the elapsed time moving while nothing happens, or says once that
 // a slow layer has started.
 func (p *Progress) tick(stop chan struct{}) {
-	t := time.NewTicker(time.Second)
+	t := time.NewTicker(firstWords)
 	defer t.Stop()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-t.C:
+			t.Reset(time.Second)
 			p.mu.Lock()
 			switch {
 			case !p.on || p.held || p.ticking != stop:

@@ -91,7 +91,7 @@ func openHalf(o app.OpenOptions, c *connector) (*service.Service, error) {
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
 		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
 		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: buildVersion().Version,
-		Publish: publisher(o.Progress), By: core.Actor{Who: userName(), Via: c.via},
+		Publish: publisher(o.Progress), Working: o.Working, By: core.Actor{Who: userName(), Via: c.via},
 	}
 	if c.named != "" {
 		lo.Remote = c

@@ -28,8 +28,9 @@ type Options struct {
 	Run CommandRunner
 	// Logger is for what is odd and harmless; nil discards it.
 	Logger *slog.Logger
-	// Progress is told what is being done, in words; nil discards it. It may be
-	// called from other goroutines, but not after the call that it is about.
+	// Progress is told what is being done, in words, several times a second, and an
+	// empty text when it is over; nil discards it. It may be called from other
+	// goroutines, but not after the call that it is about.
 	Progress func(string)
 	// ResolveSilence and InstallSilence are how long npm may work without having
 	// fetched or said anything; zero means a minute and five minutes. A large tree

@@ -36,11 +36,46 @@ type npmRun struct {
 	args     []string
 	what     string // begins the message when it fails
 	doing    string // what a person is told meanwhile
-	progress func(string)
+	subject  string // the package
+	packages int    // how many will be fetched; 0 where nobody knows yet
+	live     func(string)
+	progress func(string) // may be nil
 }
 
-// aliveEvery is how often a person is told that npm still works.
-const aliveEvery = 2 * time.Second
+// A person is told how far npm is liveEvery where that is shown in place, and
+// aliveEvery where it is kept.
+const (
+	liveEvery  = 250 * time.Millisecond
+	aliveEvery = 10 * time.Second
+)
+
+// heard counts what npm says that it has fetched.
+type heard struct{ answers, packages atomic.Int64 }
+
+// line counts a line of npm's and returns the address that it fetched, if any.
+func (h *heard) line(text string) (url string, fetched bool) {
+	url, fetched = fetchedURL(text)
+	if fetched {
+		h.answers.Add(1)
+	}
+	cached := strings.HasPrefix(text, "npm http cache ")
+	if (fetched || cached) && strings.Contains(text, ".tgz") {
+		h.packages.Add(1)
+	}
+	return url, fetched
+}
+
+// text is what is being done and how far it is.
+func (n npmRun) text(h *heard) string {
+	done, answers := int(h.packages.Load()), int(h.answers.Load())
+	switch {
+	case n.packages > 0:
+		return fmt.Sprintf("%s %d of %s: %s", n.doing, min(done, n.packages), plural(n.packages, "package", "packages"), n.subject)
+	case answers > 0:
+		return fmt.Sprintf("%s (%s): %s", n.doing, plural(answers, "answer", "answers"), n.subject)
+	}
+	return n.doing + ": " + n.subject
+}
 
 // run runs npm and returns the addresses that it fetched.
 func (m *npm) run(ctx context.Context, n npmRun) (fetched []string, err error) {
@@ -52,15 +87,14 @@ func (m *npm) run(ctx context.Context, n npmRun) (fetched []string, err error) {
 	defer cancel()
 	silent := time.AfterFunc(n.silence, cancel)
 	defer silent.Stop()
-	var count atomic.Int64
+	var count heard
 	stop := n.alive(m.log, &count)
 	var unwritten string
 	var fault *core.Error
-	heard := func(line string) { // while npm runs, in another goroutine
+	hears := func(line string) { // while npm runs, in another goroutine
 		defer core.Recover(m.log, "what npm says was read", func(err *core.Error) { fault = err })
 		silent.Reset(n.silence)
-		if url, ok := fetchedURL(line); ok {
-			count.Add(1)
+		if url, ok := count.line(line); ok {
 			fetched = append(fetched, url)
 		}
 		if _, why, ok := strings.Cut(line, " TAR_ENTRY_ERROR "); ok {
@@ -68,7 +102,7 @@ func (m *npm) run(ctx context.Context, n npmRun) (fetched []string, err error) {
 		}
 	}
 	// This level names what is fetched; errors come with it.
-	out, err := m.exec.Run(limited, CommandLine{Path: path, Args: slices.Concat(n.args, m.patience(), []string{"--loglevel=http"}), Dir: n.dir, Env: m.env, Heard: heard})
+	out, err := m.exec.Run(limited, CommandLine{Path: path, Args: slices.Concat(n.args, m.patience(), []string{"--loglevel=http"}), Dir: n.dir, Env: m.env, Heard: hears})
 	stop()
 	switch {
 	case fault != nil:
@@ -148,20 +182,27 @@ func emptyFolder(dir string) error {
 }
 
 // alive tells what is being done, now and while it lasts, until stop returns.
-func (n npmRun) alive(log *slog.Logger, fetched *atomic.Int64) (stop func()) {
-	n.progress(n.doing)
+func (n npmRun) alive(log *slog.Logger, h *heard) (stop func()) {
+	if n.progress == nil {
+		n.progress = func(string) {}
+	}
+	n.live(n.text(h))
+	n.progress(n.text(h))
 	done := make(chan struct{})
 	var teller sync.WaitGroup
 	teller.Go(func() {
 		defer core.Recover(log, "it was told what npm does", nil)
-		ticks := time.NewTicker(aliveEvery)
+		ticks := time.NewTicker(liveEvery)
 		defer ticks.Stop()
-		for passed := aliveEvery; ; passed += aliveEvery {
+		for passed := liveEvery; ; passed += liveEvery {
 			select {
 			case <-done:
 				return
 			case <-ticks.C:
-				n.progress(fmt.Sprintf("%s (%s, %s)", n.doing, passed, plural(int(fetched.Load()), "request", "requests")))
+				n.live(n.text(h))
+				if passed%aliveEvery == 0 {
+					n.progress(fmt.Sprintf("%s (%s)", n.text(h), passed))
+				}
 			}
 		}
 	})

@@ -30,11 +30,13 @@ type receipt struct {
 // means nothing for a tree without any. A kill at any moment leaves either the
 // whole tree or garbage that a later call removes. Failures are
 // core.CodeInstallFailed, or core.CodeIntegrityFailed when the registry serves
-// other bytes than the pinned ones.
+// other bytes than the pinned ones. progress is told each step, and that it still
+// lasts, at most every ten seconds; nil discards it.
 func (in *Installer) Install(ctx context.Context, spec launch.Spec, r Resolved, allowScripts bool, progress func(string)) (Installed, error) {
 	if progress == nil {
-		progress = in.o.Progress
+		progress = func(string) {}
 	}
+	defer in.o.Progress("")
 	scripts := allowScripts && len(r.Scripts) > 0
 	defer in.alone(r.Digest)()
 	final := in.treePath(r.Name, r.Version, r.Digest, scripts)
@@ -60,6 +62,7 @@ func (in *Installer) Install(ctx context.Context, spec launch.Spec, r Resolved, 
 	if err := in.fill(ctx, dir, r, scripts, progress); err != nil {
 		return Installed{}, err
 	}
+	in.o.Progress("checking " + r.Name + "@" + r.Version)
 	progress("checking " + r.Name + "@" + r.Version)
 	if err := in.seal(dir, r, scripts); err != nil {
 		return Installed{}, err
@@ -112,9 +115,9 @@ func (in *Installer) fill(ctx context.Context, dir string, r Resolved, scripts b
 	}
 	what := r.Name + "@" + r.Version
 	run := npmRun{
-		dir: dir, silence: in.o.InstallSilence, what: "cannot install " + what, progress: progress,
-		doing: "installing " + what + ": " + plural(here, "package", "packages"),
-		args:  []string{"ci", ignore, "--no-audit", "--no-fund"},
+		dir: dir, silence: in.o.InstallSilence, what: "cannot install " + what, progress: progress, live: in.o.Progress,
+		doing: "installing", subject: what, packages: here,
+		args: []string{"ci", ignore, "--no-audit", "--no-fund"},
 	}
 	_, err := in.npm.runIn(ctx, run, prepare)
 	if errors.Is(err, errRefused) {

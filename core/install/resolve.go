@@ -104,6 +104,7 @@ func (in *Installer) resolvePinned(ctx context.Context, spec launch.Spec, pinned
 // npm's own cache still takes for new.
 func (in *Installer) ask(ctx context.Context, spec launch.Spec, rng string, fresh bool) (Resolved, error) {
 	what := spec.Package + "@" + rng
+	defer in.o.Progress("")
 	dir, done, err := in.staging.make()
 	if err != nil {
 		return Resolved{}, err
@@ -114,7 +115,8 @@ func (in *Installer) ask(ctx context.Context, spec launch.Spec, rng string, fres
 		args = append(args, preferOnline)
 	}
 	fetched, err := in.npm.runIn(ctx, npmRun{
-		dir: dir, silence: in.o.ResolveSilence, what: "cannot resolve " + what, args: args, progress: in.o.Progress, doing: "resolving " + what,
+		dir: dir, silence: in.o.ResolveSilence, what: "cannot resolve " + what, args: args, live: in.o.Progress,
+		doing: "asking the registry", subject: what,
 	}, func(dir string) error { return writeManifest(dir, spec.Package, rng) })
 	if err != nil {
 		return Resolved{}, err
@@ -128,7 +130,6 @@ func (in *Installer) ask(ctx context.Context, spec launch.Spec, rng string, fres
 		return Resolved{}, err
 	}
 	r.SizeBytes = in.npm.unpackedSize(r.Packages, fetched)
-	in.o.Progress("resolved " + r.Name + "@" + r.Version + ": " + plural(len(r.Packages), "package", "packages"))
 	return r, nil
 }
 

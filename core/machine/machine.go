@@ -38,6 +38,9 @@ type Options struct {
 	// Changed is told the name of a server of a workspace whose tools may be others
 	// now; it must return at once.
 	Changed func(server, workspace string)
+	// Working is told what is being installed and how far it is, in words and often,
+	// and an empty text when it is over; nil discards it.
+	Working func(string)
 }
 
 // Machine is safe for concurrent use.
@@ -135,7 +138,7 @@ func (m *Machine) prepare() {
 	})
 	m.installer = install.New(install.Options{
 		Home: m.o.Home.Packages(), Env: env.NpmEnv(m.o.Environ, m.o.Names), LookPath: m.o.LookPath,
-		Clock: m.o.Clock, Logger: m.o.Logger,
+		Clock: m.o.Clock, Logger: m.o.Logger, Progress: m.o.Working,
 	})
 	m.oauth = oauth.New(oauth.Options{Dir: m.o.Home.Credentials(), Clock: m.o.Clock, Logger: m.o.Logger})
 }

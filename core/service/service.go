@@ -46,6 +46,9 @@ type Options struct {
 	By core.Actor
 	// Publish is told of events of a run of this kind after they are committed.
 	Publish func(core.Kind, []core.Event)
+	// Working is told what is being installed and how far it is, in words and often,
+	// and an empty text when it is over; nil discards it.
+	Working func(string)
 }
 
 // Remote is a server's tools, for calls of a run that this machine runs.
@@ -111,7 +114,7 @@ func Open(o Options) *Service {
 	s.life, s.end = context.WithCancel(context.Background())
 	mo := machine.Options{
 		Home: o.Home, Workspace: o.Workspace, Environ: o.Environ, Names: o.Names, Server: o.Server, LookPath: o.LookPath,
-		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Changed: s.through.told,
+		Clock: o.Clock, Logger: o.Logger, Version: o.Version, Changed: s.through.told, Working: o.Working,
 	}
 	if o.Side == core.SideServer {
 		mo.StopGrace = upstreamGrace
