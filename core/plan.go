@@ -27,6 +27,9 @@ type PlanCall struct {
 	Layer int      `json:"layer_index"`
 	// Arguments is set when analysis knows them completely.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Known are the short texts among the arguments that analysis knows where it does
+	// not know all of them: they name the run, and nothing is decided by them.
+	Known map[string]string `json:"known_arguments,omitempty"`
 	// Conditional calls may not happen; repeated ones happen any number of times.
 	Conditional bool `json:"conditional,omitempty"`
 	Repeated    bool `json:"repeated,omitempty"`

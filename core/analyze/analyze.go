@@ -228,6 +228,8 @@ func (a *analyser) record(r ref, at file.Idx, args *value) *value {
 		if c.plan.Arguments = encode(args.lit); core.TooDeep(c.plan.Arguments) {
 			c.plan.Arguments = nil // the call fails
 		}
+	} else {
+		c.plan.Known = knownTexts(args)
 	}
 	data, control := union(args.deps, args.all()), union(a.control, a.exitBy)
 	a.edge(data, n, core.EdgeData)
@@ -245,6 +247,23 @@ func (a *analyser) record(r ref, at file.Idx, args *value) *value {
 		a.note(at, "which tool is called here is known only when it runs")
 	}
 	return &value{deps: set{n}, pend: set{n}, lit: noLit}
+}
+
+// maxKnown bounds the texts that a plan tells of arguments that are not known completely.
+const maxKnown = 200
+
+// knownTexts are the short texts that are known of an object, by name; nil without any.
+func knownTexts(v *value) map[string]string {
+	var out map[string]string
+	for name, p := range v.props {
+		if text, ok := p.lit.(string); ok && text != "" && len(text) <= maxKnown && len(name) <= maxKnown && len(out) < maxEdges {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = text
+		}
+	}
+	return out
 }
 
 func (a *analyser) edge(from set, to int, kind core.EdgeKind) {

@@ -136,6 +136,6 @@ type AuditQuery struct {
 // Refusals are kept by whoever has the audit log of a scope.
 type Refusals interface {
 	// Refused puts an attempt that was refused into the audit log. run may be empty;
-	// one that is not the scope's is not in the row.
-	Refused(ctx context.Context, run core.ID, reason string) error
+	// one that is not the scope's is not in the row. A zero by is whoever the scope is of.
+	Refused(ctx context.Context, run core.ID, by core.Actor, reason string) error
 }

@@ -15,10 +15,10 @@ import (
 const refusedIn = 10 * time.Second
 
 // Refused puts an attempt that was refused into the audit log: of whom this
-// client is for, at a run if that is in its scope. Attempts that follow one
-// another share a row.
-func (t *Trail) Refused(ctx context.Context, run core.ID, reason string) error {
-	row := core.AuditRow{RunID: run, Reason: reason}
+// client is for where nobody is named, at a run if that is in its scope. Attempts
+// that follow one another share a row.
+func (t *Trail) Refused(ctx context.Context, run core.ID, by core.Actor, reason string) error {
+	row := core.AuditRow{RunID: run, By: by, Reason: reason}
 	if run != "" {
 		kept, err := t.view.Store.Run(ctx, run)
 		if row.Workspace, row.RunName = kept.Workspace, kept.Name; err != nil { // whose it is is not said by the row either

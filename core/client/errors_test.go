@@ -195,10 +195,10 @@ func TestIdentify(t *testing.T) {
 	if got := s.log()[2].header.Get(api.HeaderVia); got != "mcp" {
 		t.Errorf("an agent over TCP comes as %q", got)
 	}
-	by := core.Actor{Who: "root", Via: core.ViaElicitation, Client: core.NewClient("clé code", "", "")}
+	by := core.Actor{Who: "root", Via: core.ViaElicitation, Client: core.NewClient("clé code", "2.1", "Clé")}
 	_, err = agent.Continue(t.Context(), api.ContinueRequest{ID: "11110001-0000-4000-8000-000011110001", Decision: &api.Decision{Checkpoint: "22220001-0000-4000-8000-000011110001"}, By: by})
 	wantCode(t, err, core.CodeNotFound)
-	if got := s.log()[3].header; got.Get(api.HeaderVia) != "mcp" || got.Get(api.HeaderAgent) != "cl%C3%A9%20code" {
+	if got := s.log()[3].header; got.Get(api.HeaderVia) != "mcp" || got.Get(api.HeaderAgent) != "cl%C3%A9%20code" || got.Get(api.HeaderAgentVersion) != "2.1" || got.Get(api.HeaderAgentTitle) != "Cl%C3%A9" {
 		t.Errorf("what an agent's host decides comes as %v", got)
 	}
 	for risk, want := range map[core.Risk]bool{core.RiskLow: true, core.RiskMedium: true, core.RiskHigh: false, "": false} {

@@ -82,7 +82,7 @@ func (e *Edge) unadmitted(ctx context.Context, c *call, err error) error {
 	ce := core.AsError(err)
 	e.o.Log.Warn("a requestState was refused", "tool", core.Visible(c.name, 120, false), "run", ce.RunID, "why", err)
 	if audits, ok := c.backend.(api.Refusals); ok {
-		if err := audits.Refused(context.WithoutCancel(ctx), ce.RunID, "requestState: "+ce.Message); err != nil {
+		if err := audits.Refused(context.WithoutCancel(ctx), ce.RunID, c.by, "requestState: "+ce.Message); err != nil {
 			e.o.Log.Error("a refused requestState is not in the audit log", "run", ce.RunID, "why", err)
 		}
 	}

@@ -166,9 +166,12 @@ type auditing struct {
 	err     error
 }
 
-func (a *auditing) Refused(_ context.Context, run core.ID, reason string) error {
+func (a *auditing) Refused(_ context.Context, run core.ID, by core.Actor, reason string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if by.Host() != "t" {
+		a.refused = append(a.refused, "by "+by.Name())
+	}
 	a.refused = append(a.refused, string(run)+" "+reason)
 	return a.err
 }

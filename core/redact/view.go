@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/casys-ai/pml/core"
@@ -138,10 +139,19 @@ func (v View) Program(p core.Program) core.Program {
 		plan.Calls = slices.Clone(plan.Calls)
 		for i := range plan.Calls {
 			plan.Calls[i].Arguments = v.JSON(plan.Calls[i].Arguments)
+			plan.Calls[i].Known = v.texts(plan.Calls[i].Known)
 		}
 		p.Plan = &plan
 	}
 	return p
+}
+
+func (v View) texts(m map[string]string) map[string]string {
+	m = maps.Clone(m)
+	for name, text := range m {
+		m[name] = v.Text(text)
+	}
+	return m
 }
 
 // Event returns an event without values.

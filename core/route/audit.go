@@ -116,6 +116,6 @@ func reportOn(logs ...api.AuditReport) api.AuditReport {
 
 // Refused puts an attempt that was refused on this machine into its audit log,
 // whichever half the run belongs to.
-func (b *Backend) Refused(ctx context.Context, run core.ID, reason string) error {
-	return b.o.Local.Refused(ctx, run, reason)
+func (b *Backend) Refused(ctx context.Context, run core.ID, by core.Actor, reason string) error {
+	return b.o.Local.Refused(ctx, run, by, reason)
 }

@@ -149,7 +149,7 @@ func TestVerifyAudit_Both(t *testing.T) {
 func TestRefused_Here(t *testing.T) {
 	t.Parallel()
 	b := newBoth(t, false, false)
-	if err := b.Refused(t.Context(), idRemote, "requestState"); err != nil || len(b.remote.calls) > 0 || !slices.Contains(b.local.calls, "refused "+string(idRemote)+" requestState") {
+	if err := b.Refused(t.Context(), idRemote, core.Actor{}, "requestState"); err != nil || len(b.remote.calls) > 0 || !slices.Contains(b.local.calls, "refused "+string(idRemote)+" requestState") {
 		t.Errorf("%v %q %q", err, b.local.calls, b.remote.calls)
 	}
 }

@@ -257,7 +257,7 @@ func (h *half) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, erro
 
 func (h *half) VerifyAudit(context.Context) (api.AuditReport, error) { return h.report, h.down }
 
-func (h *half) Refused(_ context.Context, run core.ID, reason string) error {
+func (h *half) Refused(_ context.Context, run core.ID, _ core.Actor, reason string) error {
 	return h.call("refused %s %s", run, reason)
 }
 

@@ -116,7 +116,7 @@ func (c call) unknownTo(ctx context.Context, run core.ID, text string, err error
 		return err
 	}
 	reason := string(core.CodeNotFound) + `: a decision about "` + core.Visible(text, 64, false) + `", which is not there`
-	if lost := a.Refused(ctx, run, reason); lost != nil {
+	if lost := a.Refused(ctx, run, core.Actor{}, reason); lost != nil {
 		c.s.o.Logger.Warn("a refusal is not in the audit log yet", "error", core.AsError(lost))
 	}
 	return err

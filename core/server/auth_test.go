@@ -31,6 +31,8 @@ func TestAuth_Socket(t *testing.T) {
 		{"folder with a zero", []string{"Pml-Workspace", abs + "%00"}, 400, api.Scope{}},
 		{"tui", []string{"Pml-Via", "tui"}, 200, api.Scope{By: core.Actor{Who: "me", Via: core.ViaTUI}}},
 		{"an agent's host sees its folder only", []string{"Pml-Workspace", abs, "Pml-Via", "mcp"}, 200, api.Scope{Workspace: abs, Confined: true, By: core.Actor{Who: "me", Via: core.ViaMCP}}},
+		{"an agent's host with all of it", []string{"Pml-Via", "mcp", "Pml-Agent", "claude-code", "Pml-Agent-Version", "2.1", "Pml-Agent-Title", "Claude%20Code%0Ax"}, 200,
+			api.Scope{Confined: true, By: core.Actor{Who: "me", Via: core.ViaMCP, Client: core.Client{Name: "claude-code", Version: "2.1", Title: "Claude Code…"}}}},
 		{"an agent's host with a name", []string{"Pml-Via", "mcp", "Pml-Agent", "cl%C3%A9%1b"}, 200, api.Scope{Confined: true, By: core.Actor{Who: "me", Via: core.ViaMCP, Client: core.Client{Name: "clé\\x1b"}}}},
 		{"a name badly encoded", []string{"Pml-Via", "mcp", "Pml-Agent", "%zz"}, 400, api.Scope{}},
 		{"elicitation cannot be claimed", []string{"Pml-Via", "elicitation"}, 400, api.Scope{}},

@@ -233,7 +233,7 @@ type refusal struct {
 	reason string
 }
 
-func (s *scoped) Refused(_ context.Context, run core.ID, reason string) error {
+func (s *scoped) Refused(_ context.Context, run core.ID, _ core.Actor, reason string) error {
 	return s.ask(refusal{s.scope.Owner, run, reason})
 }
 

@@ -113,7 +113,7 @@ func TestRefused_Decisions(t *testing.T) {
 	before := len(alice.refusals())
 	_, err := bob.Continue(bob.ctx(), api.ContinueRequest{ID: run, Decision: &api.Decision{Approve: true}})
 	code(t, err, core.CodeNotFound)
-	if err := bob.Refused(bob.ctx(), run, "requestState"); err != nil {
+	if err := bob.Refused(bob.ctx(), run, core.Actor{}, "requestState"); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(alice.refusals()); got != before || len(bob.refusals()) != 0 {
@@ -125,7 +125,7 @@ func TestRefused_Decisions(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if err := alice.Refused(alice.ctx(), run, "requestState"); err != nil {
+	if err := alice.Refused(alice.ctx(), run, core.Actor{}, "requestState"); err != nil {
 		t.Fatal(err)
 	}
 	if got := alice.refusals(); len(got) != before+1 || got[before].RunID != run || got[before].Reason != "requestState" {
@@ -181,7 +181,7 @@ func TestRefused_Bounded(t *testing.T) {
 		t.Errorf("%d rows for %d attempts, want %d: %+v", len(rows), attempts(rows), processes*tries, rows)
 	}
 	// Somebody else, and another way, are rows of their own.
-	if err := first.Refused(first.ctx(), run, "requestState"); err != nil {
+	if err := first.Refused(first.ctx(), run, core.Actor{}, "requestState"); err != nil {
 		t.Fatal(err)
 	}
 	if got := first.refusals(); len(got) != len(rows)+1 || got[len(rows)].By != me {
@@ -254,7 +254,7 @@ func TestRefused_StoreFails(t *testing.T) {
 		_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: run, By: agent, Decision: &api.Decision{}})
 		code(t, err, core.CodeAwaitingHuman)
 	}
-	if err := c.Refused(c.ctx(), run, "x"); core.CodeOf(err) != core.CodeStoreFailed {
+	if err := c.Refused(c.ctx(), run, core.Actor{}, "x"); core.CodeOf(err) != core.CodeStoreFailed {
 		t.Errorf("%v", err)
 	}
 	s.full.Store(false)
@@ -264,7 +264,7 @@ func TestRefused_StoreFails(t *testing.T) {
 	// A file that makes no sense counts nothing, one that cannot be read is an error.
 	m.writeHome("refused-client.json", "{")
 	m.clock.forward(time.Hour)
-	if err := c.Refused(c.ctx(), run, "x"); err != nil {
+	if err := c.Refused(c.ctx(), run, core.Actor{}, "x"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -42,10 +43,22 @@ func firstCall(p core.Program) string {
 	}
 	for _, call := range p.Plan.Calls {
 		if _, name, ok := core.SplitTool(call.Tool); ok && name != "*" && call.Tool != core.CodeTool {
-			return core.CallName(call.Tool, call.Arguments)
+			return core.CallName(call.Tool, knownOf(call))
 		}
 	}
 	return ""
+}
+
+// knownOf are the arguments of a planned call, as far as they are known.
+func knownOf(call core.PlanCall) json.RawMessage {
+	if call.Arguments != nil || call.Known == nil {
+		return call.Arguments
+	}
+	raw, err := json.Marshal(call.Known)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 func firstTask(p core.Program) string {

@@ -21,6 +21,7 @@ func TestName(t *testing.T) {
 		"nightly.ts":          {File: "/home/me/flows/nightly.ts", Code: "return 1"},
 		"write_file src/a.ts": {Tasks: write},
 		"list_directory .":    {Code: `const x = 1; return await mcp.workspace.list_directory({path: "."})`},
+		"read_file no.txt":    {Code: `const n = await mcp.workspace.list_directory; return await mcp.workspace.read_file({limit: input?.n, path: "no.txt"})`},
 		"counts the pages":    {Code: "\n// counts the pages\nreturn 2"},
 		"return 1 + 1":        {Code: "return 1 + 1"},
 	} {

@@ -60,7 +60,7 @@ func (r *eventRing) at(n int64) *core.Event { return &r.list[int64(len(r.list))-
 func (r *eventRing) trim(e core.Event) core.Event {
 	e.Type, e.Side, e.Owner = core.EventType(r.once(string(e.Type))), core.Side(r.once(string(e.Side))), r.once(e.Owner)
 	e.RunID, e.ApprovalID = core.ID(r.once(string(e.RunID))), core.ID(r.once(string(e.ApprovalID)))
-	e.TaskID, e.Tool = r.once(e.TaskID), r.once(e.Tool)
+	e.TaskID, e.Tool, e.RunName = r.once(e.TaskID), r.once(e.Tool), r.once(e.RunName)
 	e.Message = short(e.Message)
 	if len(e.Data) > keptBytes {
 		e.Data = json.RawMessage(`{"left_out_bytes":` + strconv.Itoa(len(e.Data)) + `}`)
