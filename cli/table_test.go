@@ -130,15 +130,15 @@ func TestTable_Golden(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{"Pipe", false, 40, []string{"wf", "ls"}, `RUN       STATE        LAYER  AGE    NAME
-7f3a91c2  waiting      1/3    0s     日本語のテスト
-7f3a80aa  complete     2/3    1h00m  éclair \x1b]0;x\x07
-7f3a91c2  interrupted  3/3    2h00m  a long label that does not fit into a narrow window at all
+		{"Pipe", false, 40, []string{"wf", "ls"}, `NAME                                                        RUN       STATE        LAYER  AGE    BY  WORKSPACE
+日本語のテスト                                              7f3a91c2  waiting      1/3    0s
+éclair \x1b]0;x\x07                                         7f3a80aa  complete     2/3    1h00m
+a long label that does not fit into a narrow window at all  7f3a91c2  interrupted  3/3    2h00m
 `},
-		{"Narrow", true, 52, []string{"wf", "ls"}, `RUN       STATE        LAYER  AGE    NAME
-7f3a91c2  waiting      1/3    0s     日本語のテスト
-7f3a80aa  complete     2/3    1h00m  éclair \x1b]0;…
-7f3a91c2  interrupted  3/3    2h00m  a long label t…
+		{"Narrow", true, 52, []string{"wf", "ls"}, `NAME                    RUN       STATE        AGE
+日本語のテスト          7f3a91c2  waiting      0s
+éclair \x1b]0;x\x07     7f3a80aa  complete     1h00m
+a long label that doe…  7f3a91c2  interrupted  2h00m
 `},
 		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  RUN       TYPE             RISK    STATE  EXPIRES  TOOL                  NAME
 52e3f18c  7f3a91c2  tool_permission  high    open   0:59     fs:write

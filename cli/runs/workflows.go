@@ -68,17 +68,17 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 		return err
 	}
 	return app.PrintList(a, page, "no runs", []app.Column[core.Run]{
-		{Title: "RUN", Get: func(r core.Run) string { return r.ID.Short() }},
-		{Title: "STATE", Get: func(r core.Run) string { return string(r.State) }},
-		{Title: "LAYER", Get: layerOf},
+		{Title: "NAME", Get: core.Run.Title, Flex: true},
+		{Title: "RUN", Get: func(r core.Run) string { return r.ID.Short() }, Style: app.Always[core.Run](layout.Ident)},
+		{Title: "STATE", Get: func(r core.Run) string { return string(r.State) }, Style: func(r core.Run) layout.Style { return layout.StyleOf(string(r.State)) }},
+		{Title: "LAYER", Drop: 3, Get: layerOf},
 		{Title: "AGE", Get: func(r core.Run) string { return layout.Ago(a.Now(), r.CreatedAt) }},
+		{Title: "BY", Drop: 1, Get: func(r core.Run) string { return r.RequestedBy.Label() }},
+		{Title: "WORKSPACE", Drop: 2, Get: func(r core.Run) string { return r.Workspace }},
 		{Title: "CREATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.CreatedAt) }},
 		{Title: "UPDATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.UpdatedAt) }},
 		{Title: "KIND", Wide: true, Get: func(r core.Run) string { return string(r.Kind) }},
 		{Title: "SIDE", Wide: true, Get: func(r core.Run) string { return string(r.Side) }},
-		{Title: "BY", Wide: true, Get: func(r core.Run) string { return r.RequestedBy.Label() }},
-		{Title: "WORKSPACE", Wide: true, Get: func(r core.Run) string { return r.Workspace }},
-		{Title: "NAME", Get: core.Run.Title},
 	})
 }
 

@@ -96,7 +96,7 @@ func TestGateway(t *testing.T) {
 	if raw, ok := api.OfferedRaw(got.Result); !ok || !strings.Contains(string(raw), `"content"`) || m.Count("danger") != 1 || m.Count("inc") != 1 {
 		t.Errorf("%+v", got)
 	}
-	if out := m.OK("workflows", "ls").Stdout; strings.Contains(out, "reads") || !strings.Contains(out, "  inc a\n") || !strings.Contains(out, "  danger y\n") {
+	if out := m.OK("workflows", "ls").Stdout; strings.Contains(out, "reads") || !strings.Contains(out, "\ninc a ") || !strings.Contains(out, "\ndanger y ") {
 		t.Errorf("%s", out)
 	}
 	if out := m.OK("workflows", "ls", "--state", "complete").Stdout; !strings.Contains(out, "only read") {
