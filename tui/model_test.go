@@ -251,6 +251,21 @@ func TestModel_TitleAndProgress(t *testing.T) {
 	}
 }
 
+// TestTitle_Names: title and notification say which run waits, and no more of its name
+// than there is room for.
+func TestTitle_Names(t *testing.T) {
+	t.Parallel()
+	at := began.Add(time.Minute)
+	a := core.Approval{Type: core.ApproveTool, Tool: "std:fetch", RunName: "tidy\x1b]0;" + strings.Repeat("x", 100), ExpiresAt: &at}
+	name := `tidy\x1b]0;` + strings.Repeat("x", 28) + "…"
+	if got := titleOf([]core.Approval{a}, began); got != "pml 1! 1:00 "+name {
+		t.Error(got)
+	}
+	if got := messageOf([]core.Approval{a}, began); got != "tool perm: std:fetch ("+name+"), expires in 1:00" {
+		t.Error(got)
+	}
+}
+
 func TestActivity_Every(t *testing.T) {
 	t.Parallel()
 	in := func(d time.Duration) *time.Time { at := began.Add(d); return &at }

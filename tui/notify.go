@@ -86,6 +86,9 @@ func messageOf(news []core.Approval, now time.Time) string {
 	if len(news) > 1 {
 		text = fmt.Sprintf("%d approvals, first %s", len(news), text)
 	}
+	if a.RunName != "" {
+		text += " (" + core.OneLine(a.RunName, titleRunes) + ")"
+	}
 	if a.ExpiresAt != nil {
 		text += ", expires in " + leftOf(a, now)
 	}
@@ -102,8 +105,14 @@ func titleOf(waiting []core.Approval, now time.Time) string {
 	if waiting[0].ExpiresAt != nil {
 		title += " " + leftOf(waiting[0], now)
 	}
+	if name := core.OneLine(waiting[0].RunName, titleRunes); name != "" {
+		title += " " + name
+	}
 	return title
 }
+
+// titleRunes is how much of the name of a run a title and a notification have.
+const titleRunes = 40
 
 // leftOf is the time that is left of an approval, as m:ss or h:mm:ss.
 func leftOf(a core.Approval, now time.Time) string { return clockTime(a.ExpiresAt.Sub(now)) }

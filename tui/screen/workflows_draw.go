@@ -207,9 +207,12 @@ func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
 		y -= 2
 	}
 	x := in.Text(0, y, in.W/2, paint.Style{}.Bold(), e.State.Name(r.ID))
-	by := fmt.Sprintf("  started %s by %s", clockText(r.CreatedAt, e), core.Visible(r.RequestedBy.Name(), 60, false))
+	by := fmt.Sprintf("  started %s by %s", clockText(r.CreatedAt, e), core.Visible(r.RequestedBy.Origin(), 80, false))
 	if r.Side == core.SideServer {
 		by += " on the server"
+	}
+	if r.Workspace != "" {
+		by += " in " + core.Visible(r.Workspace, 200, false)
 	}
 	in.Text(x, y, in.W-x, muted, by)
 	if r.Error != nil {
