@@ -175,6 +175,7 @@ func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
 		cols = append(cols, app.Column[core.AuditRow]{Title: "ARGUMENTS", Below: 1, Get: func(r core.AuditRow) string { return layout.Arguments(r.Arguments, 200) }})
 	}
 	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Below: 1, Get: reason},
+		app.Column[core.AuditRow]{Title: "ASKED", Wide: true, Get: func(r core.AuditRow) string { return string(r.Asked) }},
 		app.Column[core.AuditRow]{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
 		app.Column[core.AuditRow]{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }})
 }

@@ -38,10 +38,10 @@ func ContinueCmd(a *app.App) *cobra.Command {
 		Short: "Go on with a run that waits or was interrupted, with or without a decision",
 		Long: `Takes up a run that stopped, also one that paused after a layer (--per-layer).
 --approve or --deny decides an approval first: the one that --approval names,
-otherwise the first that is open. --deny rejects the call and lets the
-run go on; with --abort it also ends the run. You can give the ID of an approval
-instead of the ID of a run. If other approvals are still open the exit code is 8.
-"pml approve ID" and "pml deny ID" are the same in fewer words.
+otherwise the first that is open. --deny rejects the call and lets the run go
+on; with --abort it also ends the run. You can give the ID of an approval
+instead of the ID of a run. If other approvals are still open the exit code
+is 8. "pml approve ID" and "pml deny ID" are the same in fewer words.
 
 ` + seenHelp + `
 

@@ -50,9 +50,9 @@ func StatusCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "What waits, what runs, what failed, and who decides",
-		Long: `Shows on one screen what waits for a decision, what runs or was interrupted, what
-failed within a day, and who may decide in this workspace. "pml" alone shows it
-on a terminal when something waits.`,
+		Long: `Shows on one screen what waits for a decision, what runs or was interrupted,
+what failed within a day, and who may decide in this workspace. "pml" alone
+shows it on a terminal when something waits.`,
 		Example: "  pml status\n  pml status --json | jq '.waiting | length'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {

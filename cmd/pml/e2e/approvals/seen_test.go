@@ -156,3 +156,21 @@ func TestStatus(t *testing.T) {
 		t.Error("to look has made a home")
 	}
 }
+
+// TestApprove_Enter: enter is a yes to what is of medium risk, once the question has
+// stood there. What was typed before is none.
+func TestApprove_Enter(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.Config{Permissions: map[string]any{"ask": []string{"rec:write"}}})
+	m.Execute(8, `return (await mcp.rec.write({path: "a"})).path`)
+	screen := m.OnScreen(140, 40, m.Command(t.Context(), "approve"))
+	screen.Types("\r")
+	screen.Shows("[y]es, once (enter)", "too early")
+	if m.Count("write") != 0 {
+		t.Fatal("approved by what was typed before")
+	}
+	screen.Does("\r", "is complete")
+	if code := screen.End(); code != 0 || m.Count("write") != 1 {
+		t.Errorf("exit %d, %d calls", code, m.Count("write"))
+	}
+}
