@@ -25,7 +25,7 @@ done, and its results stay readable.`,
 			return err
 		}
 		if r.Status != api.StatusAborted {
-			return report(a, r)
+			return report(a, r, "")
 		}
 		// Aborted is what was asked for: here it is a success.
 		return a.Print(r, app.Line("aborted %s", id.Short()))

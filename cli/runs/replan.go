@@ -72,7 +72,7 @@ func replan(ctx context.Context, a *app.App, o replanOptions) error {
 	if err != nil {
 		return p.Locate(err)
 	}
-	return report(a, r)
+	return report(a, r, "")
 }
 
 // replanFor adds what is suggested for words.
@@ -89,5 +89,5 @@ func replanFor(ctx context.Context, a *app.App, o replanOptions) error {
 	if err != nil {
 		return err
 	}
-	return report(a, r)
+	return report(a, r, "")
 }

@@ -106,7 +106,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 			return reportDetached(a, r)
 		}
 		if d == nil {
-			return report(a, r)
+			return report(a, r, prompted(r, f))
 		}
 		req := api.ContinueRequest{ID: r.WorkflowID, Decision: d, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: f.hold()}
 		asked := r
@@ -127,7 +127,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 	}
 	if err == nil {
 		if r.Status != api.StatusRunning {
-			return report(a, r)
+			return report(a, r, "")
 		}
 		err = core.Errorf(core.CodeCancelled, "stopped waiting: %w", context.Cause(ctx)).WithRun(r.WorkflowID)
 	}
@@ -145,7 +145,7 @@ func Held(ctx context.Context, a *app.App, b api.Runs, r api.Result, err error, 
 
 // decide returns the decision to take about a result, nil to leave it as it is.
 func decide(ctx context.Context, a *app.App, b app.Backend, r api.Result, mode string) (*api.Decision, error) {
-	if r.Status != api.StatusApprovalRequired && r.Status != api.StatusLayerComplete {
+	if !asks(r) {
 		return nil, nil
 	}
 	pending := view.PendingOf(r)
@@ -162,8 +162,22 @@ func decide(ctx context.Context, a *app.App, b app.Backend, r api.Result, mode s
 	return nil, nil
 }
 
-// report prints the result of a run and returns what the command ends with.
-func report(a *app.App, r api.Result) error {
+// asks reports whether a result is a question that this command may ask.
+func asks(r api.Result) bool {
+	return r.Status == api.StatusApprovalRequired || r.Status == api.StatusLayerComplete
+}
+
+// prompted is the approval that was shown and left open at the prompt.
+func prompted(r api.Result, f WaitFlags) core.ID {
+	if pending := view.PendingOf(r); f.onApproval == onPrompt && asks(r) && len(pending) > 0 {
+		return pending[0].ID
+	}
+	return ""
+}
+
+// report prints the result of a run and returns what the command ends with. The
+// approval that was on the screen just now is not shown again.
+func report(a *app.App, r api.Result, seen core.ID) error {
 	a.Progress.Stop()
 	reportNotices(a, r)
 	code := app.StatusExit(r.Status)
@@ -177,7 +191,7 @@ func report(a *app.App, r api.Result) error {
 	case api.StatusSuccess, api.StatusComplete:
 		return a.PrintResult(r.Result)
 	case api.StatusApprovalRequired, api.StatusAwaitingHuman, api.StatusLayerComplete:
-		reportPending(a, r)
+		reportPending(a, r, seen)
 	case api.StatusRunning:
 		// In this process it stops with it; in another one it goes on.
 		a.Say("the wait is over; the run %s has not ended", r.WorkflowID.Short())
@@ -242,7 +256,7 @@ func reportDetached(a *app.App, r api.Result) error {
 	}
 	switch id := r.WorkflowID.Short(); {
 	case code == app.ExitPending:
-		reportPending(a, r)
+		reportPending(a, r, "")
 	case r.Status == api.StatusRunning:
 		a.Note("it goes on in the server; follow it with: pml workflows watch %s", id)
 	default:
@@ -261,8 +275,8 @@ func reportError(r api.Result, code int) error {
 	return app.ExitStatus(code)
 }
 
-// reportPending shows what waits, and how to decide it.
-func reportPending(a *app.App, r api.Result) {
+// reportPending shows what waits but for one that was seen, and how to decide it.
+func reportPending(a *app.App, r api.Result, seen core.ID) {
 	if r.Status == api.StatusLayerComplete {
 		reportLayer(a, r)
 	}
@@ -271,7 +285,9 @@ func reportPending(a *app.App, r api.Result) {
 		if p.Type == core.ApproveLayer && r.Status == api.StatusLayerComplete && len(pending) == 1 {
 			break
 		}
-		io.WriteString(a.Stderr, view.Approval(p, i+1, len(pending), a.Now()))
+		if p.ID != seen {
+			io.WriteString(a.Stderr, view.Approval(p, i+1, len(pending), a.Now()))
+		}
 	}
 	id := r.WorkflowID.Short()
 	switch {
