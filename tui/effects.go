@@ -89,6 +89,12 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 		return m.command(i, now)
 	case screen.LoadAudit:
 		return m.loadAudit()
+	case screen.LoadServers:
+		return m.loadServers()
+	case screen.CheckServer:
+		return m.checkServer(i, now)
+	case screen.Shell:
+		return m.shell(i, now)
 	}
 	return nil
 }

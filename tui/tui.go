@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/feed"
@@ -40,6 +41,11 @@ type Options struct {
 	// Command runs a command line of pml in this process and writes what it
 	// prints to out, without colour; it returns the exit code. It must not read.
 	Command func(ctx context.Context, args []string, out io.Writer) int
+	// Servers are the MCP servers of the workspace; nil: nobody can tell.
+	Servers Servers
+	// Self is pml itself with arguments, to be run in the terminal; with wait it stays
+	// until the person has read what it wrote. Nil: it cannot be run.
+	Self func(ctx context.Context, args []string, wait bool) *exec.Cmd
 	// OpenURL opens an address in the browser; nil: it cannot.
 	OpenURL func(ctx context.Context, url string) error
 	// Warnings are texts that the backend wants a person to know. May be nil.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 
@@ -52,7 +53,7 @@ func terminal(ctx context.Context, o app.TerminalOptions) ([]core.ID, error) {
 			Environ: environ, User: userName(), Runner: src.runner, Version: buildVersion().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
-			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), Servers: src.servers, Self: self(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
 		})
 		stop()
 	}
@@ -120,6 +121,7 @@ type source struct {
 	links     func(ctx context.Context, f func(feed.Link))
 	warnings  chan string
 	workspace string
+	servers   tui.Servers
 	runner    func() string // nil: nobody knows
 	close     func() error
 }
@@ -129,7 +131,7 @@ func openSource(ctx context.Context, o app.TerminalOptions) (*source, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		b := demo.New(systemClock{})
 		go b.Play(ctx)
-		return &source{backend: b, links: b.Links, workspace: "demo", close: func() error { cancel(); return nil }}, nil
+		return &source{backend: b, links: b.Links, workspace: "demo", servers: b, close: func() error { cancel(); return nil }}, nil
 	}
 	s := &source{warnings: make(chan string, 16)}
 	l := newLinks()
@@ -148,7 +150,7 @@ func openSource(ctx context.Context, o app.TerminalOptions) (*source, error) {
 	}
 	l.begin(b.server.named)
 	s.runner = b.half.RunnerID
-	s.backend, s.close = b, sync.OnceValue(b.Close)
+	s.backend, s.servers, s.close = b, b, sync.OnceValue(b.Close)
 	if paths, err := b.Paths(ctx); err == nil {
 		s.workspace = paths.Workspace
 	}
@@ -212,6 +214,26 @@ func readPlan(name string) ([]byte, error) {
 		return nil, core.Errorf(core.CodeTooLarge, "the file has more than %d MiB", maxPlan>>20)
 	}
 	return data, nil
+}
+
+// self makes pml itself a command in the terminal of this one.
+func self(o app.TerminalOptions) func(ctx context.Context, args []string, wait bool) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return func(ctx context.Context, args []string, wait bool) *exec.Cmd {
+		if o.Home != "" {
+			args = append(args, "--home", o.Home)
+		}
+		if o.Server != "" {
+			args = append(args, "--server", o.Server)
+		}
+		if !wait || runtime.GOOS == "windows" {
+			return exec.CommandContext(ctx, exe, args...)
+		}
+		return exec.CommandContext(ctx, "sh", append([]string{"-c", `"$@"; printf '\n(enter goes back) '; read -r _`, "sh", exe}, args...)...)
+	}
 }
 
 // command runs a command line of pml in this process, with a backend of its own

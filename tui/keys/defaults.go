@@ -10,7 +10,8 @@ const (
 	dag
 	task
 	events
-	everywhere = lists | inbox | dag | task | events
+	servers
+	everywhere = lists | inbox | dag | task | events | servers
 )
 
 // binding is an action as it is without configuration.
@@ -30,7 +31,7 @@ var bindings = []binding{
 	{Abort, lists | inbox | dag | task, "abort the run", []string{"x"}},
 	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},
 	{MoreTime, inbox, "5 more minutes", []string{"+"}},
-	{Again, lists | inbox | dag | task, "retry, or ask again", []string{"R"}},
+	{Again, lists | inbox | dag | task | servers, "retry, ask again, or start a server", []string{"R"}},
 	{Trail, inbox, "audit trail", []string{"i"}},
 
 	{Up, everywhere, "up", []string{"k", "up"}},
@@ -53,6 +54,12 @@ var bindings = []binding{
 	{Panel4, everywhere, "task", []string{"4"}},
 	{Panel5, everywhere, "events", []string{"5"}},
 	{Panel6, everywhere, "audit", []string{"6"}},
+	{Panel7, everywhere, "servers", []string{"7"}},
+	{Panel8, everywhere, "hosts", []string{"8"}},
+
+	{Install, servers, "install or update the server", []string{"I"}},
+	{Connect, servers, "sign in to the server", []string{"C"}},
+	{ServerLog, servers, "log of the server", []string{"L"}},
 
 	{Filter, everywhere, "filter or search", []string{"/"}},
 	{NextMatch, everywhere, "next match", []string{"n"}},

@@ -36,6 +36,8 @@ const (
 	Panel4        Action = "panel_4" // task
 	Panel5        Action = "panel_5" // events
 	Panel6        Action = "panel_6" // audit
+	Panel7        Action = "panel_7" // servers
+	Panel8        Action = "panel_8" // hosts
 	Up            Action = "up"
 	Down          Action = "down"
 	Left          Action = "left"
@@ -82,4 +84,8 @@ const (
 	MoreTime        Action = "more_time"
 	Again           Action = "again" // retry a failed run, ask again for what expired
 	Trail           Action = "trail"
+
+	Install   Action = "install"    // the package of a server
+	Connect   Action = "connect"    // a server that wants a sign-in
+	ServerLog Action = "server_log" // what a server wrote last
 )

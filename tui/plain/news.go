@@ -22,6 +22,9 @@ func (d *dialogue) news() {
 	if !d.greeted {
 		return
 	}
+	if !d.begun { // what waits comes first
+		d.approvals()
+	}
 	d.status.events(d.st)
 	d.approvals()
 }
@@ -171,6 +174,12 @@ func left(a core.Approval, now time.Time) string {
 		return "no time limit"
 	}
 	rest := a.ExpiresAt.Sub(now).Round(time.Second)
+	if hours := int(rest.Hours()); hours > 0 {
+		if minutes := int(rest.Minutes()) % 60; minutes > 0 && hours < 10 {
+			return plural(hours, "hour") + " " + plural(minutes, "minute") + " left"
+		}
+		return plural(hours, "hour") + " left"
+	}
 	minutes, seconds := int(rest.Minutes()), int(rest.Seconds())%60
 	switch {
 	case rest <= 0:

@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 		seen: map[core.ID]bool{}, mentioned: map[core.ID]time.Duration{}, done: map[core.ID]bool{},
 		taken: takeovers{backend: o.Backend, runner: o.Runner, before: map[core.ID]string{}},
 	}
-	d.status.say = d.say
+	d.status.say, d.status.since = d.say, d.now()
 	d.feed = feed.New(feed.Options{Backend: o.Backend, Links: o.Links, Clock: o.Clock})
 	ended := make(chan struct{})
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/state"
@@ -12,11 +13,13 @@ import (
 // status says how the state as a whole stands: what was not said of it before.
 type status struct {
 	say     func(format string, args ...any)
-	told    int64    // events that were looked at
-	loud    bool     // every event is told
-	links   string   // of the connections
-	warned  []string // of what is missing
-	noticed []string // of the workspace
+	told    int64              // events that were looked at
+	loud    bool               // every event is told
+	since   time.Time          // what happened before the dialogue began is not told
+	failed  map[core.ID]string // the error that was told last of a run
+	links   string             // of the connections
+	warned  []string           // of what is missing
+	noticed []string           // of the workspace
 }
 
 // nothing says that nothing waits, and how sure that is.
@@ -75,14 +78,16 @@ func (s *status) warnings(st *state.State) {
 func (s *status) events(st *state.State) {
 	for n := max(s.told, st.FirstEvent()); n < st.EventsSeen(); n++ {
 		e, ok := st.EventAt(n)
-		if s.told > 0 && ok && (s.loud || state.EndOf(e.Type) != "" || e.Type == core.EventTaskError) {
-			s.say("event: %s", eventText(st, e))
+		if ok && !e.At.Before(s.since) && (s.loud || state.EndOf(e.Type) != "" || e.Type == core.EventTaskError) {
+			s.say("event: %s", s.eventText(st, e))
 		}
 	}
 	s.told = max(st.EventsSeen(), 1)
 }
 
-func eventText(st *state.State, e core.Event) string {
+// eventText is an event in one line. An error that was told of a task is not told again
+// of its run.
+func (s *status) eventText(st *state.State, e core.Event) string {
 	parts := []string{st.Name(e.RunID), strings.ReplaceAll(string(e.Type), "_", " ")}
 	if e.TaskID != "" {
 		parts = append(parts, core.Visible(e.TaskID, 80, false))
@@ -94,7 +99,14 @@ func eventText(st *state.State, e core.Event) string {
 		parts = append(parts, core.Visible(e.Message, 200, false))
 	}
 	if e.Error != nil {
-		parts = append(parts, core.Visible(e.Error.Message, 300, false))
+		text := core.Visible(e.Error.Message, 300, false)
+		if told := s.failed[e.RunID]; told == "" || !strings.Contains(text, told) {
+			parts = append(parts, text)
+		}
+		if s.failed == nil || len(s.failed) > maxEvents {
+			s.failed = map[core.ID]string{}
+		}
+		s.failed[e.RunID] = text
 	}
 	return strings.Join(parts, ", ")
 }

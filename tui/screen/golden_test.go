@@ -56,7 +56,7 @@ var wordStates = []struct {
 // panelWords are what the panels say in these states, in their order.
 var panelWords = [panels][][]string{
 	PanelWorkflows: {
-		{"No runs yet. Start one: pml execute flow.ts", "or let your agent call pml:execute."}, {"Reading the runs.", "not read yet  0"}, {"server stale, as of 14:02:17  13"},
+		{"Nothing has run yet.", "pml init"}, {"Reading the runs.", "not read yet  0"}, {"server stale, as of 14:02:17  13"},
 		{"✗ cannot read the runs: pending.db is of a newer pml. It is tried again", "itself; pml doctor says more.", "not read yet  0"},
 		{"0 of 13 match nosuchthing. esc clears the filter.", "0 of 13  sort age"},
 	},
@@ -74,13 +74,17 @@ var panelWords = [panels][][]string{
 		{"No events yet. They show up here as runs go on.", "following  0 seen"}, {"Reading the events.", "not read yet  following  0 seen"}, {"server stale, as of 14:02:17  following  10 seen"},
 		{"Reading the events.", "not read yet  following  0 seen"}, {"0 of 10 match nosuchthing. esc clears the filter."},
 	},
+	PanelServers: {{"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}},
+	PanelHosts: {
+		{"No agent has begun a run yet. pml init tells"}, {"No agent has begun a run yet."}, {"claude-code (ada)", "WAITS FOR"}, {"No agent has begun a run yet."}, {"claude-code (ada)"},
+	},
 	PanelAudit: {
 		{"No decisions yet: who approved and denied what is kept here.", "0 rows"}, {"Reading the audit log.", "not read yet  0 rows"}, {"server stale, as of 14:02:17  4 rows"},
 		{"Reading the audit log.", "not read yet  0 rows"}, {"0 of 4 match nosuchthing. esc clears the filter.", "0 of 4 rows  / nosuchthing"},
 	},
 }
 
-var panelNames = [panels]string{"workflows", "approvals", "dag", "task", "events", "audit"}
+var panelNames = [panels]string{"workflows", "approvals", "dag", "task", "events", "audit", "servers", "hosts"}
 
 // loadingState has not read anything yet.
 func loadingState() *state.State {

@@ -124,7 +124,7 @@ func countSpans(c runCounts) []span {
 }
 
 // tabNames are the panels as their tabs call them.
-var tabNames = [panels]string{"Runs", "Approve", "DAG", "Task", "Events", "Audit"}
+var tabNames = [panels]string{"Runs", "Approve", "DAG", "Task", "Events", "Audit", "Servers", "Hosts"}
 
 // drawTabs is the first line where panels lie behind each other.
 func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
@@ -154,13 +154,13 @@ func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
 }
 
 // tabTexts are the tabs, each as wide without the focus as with it. Those
-// without the focus lose their names where there is no room.
+// without the focus lose their names where there is no room, but for the first two.
 func (s *Screen) tabTexts(names bool, e *Env) []string {
 	out := make([]string, panels)
 	counts := countRuns(e)
 	for i := range out {
 		text := strconv.Itoa(i + 1)
-		if names || PanelID(i) == s.focus {
+		if names || PanelID(i) == s.focus || PanelID(i) <= PanelApprovals && s.w >= 72 {
 			text += " " + tabNames[i]
 		}
 		switch active := counts.running + counts.waiting; PanelID(i) {
@@ -172,7 +172,7 @@ func (s *Screen) tabTexts(names bool, e *Env) []string {
 			if n := len(e.State.Waiting(e.Now)); n > 0 {
 				text += fmt.Sprintf(" %d!", n)
 			}
-		case PanelDAG, PanelTask, PanelEvents, PanelAudit, panels:
+		case PanelDAG, PanelTask, PanelEvents, PanelAudit, PanelServers, PanelHosts, panels:
 		}
 		if out[i] = " " + text + " "; PanelID(i) == s.focus {
 			out[i] = "[" + text + "]"
@@ -281,7 +281,7 @@ var shortLabels = map[keys.Action]string{
 	keys.CopyAll: "copy JSON", keys.OnlyThis: "this run", keys.Again: "retry", keys.NextPanel: "panel", keys.Approve: "approve",
 	keys.ApproveRemember: "remember", keys.Message: "message", keys.MoreTime: "more time", keys.Edit: "view", keys.Save: "save",
 	keys.Zoom: "zoom", keys.SortReverse: "reverse", keys.MarkRange: "range", keys.Refresh: "refresh",
-	keys.Wrap: "wrap", keys.Trail: "trail",
+	keys.Install: "install", keys.Connect: "sign in", keys.ServerLog: "log", keys.Wrap: "wrap", keys.Trail: "trail",
 }
 
 func shortLabel(act keys.Action) string {

@@ -31,7 +31,7 @@ type help struct {
 }
 
 // panelTitles are the panels as the help calls them.
-var panelTitles = [panels]string{"runs", "approvals", "DAG", "task", "events", "audit"}
+var panelTitles = [panels]string{"runs", "approvals", "DAG", "task", "events", "audit", "servers", "hosts"}
 
 func newHelp(p PanelID, hints []keys.Action) overlay {
 	return &help{panel: panelTitles[p], here: hints, cursor: 1}

@@ -73,29 +73,44 @@ type (
 	// Command runs a command line of pml, without the pml; its output comes with
 	// Screen.ShowOutput.
 	Command struct{ Line string }
+	// LoadServers reads the configured servers without starting one; they come with
+	// Screen.ShowServers.
+	LoadServers struct{}
+	// CheckServer starts a server and reads how it stands.
+	CheckServer struct{ Name string }
+	// Shell lends the terminal to a command line of pml that asks a person; Full is set
+	// for one that is a full screen. File is written with Text before, unless it is there.
+	Shell struct {
+		Args       []string
+		Full       bool
+		File, Text string
+	}
 	// LoadAudit reads the audit log.
 	LoadAudit struct{}
 )
 
-func (Quit) intent()      {}
-func (Suspend) intent()   {}
-func (Redraw) intent()    {}
-func (Refresh) intent()   {}
-func (Decide) intent()    {}
-func (AskRule) intent()   {}
-func (Remember) intent()  {}
-func (Extend) intent()    {}
-func (Renew) intent()     {}
-func (Continue) intent()  {}
-func (Retry) intent()     {}
-func (Abort) intent()     {}
-func (Replan) intent()    {}
-func (Copy) intent()      {}
-func (View) intent()      {}
-func (Save) intent()      {}
-func (OpenURL) intent()   {}
-func (Command) intent()   {}
-func (LoadAudit) intent() {}
+func (Quit) intent()        {}
+func (Suspend) intent()     {}
+func (Redraw) intent()      {}
+func (Refresh) intent()     {}
+func (Decide) intent()      {}
+func (AskRule) intent()     {}
+func (Remember) intent()    {}
+func (Extend) intent()      {}
+func (Renew) intent()       {}
+func (Continue) intent()    {}
+func (Retry) intent()       {}
+func (Abort) intent()       {}
+func (Replan) intent()      {}
+func (Copy) intent()        {}
+func (View) intent()        {}
+func (Save) intent()        {}
+func (OpenURL) intent()     {}
+func (Command) intent()     {}
+func (LoadAudit) intent()   {}
+func (LoadServers) intent() {}
+func (CheckServer) intent() {}
+func (Shell) intent()       {}
 
 // Level is how a message is meant.
 type Level int

@@ -65,7 +65,7 @@ func (s *Screen) layout() []place {
 	switch m := s.mode(); {
 	case m == tiny || m == mini:
 		return nil
-	case m == single || s.zoomed:
+	case m == single || s.zoomed || s.focus == PanelWorkflows && s.empty:
 		return []place{{s.focus, 0, y, s.w, h}}
 	case m == columns && s.w >= sideBySide:
 		left := leftWidth(s.w)
@@ -87,8 +87,9 @@ func (s *Screen) layout() []place {
 
 // drawPanels draws the panels that are in view.
 func (s *Screen) drawPanels(window paint.Area, e *Env) {
-	s.places = s.layout()
+	s.empty = first(e)
 	e.preview = s.previews()
+	s.places = s.layout()
 	for _, p := range s.places {
 		area := window.Sub(p.x, p.y, p.w, p.h)
 		if e.preview && p.id == s.previewAt() && s.preview.draw(area, e) {

@@ -25,6 +25,8 @@ const (
 	PanelTask
 	PanelEvents
 	PanelAudit
+	PanelServers
+	PanelHosts
 	panels
 )
 
@@ -59,7 +61,7 @@ type Env struct {
 	flash flash // the message in the last line but one
 }
 
-// panel is one of the six. Draw must not change what Do depends on but for
+// panel is one of them. Draw must not change what Do depends on but for
 // sizes: how many rows there are to scroll through.
 type panel interface {
 	// draw draws the panel with its frame into an area.
@@ -125,7 +127,9 @@ type Screen struct {
 	tabs    []tab   // that were drawn last
 	running []core.ID
 	audited bool // the audit log was asked for
+	served  bool // the servers were asked for
 	settled bool // a selection was made once
+	empty   bool // there was nothing yet, as drawn last
 	needPin bool
 	own     map[core.ID]ownDecision
 	found   keysFound // what was told last
@@ -138,7 +142,7 @@ type Screen struct {
 // New returns a screen of 80 x 24.
 func New(o Options) *Screen {
 	s := &Screen{o: o, w: 80, h: 24, right: PanelDAG, bottom: PanelEvents, own: map[core.ID]ownDecision{}}
-	s.panels = [panels]panel{newWorkflows(), newInbox(), newDAG(), newTask(), newEvents(), newAudit()}
+	s.panels = [panels]panel{newWorkflows(), newInbox(), newDAG(), newTask(), newEvents(), newAudit(), newServers(), newHosts()}
 	return s
 }
 

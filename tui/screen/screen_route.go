@@ -14,6 +14,8 @@ type (
 	openOverlay struct{ overlay }
 	// openPanel gives a panel the focus.
 	openPanel struct{ id PanelID }
+	// showText shows a long text over the panels.
+	showText struct{ title, text string }
 	// say shows a message.
 	say struct {
 		level Level
@@ -23,6 +25,7 @@ type (
 
 func (openOverlay) intent() {}
 func (openPanel) intent()   {}
+func (showText) intent()    {}
 func (say) intent()         {}
 
 // decisions are the actions that wait while it is quiet.
@@ -179,7 +182,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 }
 
 // panelKeys are the actions that go to a panel, by panel.
-var panelKeys = [panels]keys.Action{keys.Panel1, keys.Panel2, keys.Panel3, keys.Panel4, keys.Panel5, keys.Panel6}
+var panelKeys = [panels]keys.Action{keys.Panel1, keys.Panel2, keys.Panel3, keys.Panel4, keys.Panel5, keys.Panel6, keys.Panel7, keys.Panel8}
 
 // focusOn gives the focus to a panel, and shows it where there are tabs.
 func (s *Screen) focusOn(id PanelID) []Intent {
@@ -187,7 +190,7 @@ func (s *Screen) focusOn(id PanelID) []Intent {
 	switch id {
 	case PanelWorkflows, PanelApprovals:
 		s.left = id
-	case PanelEvents, PanelAudit:
+	case PanelEvents, PanelAudit, PanelServers, PanelHosts:
 		s.bottom, s.right = id, id
 	case PanelDAG, PanelTask, panels:
 		s.right = id
@@ -196,15 +199,23 @@ func (s *Screen) focusOn(id PanelID) []Intent {
 		s.audited = true
 		return []Intent{LoadAudit{}}
 	}
+	if id == PanelServers && !s.served {
+		s.served = true
+		return []Intent{LoadServers{}}
+	}
 	return nil
 }
 
 // refresh reads everything again, the audit log once somebody looked at it.
 func (s *Screen) refresh() []Intent {
+	out := []Intent{Refresh{}}
 	if s.audited {
-		return []Intent{Refresh{}, LoadAudit{}}
+		out = append(out, LoadAudit{})
 	}
-	return []Intent{Refresh{}}
+	if s.served {
+		out = append(out, LoadServers{})
+	}
+	return out
 }
 
 // quit leaves, or asks first where something would be left behind.
@@ -230,6 +241,12 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 			out = append(out, s.focusOn(i.id)...)
 		case runAction:
 			out = append(out, s.carryOut(s.act([]keys.Action{i.act}, e), e)...)
+		case showRunsOf:
+			s.runsOf(i.agentKey)
+		case showText:
+			o := &output{line: i.title, text: i.text}
+			o.pager.SetText(i.text)
+			s.open(o)
 		case say:
 			s.Say(i.level, i.text, e.Now)
 		default:

@@ -42,12 +42,13 @@ func TestScreen_Globals(t *testing.T) {
 	wantIntents(t, press(s, "1", "6"))
 	wantIntents(t, press(s, "ctrl+r"), Refresh{}, LoadAudit{})
 	wantIntents(t, press(s, "ctrl+c"), Quit{})
+	wantIntents(t, press(s, "7"), LoadServers{})
 	press(s, "1", "tab", "tab", "shift+tab")
 	if s.focus != PanelApprovals {
 		t.Errorf("focus is on %d", s.focus)
 	}
 	press(s, "shift+tab", "shift+tab")
-	if s.focus != PanelAudit {
+	if s.focus != PanelHosts {
 		t.Errorf("focus is on %d", s.focus)
 	}
 }
@@ -139,7 +140,7 @@ func TestScreen_Mouse(t *testing.T) {
 
 	s = newScreen(t, fixtureState(), 80, 24)
 	line, _, _ := strings.Cut(s.Plain(fixtureNow), "\n")
-	wantIntents(t, s.Mouse(len([]rune(line[:strings.Index(line, "6 Audit")])), 0, Click, fixtureNow), LoadAudit{})
+	wantIntents(t, s.Mouse(len([]rune(line[:strings.Index(line, " 6 ")+1])), 0, Click, fixtureNow), LoadAudit{})
 
 	s.Focused(true, fixtureNow)
 	s.Mouse(10, 0, Click, fixtureNow)

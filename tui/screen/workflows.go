@@ -24,6 +24,7 @@ type workflowsPanel struct {
 	at      int       // the row of the cursor, as far as it was known last
 	seen    []core.ID // in view, as drawn last
 	next    nextApprovals
+	first   firstPage
 }
 
 func newWorkflows() *workflowsPanel {
@@ -82,6 +83,11 @@ func (p *workflowsPanel) selectRow(row int, ids []core.ID, e *Env) {
 }
 
 func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	if first(e) {
+		if intents, ok := p.first.do(act); ok {
+			return intents, true
+		}
+	}
 	ids := p.ids(e)
 	row := p.row(ids, e)
 	if to, ok := p.scroll.Move(act, max(row, 0), len(ids)); ok {
@@ -341,5 +347,8 @@ func (p *workflowsPanel) click(x, y int, e *Env) []Intent {
 }
 
 func (p *workflowsPanel) hints(e *Env) []keys.Action {
+	if first(e) {
+		return []keys.Action{keys.Open, keys.CopyCommand, keys.Palette}
+	}
 	return []keys.Action{keys.Open, keys.Filter, keys.Sort, keys.Abort, keys.Again, keys.Replan, keys.Mark, keys.CopyID, keys.CopyCommand, keys.Palette}
 }

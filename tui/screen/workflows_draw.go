@@ -57,6 +57,10 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	below := p.below(in)
 	p.seen = p.seen[:0]
 	if len(ids) == 0 {
+		if p.filter.Empty() && first(e) {
+			p.first.draw(in, focus)
+			return
+		}
 		p.drawEmpty(in, e)
 		return
 	}
@@ -115,7 +119,7 @@ func (p *workflowsPanel) drawEmpty(in paint.Area, e *Env) {
 	case !e.State.Loaded:
 		text = "Reading the runs."
 	default:
-		text = "No runs yet. Start one: pml execute flow.ts\nor let your agent call pml:execute."
+		text = "No runs yet."
 	}
 	for i, line := range paint.Wrap(text, in.W) {
 		in.Put(0, 1+i, style, line)

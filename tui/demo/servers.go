@@ -1,0 +1,40 @@
+package demo
+
+import (
+	"context"
+	"slices"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// Servers are MCP servers in all states.
+func (b *Backend) Servers(context.Context) ([]api.ServerInfo, error) {
+	npm := func(name, pack, version string, tools int) api.ServerInfo {
+		return api.ServerInfo{
+			Name: name, State: api.ServerReady, Origin: "workspace", File: "/home/you/src/shop/.pml.json", Kind: "npm",
+			Command: []string{"npx", "-y", pack + "@" + version}, Package: pack, Version: version, Installed: true, Tools: tools,
+		}
+	}
+	gh, stripe := npm("gh", "@modelcontextprotocol/server-github", "2026.7.1", 26), npm("stripe", "@stripe/mcp", "0.3.1", 22)
+	gh.Health = &api.ServerHealth{State: "running", PID: 4711, StartMS: 412, Protocol: "2025-11-25", Server: "github-mcp-server 2026.7.1", Stderr: "GitHub MCP Server running on stdio\nrate limit: 4811 of 5000 left\n"}
+	serena := api.ServerInfo{
+		Name: "serena", State: api.ServerNeeds, Origin: "workspace", Kind: "npm", Command: []string{"npx", "-y", "serena@^0.5.0"}, Package: "serena", Range: "^0.5.0",
+		Needs: []api.ServerNeed{{Type: core.ApproveDependency, Description: "install serena@0.5.0 (42 packages)"}},
+	}
+	linear := api.ServerInfo{
+		Name: "linear", State: api.ServerNeeds, Origin: "home", Kind: "http", URL: "https://mcp.linear.example/mcp",
+		Needs: []api.ServerNeed{{Type: core.ApproveOAuth, Description: "sign in"}},
+	}
+	ocr := api.ServerInfo{
+		Name: "ocr", State: api.ServerFailed, Origin: "workspace", Kind: "uvx", Command: []string{"uvx", "ocr-mcp"}, Error: "it ended with exit status 1 before it answered",
+		Health: &api.ServerHealth{State: "failing", Failures: 3, LastError: "exit status 1", Stderr: "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\nModuleNotFoundError: No module named 'torch'\n"},
+	}
+	return []api.ServerInfo{gh, linear, ocr, serena, stripe}, nil
+}
+
+// CheckServers tells how servers stand; none is started.
+func (b *Backend) CheckServers(ctx context.Context, names ...string) ([]api.ServerInfo, error) {
+	list, err := b.Servers(ctx)
+	return slices.DeleteFunc(list, func(s api.ServerInfo) bool { return len(names) > 0 && !slices.Contains(names, s.Name) }), err
+}

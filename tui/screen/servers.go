@@ -1,0 +1,319 @@
+package screen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
+)
+
+// serversPanel shows the MCP servers of the workspace: how they stand, what they need,
+// and how their calls went. They are read when the panel is first looked at.
+type serversPanel struct {
+	list   []api.ServerInfo // by name
+	read   bool
+	err    string
+	name   string // of the server with the cursor
+	scroll widget.Scroll
+	calls  serverCalls
+}
+
+func newServers() *serversPanel { return &serversPanel{} }
+
+// ShowServers takes the servers that LoadServers or CheckServer asked for; those that
+// are not among them stay as they were, unless all were asked for.
+func (s *Screen) ShowServers(list []api.ServerInfo, all bool, err error) {
+	p := s.panels[PanelServers].(*serversPanel)
+	if p.read = true; err != nil {
+		p.err = core.Visible(err.Error(), 300, false)
+		return
+	}
+	p.err = ""
+	if all {
+		p.list = slices.Clone(list)
+	} else {
+		for _, fresh := range list {
+			p.list = append(slices.DeleteFunc(p.list, func(o api.ServerInfo) bool { return o.Name == fresh.Name }), fresh)
+		}
+	}
+	slices.SortFunc(p.list, func(a, b api.ServerInfo) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// at is the row of the cursor.
+func (p *serversPanel) at() int {
+	return max(slices.IndexFunc(p.list, func(s api.ServerInfo) bool { return s.Name == p.name }), 0)
+}
+
+func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
+	n := len(p.list)
+	if to, ok := p.scroll.Move(act, p.at(), n); ok {
+		if n > 0 {
+			p.name = p.list[max(to, 0)].Name
+		}
+		return nil, true
+	}
+	if n == 0 {
+		return nil, false
+	}
+	s := p.list[p.at()]
+	switch act {
+	case keys.Open, keys.ServerLog:
+		return []Intent{showText{"servers: " + s.Name, serverText(s)}}, true
+	case keys.Again:
+		return []Intent{CheckServer{s.Name}}, true
+	case keys.Install:
+		return []Intent{Shell{Args: []string{"servers", "update", s.Name}}}, true
+	case keys.Connect:
+		if s.URL == "" {
+			return []Intent{say{Note, s.Name + " is no server at a URL: there is nothing to sign in to"}}, true
+		}
+		return []Intent{Shell{Args: []string{"servers", "connect", s.Name}}}, true
+	case keys.CopyID:
+		return []Intent{Copy{What: "a name", Text: s.Name}}, true
+	case keys.CopyAll:
+		return []Intent{Copy{What: "the JSON of " + s.Name, Text: indented(s)}}, true
+	case keys.CopyCommand:
+		return []Intent{Copy{What: "a command", Text: "pml servers check " + s.Name}}, true
+	default:
+		return nil, false
+	}
+}
+
+func (p *serversPanel) click(_, y int, _ *Env) []Intent {
+	if row := p.scroll.Top + y - 2; y >= 2 && y < 2+p.scroll.Height && row < len(p.list) {
+		p.name = p.list[row].Name
+	}
+	return nil
+}
+
+func (p *serversPanel) hints(*Env) []keys.Action {
+	return []keys.Action{keys.ServerLog, keys.Again, keys.Install, keys.Connect, keys.CopyCommand, keys.Palette}
+}
+
+// The columns of the list of servers.
+const (
+	svState = iota
+	svName
+	svTools
+	svCalls
+	svTook
+	svNeeds
+)
+
+func (p *serversPanel) draw(a paint.Area, e *Env, focus bool) {
+	title := paint.Title{Left: "7 Servers", Right: itoa(len(p.list)), Focus: focus}
+	in := a.Frame(title)
+	if len(p.list) == 0 || p.err != "" {
+		p.drawNothing(in, e)
+		return
+	}
+	p.calls.count(e)
+	cols := widget.PlaceColumns([]widget.Column{
+		svState: {Title: "STATE", Width: 11}, svName: {Title: "NAME", Width: 12}, svTools: {Title: "TOOLS", Width: 5, Drop: 3},
+		svCalls: {Title: "CALLS", Width: 7, Drop: 2}, svTook: {Title: "TOOK", Width: 7, Drop: 1}, svNeeds: {Title: "NEEDS", Width: 14, Grow: true},
+	}, 3, in.W-3)
+	widget.DrawTitles(in, 0, cols)
+	at, below := p.at(), 0
+	if in.H >= 12 {
+		below = min(in.H/2, 10)
+	}
+	p.scroll.Show(at, len(p.list), in.H-1-below)
+	for y := 0; y < p.scroll.Height && p.scroll.Top+y < len(p.list); y++ {
+		p.drawServer(in, 1+y, cols, p.list[p.scroll.Top+y], e)
+		if p.scroll.Top+y == at {
+			widget.DrawCursor(in, 1+y, focus)
+		}
+	}
+	if below > 0 {
+		drawServerDetail(in.Sub(0, in.H-below, in.W, below), p.list[at])
+	}
+}
+
+func (p *serversPanel) drawNothing(in paint.Area, e *Env) {
+	text, style := "No MCP server is configured here. pml servers import takes over those of your agents' hosts,\npml servers add NAME -- COMMAND adds one.", paint.Style{Role: paint.Muted}
+	switch {
+	case p.err != "":
+		text, style.Role = e.Theme.Glyph.Failed+" cannot read the servers: "+p.err, paint.Danger
+	case !p.read:
+		text = "Reading the servers."
+	}
+	for i, l := range paint.Wrap(text, in.W) {
+		in.Put(0, i, style, l)
+	}
+}
+
+func (p *serversPanel) drawServer(in paint.Area, y int, cols []widget.Column, s api.ServerInfo, e *Env) {
+	word, glyph, style := serverLook(s, e.Theme)
+	in.Put(cols[svState].X, y, style, glyph)
+	in.Text(cols[svState].X+2, y, cols[svState].Width-2, style, word)
+	cols[svName].Text(in, y, paint.Style{}, core.Visible(s.Name, 60, false))
+	if s.Tools > 0 {
+		cols[svTools].Text(in, y, paint.Style{}, itoa(s.Tools))
+	}
+	if c := p.calls.of[s.Name]; c.calls > 0 {
+		text := itoa(c.calls)
+		if c.failed > 0 {
+			text += fmt.Sprintf(" %d%s", c.failed, e.Theme.Glyph.Failed)
+		}
+		cols[svCalls].Text(in, y, paint.Style{}, text)
+		cols[svTook].Text(in, y, paint.Style{Role: paint.Muted}, durationText(c.took/float64(c.calls)))
+	}
+	text, look := needsText(s)
+	cols[svNeeds].Text(in, y, look, text)
+}
+
+// serverLook is the word, the glyph and the style of a server's state. A running
+// process is told of before what its configuration says.
+func serverLook(s api.ServerInfo, t *paint.Theme) (word, glyph string, style paint.Style) {
+	g := &t.Glyph
+	switch {
+	case s.State == api.ServerFailed:
+		return "broken", g.Failed, paint.Style{Role: paint.Danger}
+	case s.State == api.ServerNeeds:
+		return "needs you", g.Waiting, paint.Style{Role: paint.Warn}
+	case s.State == api.ServerNotTrusted:
+		return "no trust", g.Waiting, paint.Style{Role: paint.Warn}
+	case s.Health != nil && s.Health.State != "stopped":
+		return core.Visible(s.Health.State, 12, false), g.Running, paint.Style{Role: paint.Info}
+	}
+	return "ready", g.Done, paint.Style{Role: paint.OK}
+}
+
+// needsText is what a server needs, or what is wrong with it, on one line.
+func needsText(s api.ServerInfo) (string, paint.Style) {
+	switch {
+	case s.Error != "":
+		return core.Visible(s.Error, 200, false), paint.Style{Role: paint.Danger}
+	case len(s.Needs) > 0:
+		parts := make([]string, len(s.Needs))
+		for i, n := range s.Needs {
+			parts[i] = core.Visible(n.Description, 120, false)
+		}
+		return strings.Join(parts, "; "), paint.Style{Role: paint.Warn}
+	case s.State == api.ServerNotTrusted:
+		return "pml trust", paint.Style{Role: paint.Warn}
+	}
+	return core.Visible(s.Warning, 200, false), paint.Style{Role: paint.Muted}
+}
+
+// serverFacts are what is known of a server, by label.
+func serverFacts(s api.ServerInfo) (facts [][2]string) {
+	add := func(label, text string) {
+		if text != "" {
+			facts = append(facts, [2]string{label, core.Visible(text, 1000, false)})
+		}
+	}
+	add("runs", strings.Join(s.Command, " "))
+	add("url", s.URL)
+	add("package", strings.TrimSpace(s.Package+" "+s.Version))
+	add("from", strings.TrimSpace(s.Origin+" "+s.File))
+	for _, n := range s.Needs {
+		add("needs", n.Description)
+	}
+	add("error", s.Error)
+	if h := s.Health; h != nil {
+		text := h.State
+		if h.PID > 0 {
+			text += fmt.Sprintf(", pid %d", h.PID)
+		}
+		if h.StartMS > 0 {
+			text += ", started in " + durationText(h.StartMS)
+		}
+		add("process", text+"  "+h.Server+" "+h.Protocol)
+		if h.Failures > 0 {
+			add("failed", fmt.Sprintf("%d times in a row: %s", h.Failures, h.LastError))
+		}
+	}
+	if len(s.Next) > 0 {
+		add("next", strings.Join(s.Next, " "))
+	}
+	add("warning", s.Warning)
+	return facts
+}
+
+// stderrLines are the last lines that a server wrote on stderr.
+func stderrLines(s api.ServerInfo) []string {
+	if s.Health == nil || strings.TrimSpace(s.Health.Stderr) == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(s.Health.Stderr, "\n"), "\n")
+}
+
+func drawServerDetail(in paint.Area, s api.ServerInfo) {
+	in.Rule(0, core.Visible(s.Name, 60, false))
+	y := 1
+	lines := stderrLines(s)
+	for _, f := range serverFacts(s) {
+		if y >= in.H-min(len(lines), 2) {
+			break
+		}
+		labelled(f[0], f[1], paint.Style{})(in.Sub(0, y, in.W, 1))
+		y++
+	}
+	lines = lines[max(len(lines)-(in.H-y), 0):]
+	for i, l := range lines {
+		label := ""
+		if i == 0 {
+			label = "stderr"
+		}
+		labelled(label, core.Visible(l, 400, false), paint.Style{Role: paint.Muted})(in.Sub(0, y+i, in.W, 1))
+	}
+}
+
+// serverText is all that is known of a server, with its last words.
+func serverText(s api.ServerInfo) string {
+	var b strings.Builder
+	for _, f := range serverFacts(s) {
+		fmt.Fprintf(&b, "%-9s %s\n", f[0], f[1])
+	}
+	b.WriteString("\nstderr, its last lines\n")
+	lines := stderrLines(s)
+	if lines == nil {
+		b.WriteString("nothing is known of it: R starts the server and says what it wrote\n")
+	}
+	for _, l := range lines {
+		b.WriteString(l + "\n")
+	}
+	return b.String()
+}
+
+// serverCalls are the calls of each server, from the events that are known.
+type serverCalls struct {
+	of   map[string]callCount
+	seen int64
+}
+
+type callCount struct {
+	calls, failed int
+	took          float64 // milliseconds of all calls
+}
+
+// count counts what came since it was asked last.
+func (c *serverCalls) count(e *Env) {
+	if c.of == nil {
+		c.of = map[string]callCount{}
+	}
+	n := max(c.seen, e.State.FirstEvent())
+	for ; ; n++ {
+		ev, ok := e.State.EventAt(n)
+		if !ok {
+			break
+		}
+		server, _, named := core.SplitTool(ev.Tool)
+		if !named || ev.Type != core.EventTaskComplete && ev.Type != core.EventTaskError {
+			continue
+		}
+		k := c.of[server]
+		if k.calls++; ev.Type == core.EventTaskError {
+			k.failed++
+		}
+		k.took += ev.DurationMS
+		c.of[server] = k
+	}
+	c.seen = n
+}

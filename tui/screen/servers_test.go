@@ -1,0 +1,87 @@
+package screen
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+func fixtureServers() []api.ServerInfo {
+	return []api.ServerInfo{
+		{Name: "slack", State: api.ServerReady, Command: []string{"npx", "slack-mcp"}, Tools: 12},
+		{
+			Name: "ocr", State: api.ServerFailed, Command: []string{"uvx", "ocr"}, Error: "exit status 1",
+			Health: &api.ServerHealth{State: "failing", Failures: 3, LastError: "exit status 1", Stderr: "Traceback\nModuleNotFoundError: torch\x1b[2J\n"},
+		},
+		{Name: "linear", State: api.ServerNeeds, URL: "https://linear.example", Needs: []api.ServerNeed{{Type: core.ApproveOAuth, Description: "sign in"}}},
+	}
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.AddEvents(
+		core.Event{Seq: 20001, Type: core.EventTaskComplete, At: fixtureNow, RunID: runNotes, Tool: "slack:post", DurationMS: 100},
+		core.Event{Seq: 20002, Type: core.EventTaskError, At: fixtureNow, RunID: runNotes, Tool: "slack:post", DurationMS: 300},
+	)
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {100, 30}, {160, 45}} {
+		s := newScreen(t, st, size[0], size[1])
+		wantIntents(t, press(s, "7"), LoadServers{})
+		wantShown(t, s, "Reading the servers.")
+		s.ShowServers(fixtureServers(), true, nil)
+		checkFrame(t, s.Plain(fixtureNow), size[0], size[1])
+		wantShown(t, s, "broken", "needs you", "ready", "sign in")
+	}
+	s := newScreen(t, st, 80, 24)
+	press(s, "7")
+	s.ShowServers(fixtureServers(), true, nil)
+	wantShown(t, s, "2 1✗", "200 ms") // calls of slack, one failed
+	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
+	wantIntents(t, press(s, "j", "R"), CheckServer{"ocr"})
+	wantShown(t, s, `ModuleNotFoundError: torch\x1b[2J`, "3 times in a row")
+	wantIntents(t, press(s, "C"))
+	wantShown(t, s, "ocr is no server at a URL")
+	press(s, "L")
+	wantShown(t, s, "stderr, its last lines")
+	press(s, "esc")
+	wantIntents(t, press(s, "j", "I"), Shell{Args: []string{"servers", "update", "slack"}})
+	fresh := fixtureServers()[1]
+	fresh.State, fresh.Error, fresh.Health = api.ServerReady, "", nil
+	s.ShowServers([]api.ServerInfo{fresh}, false, nil)
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "broken") || !strings.Contains(frame, "linear") {
+		t.Errorf("one server that was checked:\n%s", frame)
+	}
+	s.ShowServers(nil, true, errors.New("no \x1b config"))
+	wantShown(t, s, `cannot read the servers: no \x1b config`)
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "8")
+	wantShown(t, s, "claude-code (ada)", "shop on the server", "2, 2 active", "integrity std:fetch")
+	press(s, "g", "enter")
+	if s.focus != PanelWorkflows {
+		t.Errorf("focus is on %d", s.focus)
+	}
+	wantShown(t, s, "claude-code", "crawl-competitor")
+}
+
+// TestFirst: with nothing there yet the list of runs says what pml is and offers to
+// begin; that is gone with the first run.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {100, 30}, {160, 45}} {
+		s := newScreen(t, emptyState(), size[0], size[1])
+		checkFrame(t, s.Plain(fixtureNow), size[0], size[1])
+		wantShown(t, s, "Nothing has run yet.", "> pml init", "pml tui --demo", "pml execute first.ts")
+		wantIntents(t, press(s, "enter"), Shell{Args: []string{"init"}})
+		wantIntents(t, press(s, "j", "j", "enter"), Shell{Args: []string{"execute", "first.ts"}, File: firstFile, Text: firstScript})
+		s.o.State.PutRuns(fixtureRuns()...)
+		wantShown(t, s, "triage-")
+		wantIntents(t, press(s, "enter"))
+	}
+}
