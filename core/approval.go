@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -42,6 +43,13 @@ const (
 	RiskMedium Risk = "medium"
 	RiskHigh   Risk = "high"
 )
+
+// Below reports whether a risk is less than another; one that is not known is high.
+func (r Risk) Below(other Risk) bool {
+	known := []Risk{RiskLow, RiskMedium}
+	i, j := slices.Index(known, r), slices.Index(known, other)
+	return i >= 0 && (j < 0 || i < j)
+}
 
 // Approval is a question to a person and, later, its answer.
 type Approval struct {
@@ -117,6 +125,18 @@ func (a Approval) NotForAgents() string {
 		return "a tool that is not known before its server runs"
 	}
 	return ""
+}
+
+// RiskWhy says in a few words why its risk is what it is; empty where the question
+// does not say.
+func (a Approval) RiskWhy() string {
+	var what struct {
+		Why string `json:"risk_why"`
+	}
+	if json.Unmarshal(a.Context, &what) != nil {
+		return ""
+	}
+	return what.Why
 }
 
 // BySoonest orders approvals by expiry, those without one last, then by age and id.

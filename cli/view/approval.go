@@ -37,7 +37,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("asked by", p.RequestedBy.Origin())
 	}
 	line("tool", p.Tool)
-	line("risk", string(p.Risk))
+	line("risk", risk(p))
 	line("expires", expiry(p, now))
 	line("what", p.Description)
 	WriteContext(&b, p.Context, p.Tool)
@@ -55,6 +55,14 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	line("renews", string(p.Renews))
 	line("renewed by", string(p.RenewedBy))
 	return b.String()
+}
+
+// risk is the risk, and why it is that.
+func risk(p core.Approval) string {
+	if why := p.RiskWhy(); why != "" {
+		return string(p.Risk) + ": " + why
+	}
+	return string(p.Risk)
 }
 
 // run is the run that asks: its name, if it has one, and its id.
@@ -93,7 +101,7 @@ func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
 			continue
 		case isText && f.key == "namespace" && strings.HasPrefix(tool, s+":"):
 			continue
-		case f.key == "needs_installation" && string(f.value) == "false", f.key == "file" && fileOf(fields) != nil,
+		case f.key == "risk_why" && isText, f.key == "needs_installation" && string(f.value) == "false", f.key == "file" && fileOf(fields) != nil,
 			f.key == "read_only" && claims: // the same names stand among what changed
 			continue
 		case f.key == "kind" && asked.Changed(s, "-") != "":

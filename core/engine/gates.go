@@ -158,7 +158,7 @@ func (g *gates) answered(c *call, ask Ask) answer {
 func (g *gates) granted(c *call, ask Ask, ap *core.Approval) answer {
 	switch perCall := approval.TypeOf(ask.Type).PerCall; {
 	case perCall && ask.Type != core.ApproveInDoubt:
-		if ap.Digest != ask.Digest {
+		if ap.Digest != ask.Digest || ap.Renews != "" && ap.Risk.Below(ask.Risk) {
 			break
 		}
 		g.questions.use(ap, c.id)
@@ -276,7 +276,7 @@ func (g *gates) inDoubt(c *call) Ask {
 	if err != nil {
 		digest = c.digest
 	}
-	shown := map[string]any{"tool": c.tool, "arguments": g.batch.redact.JSON(c.args), "started_at": c.before}
+	shown := map[string]any{"tool": c.tool, "arguments": g.batch.redact.JSON(c.args), "started_at": c.before, "risk_why": "it may have run already"}
 	if c.why != nil {
 		shown["error"] = core.Visible(g.batch.redact.Error(c.why).Message, maxWhy, true)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/url"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -16,6 +14,11 @@ import (
 
 // permission asks whether a tool may be called with exactly these arguments.
 func (s *settings) permission(call engine.Call, a core.Annotations, needsInstall bool) engine.Ask {
+	return s.permissionFor(call, s.effectOf(call.Tool, call.Args, a, needsInstall, s.fileChange(call)))
+}
+
+// permissionFor is permission of a call that has this effect.
+func (s *settings) permissionFor(call engine.Call, e effect) engine.Ask {
 	namespace, _, _ := core.SplitTool(call.Tool)
 	args := s.redact.JSON(call.Args)
 	if len(args) == 0 {
@@ -25,61 +28,32 @@ func (s *settings) permission(call engine.Call, a core.Annotations, needsInstall
 	if err != nil {
 		digest = call.Digest
 	}
-	leaves := s.leaves(namespace, a)
 	description := fmt.Sprintf("Allow %s?", core.Visible(call.Tool, 120, false))
-	if needsInstall {
+	if e.unknown {
 		description = fmt.Sprintf("Allow %s, once its server is installed?", core.Visible(call.Tool, 120, false))
 	}
+	risk, why := e.risk()
 	context := map[string]any{
-		"tool": call.Tool, "tool_id": call.Tool, "namespace": namespace,
-		"arguments": args, "needs_installation": needsInstall, "leaves_workspace": leaves,
+		"tool": call.Tool, "tool_id": call.Tool, "namespace": namespace, "risk_why": why,
+		"arguments": args, "needs_installation": e.unknown, "leaves_workspace": e.leaves || e.outside != "",
 	}
-	if file := s.fileChange(call); file != nil {
-		context["file"] = file
+	if e.file != nil {
+		context["file"] = e.file
 	}
 	return engine.Ask{
-		Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Risk: riskOf(a, leaves),
+		Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Risk: risk,
 		Digest: digest, Description: description, Context: context,
 	}
-}
-
-// riskOf is the risk of a call of a tool that says this of itself; leaves is
-// whether it reaches beyond this machine.
-func riskOf(a core.Annotations, leaves bool) core.Risk {
-	switch {
-	case a.IsReadOnly() && !leaves:
-		return core.RiskLow
-	case !a.IsReadOnly() && (leaves || a.Destructive != nil && *a.Destructive):
-		return core.RiskHigh
-	}
-	return core.RiskMedium
-}
-
-// leaves reports whether a call of a tool of a server reaches beyond this
-// machine: its tool says so, or the server is elsewhere and the tool does not
-// say that it stays there.
-func (s *settings) leaves(server string, a core.Annotations) bool {
-	if a.OpenWorld != nil {
-		return *a.OpenWorld
-	}
-	entry, ok := s.granted.Servers[server]
-	if !ok || entry.URL == "" {
-		return false
-	}
-	at, err := url.Parse(entry.URL)
-	if err != nil { // a variable: it may be anywhere
-		return true
-	}
-	ip := net.ParseIP(at.Hostname())
-	return at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // executing asks about a change of what other programs execute without anybody
 // naming it: no rule, session or run allows it beforehand, or afterwards.
 func (s *settings) executing(call engine.Call, a core.Annotations, path string) engine.Ask {
-	ask := s.permission(call, a, false)
+	e := s.effectOf(call.Tool, call.Args, a, false, s.fileChange(call))
+	e.executed = true
+	ask := s.permissionFor(call, e)
 	shown := core.Visible(s.redact.String(path), 200, false)
-	ask.Risk, ask.Once = core.RiskHigh, true
+	ask.Once = true
 	ask.Description = fmt.Sprintf("Allow %s on %s? Agents' hosts, editors, git, CI or build tools execute or obey what is in it.", core.Visible(call.Tool, 120, false), shown)
 	if digest, err := core.DigestOf([]string{"executed", ask.Digest}); err == nil {
 		ask.Digest = digest
@@ -109,9 +83,9 @@ func (s *server) keysAsk(missing []string) engine.Ask {
 
 // dependencyAsk asks whether a package may be installed, and from where.
 func (s *server) dependencyAsk(ctx context.Context, spec launch.Spec, want install.Resolved) engine.Ask {
-	risk := core.RiskMedium
+	risk, why := core.RiskMedium, "a package is installed, without install scripts"
 	if len(want.Scripts) > 0 {
-		risk = core.RiskHigh
+		risk, why = core.RiskHigh, "the package brings install scripts"
 	}
 	dependency := map[string]any{
 		"name": want.Name, "version": want.Version, "install": want.InstallCommand,
@@ -122,7 +96,7 @@ func (s *server) dependencyAsk(ctx context.Context, spec launch.Spec, want insta
 	if registry := s.host.o.Installer.Registry(ctx, want.Name); registry != "" {
 		dependency["registry"], from = registry, " from "+registry
 	}
-	context := map[string]any{"tool": s.name, "server": s.name, "range": spec.Range, "dependency": dependency}
+	context := map[string]any{"tool": s.name, "server": s.name, "range": spec.Range, "dependency": dependency, "risk_why": why}
 	description := fmt.Sprintf("Install %s@%s (%d packages)%s for the server %s?", want.Name, want.Version, len(want.Packages), from, s.name)
 	if failed := s.host.o.Installer.Failures.Last(want.Digest); failed != nil {
 		message := s.set.redact.String(failed.Message)
@@ -153,6 +127,7 @@ func (s *server) integrityAsk(subject, description, kind, old, now string, chang
 		Description: core.Visible(s.set.redact.String(description), 600, false),
 		Context: map[string]any{
 			"tool": subject, "fqdn_base": subject, "kind": kind, "old_hash": old, "new_hash": now, "changed": orEmpty(changed),
+			"risk_why": "it is not what was approved before",
 		},
 	}
 }

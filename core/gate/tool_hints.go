@@ -24,13 +24,21 @@ var changingWords = []string{
 	"type", "uninstall", "unsubscribe", "update", "upload", "upsert",
 }
 
+// deletingWords are words in a tool's name of one that deletes.
+var deletingWords = []string{"delete", "remove", "rm", "rmdir", "unlink", "drop", "truncate", "purge", "destroy", "wipe", "erase", "kill"}
+
+// hasWord reports whether a name has one of some words.
+func hasWord(name string, words []string) bool {
+	return slices.ContainsFunc(nameWords(name), func(word string) bool { return slices.Contains(words, word) })
+}
+
 // believed are a tool's hints as far as pml goes by them. They are the server's
 // claims: one to only read is not taken from a tool whose name says otherwise,
 // which then counts as destructive. No setting for tools that read lets it
 // through, and no crash makes it run a second time.
 func believed(tool core.Tool) core.Annotations {
 	a := tool.Annotations
-	if a.IsReadOnly() && slices.ContainsFunc(nameWords(tool.Name), func(word string) bool { return slices.Contains(actingWords, word) }) {
+	if a.IsReadOnly() && hasWord(tool.Name, actingWords) {
 		yes := true
 		a.ReadOnly, a.Idempotent, a.Destructive = nil, nil, &yes
 	}

@@ -183,7 +183,8 @@ func TestDecider_Human(t *testing.T) {
 		{"AgentDenies", `{"approvals": {"decider": "human"}}`, agent, false, core.CodeAwaitingHuman},
 		{"Dialog", `{"approvals": {"decider": "human"}}`, dialog, true, core.CodeAwaitingHuman},
 		{"AnybodyDenies", `{}`, agent, false, ""},
-		// workspace:write_file is destructive: an agent's yes is not enough.
+		{"CreatesAFile", `{}`, agent, true, ""},
+		// To delete is of high risk: an agent's yes is not enough.
 		{"HighRisk", `{}`, agent, true, core.CodeAwaitingHuman},
 		{"HighRiskDecided", `{"approvals": {"decider": "any"}}`, agent, true, core.CodeAwaitingHuman},
 		{"HighRiskInTheDialog", `{}`, dialog, true, ""},
@@ -202,7 +203,11 @@ func TestDecider_Human(t *testing.T) {
 			m := newMachine(t)
 			m.write(".pml.json", tt.config)
 			c := m.client()
-			r := c.execute(writes, api.StatusApprovalRequired)
+			script := writes
+			if strings.HasPrefix(tt.name, "HighRisk") {
+				script = `await mcp.workspace.delete_file({path: "a.txt"})`
+			}
+			r := c.execute(script, api.StatusApprovalRequired)
 			d := &api.Decision{Approve: tt.approve}
 			switch tt.by.Who {
 			case "terminal":

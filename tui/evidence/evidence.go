@@ -58,6 +58,10 @@ type proof struct {
 func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	p := &proof{fields: contextFields(a.Context)}
 	p.text("", a.Description)
+	var why string
+	if p.into("risk_why", &why) && why != "" {
+		p.text("risk", string(a.Risk)+": "+why)
+	}
 	p.blank()
 	switch a.Type {
 	case core.ApproveDependency:

@@ -141,7 +141,11 @@ func (d *dialogue) choices(a core.Approval) string {
 
 // headline is an approval in one sentence.
 func (d *dialogue) headline(a core.Approval, now time.Time) string {
-	return fmt.Sprintf("%s, risk %s, %s. %s in %s. Id %s.", typeName(a.Type), core.Visible(string(a.Risk), 20, false), left(a, now),
+	risk := core.Visible(string(a.Risk), 20, false)
+	if why := a.RiskWhy(); why != "" {
+		risk += " because " + core.Visible(why, 300, false)
+	}
+	return fmt.Sprintf("%s, risk %s, %s. %s in %s. Id %s.", typeName(a.Type), risk, left(a, now),
 		core.Visible(a.Description, 300, false), d.st.Name(a.RunID), a.ID.Short())
 }
 
