@@ -29,7 +29,7 @@ func TestScenario33_Pin(t *testing.T) {
 	if data, err := os.ReadFile(config); err != nil || !strings.Contains(string(data), "$2a$12$") || strings.Contains(string(data), pmltest.MachinePIN) {
 		t.Fatalf("%s %v", data, err)
 	}
-	r := m.Execute(8, `await mcp.workspace.write_file({path: "b.txt", content: "x"}); return "done"`)
+	r := m.Execute(8, `await mcp.workspace.delete_file({path: "a.txt"}); return "done"`)
 
 	// A process of the same user without a terminal decides nothing.
 	m.Exit(4, "continue", string(r.WorkflowID), "--approve")
@@ -45,8 +45,8 @@ func TestScenario33_Pin(t *testing.T) {
 	if broken.Exit != 130 {
 		t.Errorf("exit %d: %q", broken.Exit, broken.Text)
 	}
-	if _, err := os.Stat(filepath.Join(m.WS, "b.txt")); err == nil {
-		t.Fatal("it was written without the PIN")
+	if _, err := os.Stat(filepath.Join(m.WS, "a.txt")); err != nil {
+		t.Fatal("it was deleted without the PIN")
 	}
 	right := m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(pmltest.Typed("PIN: ", pmltest.MachinePIN)), "continue", string(r.WorkflowID), "--approve")
 	if right.Exit != 0 || strings.Contains(right.Text, pmltest.MachinePIN) || m.Workflow(r.WorkflowID).State != core.RunComplete {
