@@ -5,6 +5,7 @@ package pmltest
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -39,8 +40,21 @@ func Quote(t testing.TB, s string) string {
 	return string(raw)
 }
 
-// WantHarmless wants that a text cannot make a terminal do anything but write.
+// colours are those with which commands write on a terminal.
+var colours = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m`)
+
+// Uncoloured is what a command has written, without its colours.
+func Uncoloured(text string) string { return colours.ReplaceAllString(text, "") }
+
+// WantHarmless wants that a text cannot make a terminal do anything but write, in
+// the colours of commands.
 func WantHarmless(t *testing.T, text string) {
+	t.Helper()
+	WantPlain(t, Uncoloured(text))
+}
+
+// WantPlain is WantHarmless of a text without colours.
+func WantPlain(t *testing.T, text string) {
 	t.Helper()
 	for i, r := range text {
 		if r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {

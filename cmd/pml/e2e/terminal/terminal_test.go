@@ -94,14 +94,17 @@ func TestTerminal_HostileText(t *testing.T) {
 				t.Errorf("%v %v: exit %d: %q", env, args[:2], s.Exit, s.Text)
 			}
 			pmltest.WantHarmless(t, s.Text)
+			if env != nil {
+				pmltest.WantPlain(t, s.Text)
+			}
 			if strings.Contains(s.Text, "\u202e") {
 				t.Errorf("%v: an override of the direction of text: %q", args[:2], s.Text)
 			}
 		}
 	}
 	r := m.Execute(8, `await mcp.rec.danger({x: input})`, "--input", `"\u001b[31mred\u009b"`)
-	s := m.Terminal(pmltest.UsualSize, nil, nil, "approvals", "show", string(r.CheckpointID))
-	pmltest.WantHarmless(t, s.Text)
+	s := m.Terminal(pmltest.UsualSize, []string{"NO_COLOR=1"}, nil, "approvals", "show", string(r.CheckpointID))
+	pmltest.WantPlain(t, s.Text)
 	pmltest.Wants(t, s.Text, "red")
 	for _, args := range [][]string{{"execute", evil}, {evil}, {"workflows", "show", evil}, {"tools", "call", "rec:" + evil}} {
 		pmltest.WantHarmless(t, m.Terminal(pmltest.UsualSize, nil, nil, args...).Text)
@@ -115,7 +118,7 @@ func TestTerminal_Narrow(t *testing.T) {
 	intent := strings.Repeat("long intent ", 20)
 	m.OK("execute", "--code", "return 1", "--intent", intent)
 	for line := range strings.Lines(m.Terminal(pty.Winsize{Rows: 10, Cols: 40}, nil, nil, "workflows", "ls").Text) {
-		if n := len([]rune(strings.TrimRight(line, "\r\n"))); n > 40 {
+		if n := len([]rune(strings.TrimRight(pmltest.Uncoloured(line), "\r\n"))); n > 40 {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
