@@ -383,7 +383,7 @@ func dependency() core.Approval {
 func permission(risk core.Risk) core.Approval {
 	t := at.Add(59 * time.Second)
 	return core.Approval{
-		ID: appB, RunID: runA, Type: core.ApproveTool, Tool: "fs:write", Risk: risk,
+		ID: appB, RunID: runA, RunName: "nightly.ts", Type: core.ApproveTool, Tool: "fs:write", Risk: risk,
 		Context: json.RawMessage("{\"tool\":\"fs:write\",\"arguments\":{\"path\":\"a\\u001b[31m\u202etxt\"}}"),
 		Digest:  hashA, State: core.ApprovalOpen, ExpiresAt: &t, CreatedAt: at,
 	}

@@ -140,9 +140,9 @@ a long label that does not fit into a narrow window at all  7f3a91c2  interrupte
 éclair \x1b]0;x\x07     7f3a80aa  complete     1h00m
 a long label that doe…  7f3a91c2  interrupted  2h00m
 `},
-		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  RUN       TYPE             RISK    STATE  EXPIRES  TOOL                  NAME
-52e3f18c  7f3a91c2  tool_permission  high    open   0:59     fs:write
-41d2e07b  7f3a91c2  dependency       medium  open   5:00     filesystem:read_file
+		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  TOOL                  RISK    EXPIRES  NAME        RUN       TYPE             STATE
+52e3f18c  fs:write              high    0:59     nightly.ts  7f3a91c2  tool_permission  open
+41d2e07b  filesystem:read_file  medium  5:00                 7f3a91c2  dependency       open
 `},
 		{"YAML", false, 0, []string{"config", "show", "-o", "yaml"}, `version: 1
 permissions:

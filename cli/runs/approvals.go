@@ -50,14 +50,14 @@ func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) err
 	}
 	slices.SortStableFunc(list, soonest)
 	return app.PrintList(a, api.Page[core.Approval]{Items: list}, "nothing waits for a decision", []app.Column[core.Approval]{
-		{Title: "APPROVAL", Get: func(p core.Approval) string { return p.ID.Short() }},
-		{Title: "RUN", Get: func(p core.Approval) string { return p.RunID.Short() }},
-		{Title: "TYPE", Get: func(p core.Approval) string { return string(p.Type) }},
-		{Title: "RISK", Get: func(p core.Approval) string { return string(p.Risk) }},
-		{Title: "STATE", Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }},
-		{Title: "EXPIRES", Get: func(p core.Approval) string { return layout.Left(a.Now(), p.ExpiresAt) }},
+		{Title: "APPROVAL", Get: func(p core.Approval) string { return p.ID.Short() }, Style: app.Always[core.Approval](layout.Ident)},
 		{Title: "TOOL", Get: func(p core.Approval) string { return p.Tool }},
-		{Title: "NAME", Get: func(p core.Approval) string { return p.RunName }},
+		{Title: "RISK", Get: func(p core.Approval) string { return string(p.Risk) }, Style: func(p core.Approval) layout.Style { return layout.StyleOf(string(p.Risk)) }},
+		{Title: "EXPIRES", Get: func(p core.Approval) string { return layout.Left(a.Now(), p.ExpiresAt) }},
+		{Title: "NAME", Flex: true, Get: func(p core.Approval) string { return p.RunName }},
+		{Title: "RUN", Drop: 2, Get: func(p core.Approval) string { return p.RunID.Short() }},
+		{Title: "TYPE", Drop: 1, Get: func(p core.Approval) string { return string(p.Type) }},
+		{Title: "STATE", Drop: 3, Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }},
 		{Title: "DIGEST", Wide: true, Get: func(p core.Approval) string { return p.Digest }},
 		{Title: "BY", Wide: true, Get: func(p core.Approval) string { return p.RequestedBy.Label() }},
 		{Title: "SIDE", Wide: true, Get: func(p core.Approval) string { return string(p.Side) }},

@@ -127,7 +127,11 @@ func (q question) message() (text string, cut bool) {
 	if a.RequestedBy.Who != "" {
 		fmt.Fprintf(&b, "Asked by %s. ", core.Visible(a.RequestedBy.Name(), 100, false))
 	}
-	fmt.Fprintf(&b, "Run %s, approval %s, digest %s.", a.RunID.Short(), a.ID.Short(), core.Visible(a.Digest, 100, false))
+	run := a.RunID.Short()
+	if a.RunName != "" {
+		run = core.OneLine(a.RunName, core.NameRunes) + " (" + run + ")"
+	}
+	fmt.Fprintf(&b, "Run %s, approval %s, digest %s.", run, a.ID.Short(), core.Visible(a.Digest, 100, false))
 	switch {
 	case cut:
 		b.WriteString(" It is too long for this form, so it cannot be approved here: look at all of it in pml tui, and decide there.")

@@ -284,6 +284,9 @@ func (t *Tracer) layer(r *runTrace, id core.ID, n int, end time.Time) {
 func (t *Tracer) end(r *runTrace, e core.Event) {
 	state := lastState(e.Type)
 	attrs := []attribute.KeyValue{attribute.String("pml.run.id", string(e.RunID)), attribute.String("pml.state", string(state))}
+	if e.RunName != "" {
+		attrs = append(attrs, attribute.String("pml.run.name", e.RunName))
+	}
 	t.span(r, e.RunID, r.rootID(e.RunID), trace.SpanID{}, "run", r.begun, e.At, attrs, e.Error, state != core.RunComplete)
 }
 
