@@ -84,6 +84,12 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 	f := &fake{events: events, workflow: w}
 	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "! waiting", "layer 1", "approval required: dependency", hashA)
 	(&shell{fake: f}).run("wf", "watch", "@latest").want(t, 8).has(t, "out", "workflow_start", "approval_requested")
+	tree := (&shell{fake: f, tty: true, width: 80, env: map[string]string{"TERM": "xterm", "NO_COLOR": "1"}}).run("wf", "watch", "@latest").want(t, 8).
+		has(t, "out", "waiting", "  ! b  waiting", "waits for a person")
+	if strings.Contains(tree.out, "workflow_start") {
+		t.Errorf("events beside the tree: %s", tree.out)
+	}
+	(&shell{fake: f, tty: true, width: 80, env: map[string]string{"TERM": "dumb"}}).run("wf", "watch", "@latest").want(t, 8).has(t, "out", "workflow_start")
 	s := (&shell{fake: f}).run("wf", "logs", "@latest").want(t, 0)
 	if diff := cmp.Diff("hello\\x1b[2J\n", s.out); diff != "" {
 		t.Error(diff)

@@ -121,9 +121,11 @@ func taskRow(t core.Task) []string {
 
 func workflowsWatchCmd(a *app.App) *cobra.Command {
 	return runCmd(a, &cobra.Command{
-		Use:     "watch ID",
-		Short:   "Follow a run until it ends or pauses",
-		Long:    "Prints the events of a run from its beginning, live, until it ends, waits for a decision, or its process is gone. The exit code is that of the run.",
+		Use:   "watch ID",
+		Short: "Follow a run until it ends or pauses",
+		Long: `On a terminal draws the run with its calls, live, and its result at the end;
+elsewhere, and as JSON, prints its events from the beginning. It ends when the run
+does, waits for a decision, or its process is gone. The exit code is that of the run.`,
 		Example: "  pml workflows watch 7f3a91c2\n  pml wf watch @latest -o jsonl",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error { return watch(ctx, a, b, id) })
 }
@@ -134,9 +136,16 @@ var errWatched = errors.New("watched to the end")
 // watch prints what there is, and follows only a run that still moves.
 func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
 	a.WarnAtOnce()
-	last := int64(0)
+	last, drawn := int64(0), watchesTree(a)
+	t := &tree{a: a}
+	look := func(core.Workflow) {}
+	if drawn {
+		look = t.show
+	}
 	seen := func(e core.Event) error {
-		last = max(last, e.Seq)
+		if last = max(last, e.Seq); drawn {
+			return nil
+		}
 		return printEvent(a, e)
 	}
 	if err := b.Events(ctx, id, api.Since{}, false, seen); err != nil {
@@ -144,7 +153,8 @@ func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
 	}
 	w, err := b.Workflow(ctx, id)
 	for err == nil && moves(w) {
-		err = followRunning(ctx, b, id, last, func(e core.Event) error {
+		look(w)
+		err = followRunning(ctx, b, id, last, look, func(e core.Event) error {
 			if err := seen(e); err != nil {
 				return err
 			}
@@ -170,6 +180,11 @@ func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
 	if err := b.Events(ctx, id, api.Since{Any: last}, false, seen); err != nil {
 		return err
 	}
+	if drawn {
+		if err := t.end(w); err != nil {
+			return err
+		}
+	}
 	return watchExit(w)
 }
 
@@ -188,8 +203,9 @@ const (
 )
 
 // followRunning calls f for the events of a run until f fails, or until the run
-// does not run any more: then it fails with errWatched.
-func followRunning(ctx context.Context, b api.Workflows, id core.ID, since int64, f func(core.Event) error) error {
+// does not run any more: then it fails with errWatched. look sees the run each time that
+// it was looked at.
+func followRunning(ctx context.Context, b api.Workflows, id core.ID, since int64, look func(core.Workflow), f func(core.Event) error) error {
 	follow, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	looked := make(chan struct{})
@@ -204,6 +220,9 @@ func followRunning(ctx context.Context, b api.Workflows, id core.ID, since int64
 			case <-tick.C:
 			}
 			w, err := b.Workflow(follow, id)
+			if err == nil {
+				look(w)
+			}
 			switch {
 			case err != nil:
 			case w.State == core.RunRunning:

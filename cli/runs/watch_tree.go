@@ -1,0 +1,142 @@
+package runs
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+)
+
+// treeTasks is how many calls a tree shows at most: it must fit the smallest usual
+// terminal, as what has scrolled away cannot be redrawn.
+const treeTasks = 12
+
+// tree is a run with its layers and calls that is redrawn in place on a terminal.
+type tree struct {
+	a     *app.App
+	shown string
+}
+
+// watchesTree reports whether a run that is watched is drawn as a tree: on a terminal
+// that can redraw, for a person.
+func watchesTree(a *app.App) bool {
+	term, _ := a.Environ("TERM")
+	return a.StdoutTTY && a.Human() && term != "" && term != "dumb"
+}
+
+// show draws the run over what was drawn of it before.
+func (t *tree) show(w core.Workflow) {
+	text := treeText(t.a, w)
+	if text == t.shown {
+		return
+	}
+	back := ""
+	if n := strings.Count(t.shown, "\n"); n > 0 {
+		back = fmt.Sprintf("\r\x1b[%dA\x1b[J", n)
+	}
+	t.shown = text
+	_ = t.a.Write(back + text) // a terminal that is gone ends the command by its signal
+}
+
+// end draws how the run stands at last, and what it returned or waits for.
+func (t *tree) end(w core.Workflow) error {
+	t.show(w)
+	switch w.State {
+	case core.RunComplete:
+		return t.a.PrintResult(w.Result)
+	case core.RunWaiting:
+		for _, p := range w.Approvals {
+			if p.StateAt(t.a.Now()) == core.ApprovalOpen {
+				t.a.SayNext("pml", "approve", p.ID.Short())
+			}
+		}
+	case core.RunRunning, core.RunInterrupted, core.RunFailed, core.RunAborted, core.RunExpired:
+	}
+	return nil
+}
+
+// treeText is a run as a tree. Calls that are over leave first where there are too many.
+func treeText(a *app.App, w core.Workflow) string {
+	var b strings.Builder
+	styled := func(style layout.Style, text string) {
+		if width := a.Width(); width > 1 {
+			text = layout.Cut(text, width-1)
+		}
+		b.WriteString(a.Paint(style, text) + "\n")
+	}
+	line := func(text string) { styled(layout.Plain, text) }
+	took := a.Now().Sub(w.CreatedAt)
+	if w.EndedAt != nil {
+		took = w.EndedAt.Sub(w.CreatedAt)
+	}
+	styled(layout.StyleOf(string(w.State)), core.Visible(fmt.Sprintf("%s  %s  %s  %s", w.Title(), w.State, layout.Millis(float64(took.Milliseconds())), w.ID.Short()), 0, false))
+	over, total := 0, 0
+	for _, l := range w.Layers {
+		for i := range l.Tasks {
+			if total++; l.Tasks[i].State == core.TaskSuccess {
+				over++
+			}
+		}
+	}
+	skip := min(max(total-treeTasks, 0), over)
+	if skip > 0 {
+		line(fmt.Sprintf("  + %d of %d calls are done", over, total))
+	}
+	rest := treeTasks
+	for _, l := range w.Layers {
+		head := w.Kind != core.KindCode // of a script a layer is a step, and says nothing
+		for _, task := range l.Tasks {
+			if task.State == core.TaskSuccess && skip > 0 {
+				skip--
+				continue
+			}
+			if rest--; rest < 0 {
+				continue
+			}
+			if head {
+				head = false
+				line(fmt.Sprintf("  layer %d of %d", l.Index+1, max(w.TotalLayers, len(w.Layers))))
+			}
+			style := layout.Plain
+			if task.State != core.TaskSuccess {
+				style = layout.StyleOf(string(task.State))
+			}
+			styled(style, treeTask(task))
+		}
+	}
+	if rest < 0 {
+		line(fmt.Sprintf("  and %d more", -rest))
+	}
+	for _, p := range w.Approvals {
+		if p.StateAt(a.Now()) == core.ApprovalOpen {
+			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! waits for a person: %s, risk %s, %s", cmp.Or(p.Description, p.Subject), p.Risk, leftText(a, p)), 0, false))
+		}
+	}
+	return b.String()
+}
+
+func leftText(a *app.App, p core.Approval) string {
+	if p.ExpiresAt == nil {
+		return "no time limit"
+	}
+	return layout.Left(a.Now(), p.ExpiresAt) + " left"
+}
+
+// treeTask is a call in one line: what it is in, what is called with what, how long it
+// took, and why it failed.
+func treeTask(t core.Task) string {
+	text := "  " + glyphs[t.State] + " " + core.CallName(t.Tool, t.Arguments)
+	if t.DurationMS > 0 {
+		text += "  " + layout.Millis(t.DurationMS)
+	}
+	if t.State != core.TaskSuccess {
+		text += "  " + string(t.State)
+	}
+	if t.Error != nil {
+		text += ": " + t.Error.Message
+	}
+	return core.Visible(text, 0, false)
+}
