@@ -392,3 +392,7 @@ func permission(risk core.Risk) core.Approval {
 func waiting(ps ...core.Approval) api.Result {
 	return api.Result{Status: api.StatusApprovalRequired, WorkflowID: runA, CheckpointID: ps[0].ID, Pending: ps}
 }
+
+func (_ *fake) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+}

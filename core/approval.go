@@ -105,6 +105,19 @@ func (a Approval) StateAt(now time.Time) ApprovalState {
 	return a.State
 }
 
+// CallSubject is the subject of the permission of one call of a tool; digest is of the
+// arguments that the program has passed.
+func CallSubject(tool, digest string) string { return tool + "#" + digest }
+
+// IfEdited returns the approval if it is a yes to arguments that somebody has changed,
+// else nil.
+func (a *Approval) IfEdited() *Approval {
+	if a.State != ApprovalApproved || a.Answer == nil || len(a.Answer.Arguments) == 0 {
+		return nil
+	}
+	return a
+}
+
 // NotForAgents says why an agent may not approve it unless its configuration says
 // otherwise (approvals.agent_may): it is of high risk, or reaches beyond this
 // machine, or is about a tool of which nothing is known yet. Empty: it may.
@@ -190,6 +203,11 @@ type Answer struct {
 	InDoubt  InDoubtAnswer   `json:"in_doubt,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`  // with SkipResult
 	Scripts  bool            `json:"scripts,omitempty"` // dependency: install scripts may run
+	// Arguments, of a tool's permission, are sent instead of those that were asked
+	// about: somebody has changed them before the yes. Digest is what the question
+	// about them would have; the decision is checked against it.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Digest    string          `json:"digest,omitempty"`
 }
 
 // Decision is a person's (or a rule's) answer to one approval.
@@ -239,6 +257,11 @@ type AuditRow struct {
 	// Arguments are what the call would have been sent, filled in where somebody asks
 	// for them and the approval is still kept. The hash does not cover them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// SentDigest is of the question about what was sent instead, where somebody has
+	// changed the arguments before the yes. Sent are those arguments, filled in as
+	// Arguments are.
+	SentDigest string          `json:"sent_digest,omitempty"`
+	Sent       json.RawMessage `json:"sent,omitempty"`
 	// Asked is how whoever decided was asked: on a terminal, with the PIN, in the
 	// host's dialog, or not at all. Rows of an older pml do not say it.
 	Asked Presence `json:"asked,omitempty"`

@@ -69,7 +69,7 @@ type Record struct {
 	Attempt int        `json:"attempt,omitempty"`
 	// ArgsDigest is Digest of the arguments as the program passed them; replay
 	// compares it. Args are those arguments, Sent what was sent instead when a
-	// flow changed them.
+	// person has changed them with the approval.
 	ArgsDigest string          `json:"args_digest,omitempty"`
 	Args       json.RawMessage `json:"args,omitempty"`
 	Sent       json.RawMessage `json:"sent,omitempty"`

@@ -89,6 +89,10 @@ type Approvals interface {
 	Extend(ctx context.Context, id core.ID, by time.Duration) (core.Approval, error)
 	// Renew asks again for an approval that expired.
 	Renew(ctx context.Context, id core.ID, by core.Actor) (core.Approval, error)
+	// Edited is what an approval of a tool's call would ask with other arguments, under
+	// its own digest; nothing is kept. Continue takes them in the decision's answer,
+	// with that digest.
+	Edited(ctx context.Context, id core.ID, args json.RawMessage) (core.Approval, error)
 }
 
 // Answers are what helps a person to decide an approval of this machine.

@@ -130,6 +130,11 @@ type RetryBody struct {
 	Wait int64 `json:"wait,omitempty"`
 }
 
+// EditedBody are the arguments that are to be sent instead.
+type EditedBody struct {
+	Arguments json.RawMessage `json:"arguments"`
+}
+
 // ExtendBody gives an approval more time, in ms from its present expiry.
 type ExtendBody struct {
 	By int64 `json:"by_ms" minimum:"1"`

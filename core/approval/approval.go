@@ -52,6 +52,9 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 			"this call of %s is asked about each time, whatever is remembered of the tool: approve it without remembering; nothing was decided",
 			core.Visible(a.Tool, 120, false)).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
 	}
+	if err := edited(a, d); err != nil {
+		return Result{}, err.WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
+	}
 	if d.Answer != nil {
 		if err := core.CheckDepth("the result to assume", d.Answer.Result); err != nil {
 			return Result{}, core.AsError(err).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
@@ -69,7 +72,7 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	a.Answer = d.Answer
 	r := row(a, at, d.By, d.Reason)
 	if d.Answer != nil {
-		r.Remember = d.Answer.Remember
+		r.Remember, r.SentDigest = d.Answer.Remember, d.Answer.Digest
 	}
 	r.Asked = asked(d)
 	return Result{Approval: a, Row: r, Changed: true}, nil
@@ -174,7 +177,25 @@ func same(a core.Approval, d core.Decision) bool {
 		had = *a.Answer
 	}
 	return had.Remember == d.Answer.Remember && had.InDoubt == d.Answer.InDoubt &&
-		had.Scripts == d.Answer.Scripts && equalJSON(had.Result, d.Answer.Result)
+		had.Scripts == d.Answer.Scripts && equalJSON(had.Result, d.Answer.Result) && equalJSON(had.Arguments, d.Answer.Arguments)
+}
+
+// edited refuses changed arguments where none can be sent: they are of one call of a
+// tool, and a permission that lasts longer is about what was asked.
+func edited(a core.Approval, d core.Decision) *core.Error {
+	an := d.Answer
+	if an == nil || len(an.Arguments) == 0 {
+		return nil
+	}
+	switch {
+	case !d.Approved || a.Type != core.ApproveTool:
+		return core.Errorf(core.CodeInvalidArguments, "arguments are changed with the approval of a tool's call only; nothing was decided")
+	case an.Remember != "":
+		return core.Errorf(core.CodeInvalidArguments, "changed arguments are approved for this call only, and not remembered; nothing was decided")
+	case an.Digest == "" || core.TooDeep(an.Arguments):
+		return core.Errorf(core.CodeInvalidArguments, "the changed arguments were not checked; nothing was decided")
+	}
+	return nil
 }
 
 func equalJSON(a, b json.RawMessage) bool {

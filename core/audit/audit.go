@@ -103,29 +103,33 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 		}
 		rows[i].Reason = t.o.Machine.Redactor(dir).Text(rows[i].Reason)
 		if err == nil && q.Args {
-			rows[i].Arguments, err = t.arguments(ctx, rows[i].ApprovalID, dir)
+			rows[i].Arguments, rows[i].Sent, err = t.arguments(ctx, rows[i].ApprovalID, dir)
 		}
 	}
 	return rows, err
 }
 
-// arguments are those of an approval, as it shows them; none of one that is not
-// kept any more.
-func (t *Trail) arguments(ctx context.Context, id core.ID, workspace string) (json.RawMessage, error) {
+// arguments are those of an approval, as it shows them, and what was sent instead;
+// none of one that is not kept any more.
+func (t *Trail) arguments(ctx context.Context, id core.ID, workspace string) (proposed, sent json.RawMessage, err error) {
 	if id == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	list, err := t.view.Store.Approvals(ctx, store.ApprovalFilter{ID: id, Now: t.now(), Limit: 1})
 	if err != nil || len(list) == 0 {
-		return nil, err
+		return nil, nil, err
+	}
+	ap := t.o.Machine.Redactor(workspace).Approval(list[0])
+	if ap.Answer != nil {
+		sent = ap.Answer.Arguments
 	}
 	var asked struct {
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	if json.Unmarshal(t.o.Machine.Redactor(workspace).Approval(list[0]).Context, &asked) != nil {
-		return nil, nil
+	if json.Unmarshal(ap.Context, &asked) != nil {
+		return nil, sent, nil
 	}
-	return asked.Arguments, nil
+	return asked.Arguments, sent, nil
 }
 
 // VerifyAudit checks the chain of hashes of the whole audit log, also for a scope

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -271,6 +272,17 @@ func (c *Client) Extend(ctx context.Context, id core.ID, by time.Duration) (core
 	var out core.Approval
 	err = c.ask(ctx, request{method: http.MethodPost, path: runPath(ap.RunID, "approvals", string(ap.ID), "extend"), body: api.ExtendBody{By: millis(by)}}, &out)
 	return out, c.unknown(err, ap.RunID, "given more time")
+}
+
+// Edited is what an approval would ask with other arguments.
+func (c *Client) Edited(ctx context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+	ap, err := c.Approval(ctx, id)
+	if err != nil {
+		return core.Approval{}, err
+	}
+	var out core.Approval
+	err = c.ask(ctx, request{method: http.MethodPost, path: runPath(ap.RunID, "approvals", string(ap.ID), "edited"), body: api.EditedBody{Arguments: args}}, &out)
+	return out, err
 }
 
 // Renew asks again for an approval that expired. Asking again for one that was

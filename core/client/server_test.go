@@ -465,3 +465,7 @@ func TestServer_TwentyRestarts(t *testing.T) {
 		t.Errorf("after %d events: %v", next-1, err)
 	}
 }
+
+func (_ *behind) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +13,13 @@ import (
 type call struct {
 	issued
 	digest string // of the arguments
-	state  callState
+	// edits are the approvals with which people have changed its arguments; what the last
+	// one says is sent instead of the program's, and sentDigest is of that. Replay finds
+	// them with the approvals.
+	edits      []*core.Approval
+	sent       json.RawMessage
+	sentDigest string
+	state      callState
 	// attempt counts how often it was begun, by whichever process.
 	attempt int
 	// back counts how often it was begun, not made, and went back to its gates.
@@ -81,6 +88,26 @@ const (
 	callStates // how many states there are
 )
 
+// effective is what is sent: the program's arguments, or what a person has made of them.
+func (c *call) effective() json.RawMessage {
+	if len(c.edits) > 0 {
+		return c.sent
+	}
+	return c.args
+}
+
+// tookEdit reports whether a call has the arguments of an approval, or had them.
+func (c *call) tookEdit(ap *core.Approval) bool {
+	return slices.ContainsFunc(c.edits, func(e *core.Approval) bool { return e.ID == ap.ID })
+}
+
+// approvedAs reports whether the question is about what a person has made of the
+// arguments, and said yes to.
+func (c *call) approvedAs(ask Ask) bool {
+	n := len(c.edits)
+	return n > 0 && ask.Type == core.ApproveTool && ask.Digest == c.edits[n-1].Answer.Digest
+}
+
 // server is where the call goes.
 func (c *call) server() string {
 	server, _, _ := strings.Cut(c.tool, ":")
@@ -107,6 +134,6 @@ func (c *call) readOnly() bool {
 func callRecord(kind core.RecordKind, c *call) core.Record {
 	return core.Record{
 		Kind: kind, CallID: c.id, Tool: c.tool, Layer: c.layer, Attempt: c.attempt,
-		ArgsDigest: c.digest, Args: c.args, StartedAt: c.startAt,
+		ArgsDigest: c.digest, Args: c.args, Sent: c.sent, StartedAt: c.startAt,
 	}
 }

@@ -27,6 +27,8 @@ type crashCase struct {
 	tasks []core.TaskSpec
 	opts  core.RunOptions
 	deny  string // approvals whose description holds this are denied
+	edit  string // with these arguments instead, every permission is given
+	free  bool   // after the edit nobody would be asked about the tool any more
 	// chance is set when arguments differ from run to run by the run's id.
 	chance bool
 }
@@ -47,6 +49,10 @@ var crashCases = []crashCase{
 	{name: "Permission", code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
 	{name: "AskedAhead", code: `await mcp.a.write({n: 1}); await mcp.a.ask({n: 2}); return await mcp.a.write({n: 3});`},
 	{name: "Denied", deny: "a:ask", code: `await mcp.a.write({n: 1}); try { await mcp.a.ask({n: 2}); } catch { return await mcp.a.write({instead: 1}); }`},
+	{name: "Edited", edit: `{"n":20}`, code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
+	{name: "EditedAhead", edit: `{"n":20}`, code: `await mcp.a.write({n: 1}); const q = await mcp.a.ask({n: 2}); return await mcp.a.write({q: q.n});`},
+	{name: "EditedFree", edit: `{"n":20}`, free: true, code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
+	{name: "EditedDAG", edit: `{"n":20}`, opts: core.RunOptions{PerLayer: true}, tasks: []core.TaskSpec{task("t1", "a:write"), task("t2", "a:ask", "t1"), ref("t3", "a:write", `{"v":"$t2.n"}`)}},
 	{name: "Dependency", code: `await mcp.a.write({n: 1}); const v = await mcp.b.read({n: 2}); return await mcp.a.write({n: v.n});`},
 	{name: "PerLayer", opts: core.RunOptions{PerLayer: true}, code: `const [x] = await Promise.all([mcp.a.write({n: 1}), mcp.a.read({n: 2})]); await mcp.a.write({n: x.n + 1}); return await mcp.a.write({n: 9});`},
 	{name: "HILAlways", opts: core.RunOptions{HIL: core.HILAlways}, code: `await mcp.a.read({n: 1}); await mcp.a.write({n: 2}); await mcp.a.ask({n: 3}); return 4;`},
@@ -291,6 +297,13 @@ func (k *crash) answer(p *process, ap core.Approval) {
 		ApprovalID: ap.ID, Approved: k.c.deny == "" || !strings.Contains(ap.Description, k.c.deny),
 		By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now(),
 	}
+	if ap.Type == core.ApproveTool && k.c.edit != "" {
+		digest, err := core.Digest(json.RawMessage(k.c.edit))
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		d.Answer = &core.Answer{Arguments: json.RawMessage(k.c.edit), Digest: digest}
+	}
 	if ap.Type == core.ApproveInDoubt {
 		k.asked++
 		var about struct {
@@ -308,5 +321,12 @@ func (k *crash) answer(p *process, ap core.Approval) {
 	_, err := p.st.Decide(k.t.Context(), d, store.Renewal{})
 	if err != nil && core.CodeOf(err) != core.CodeNotWaiting { // the run may have ended meanwhile
 		k.t.Fatal(err)
+	}
+	if ap.Type == core.ApproveTool && k.c.free { // once it is decided, whatever is allowed from then on
+		k.b.host.mu.Lock()
+		asks := k.b.host.tools[ap.Tool]
+		asks.ask = false
+		k.b.host.tools[ap.Tool] = asks
+		k.b.host.mu.Unlock()
 	}
 }

@@ -53,9 +53,13 @@ func (g *gates) check(c *call) {
 
 // call is a call as the host sees it.
 func (g *gates) call(c *call) Call {
+	digest := c.digest
+	if len(c.edits) > 0 {
+		digest = c.sentDigest
+	}
 	return Call{
 		RunID: g.run.ID, Requester: g.run.RequestedBy, Owner: g.run.Owner,
-		ID: c.id, Tool: c.tool, Args: c.args, Digest: c.digest, ArgsKnown: true,
+		ID: c.id, Tool: c.tool, Args: c.effective(), Digest: digest, ArgsKnown: true,
 	}
 }
 
@@ -66,6 +70,9 @@ func (g *gates) checked(c *call, v Verdict) {
 		return
 	}
 	c.verdict, c.checked = v, true
+	if g.edited(c) {
+		return
+	}
 	if !g.layers.holds(c) {
 		g.admit(c)
 	}
@@ -74,7 +81,7 @@ func (g *gates) checked(c *call, v Verdict) {
 // admit lets a checked call go on: it is rejected, parked on the questions
 // that are open, or queued to run.
 func (g *gates) admit(c *call) {
-	if !c.checked || g.stop.ending() {
+	if !c.checked || g.stop.ending() || g.edited(c) {
 		return
 	}
 	if d := c.verdict.Deny; d != nil {
@@ -98,7 +105,7 @@ func (g *gates) admit(c *call) {
 	for _, ask := range asks {
 		switch g.answered(c, ask) {
 		case answerYes:
-		case answerNo:
+		case answerNo, answerLater:
 			return
 		case answerOpen:
 			c.asks = append(c.asks, ask)
@@ -114,17 +121,50 @@ func (g *gates) admit(c *call) {
 	g.calls.park(c)
 }
 
+// edited takes up the arguments that a person has put in the place of a call's with
+// the yes to it. It looks before anything else is acted upon, so that the program's own
+// are not sent either where nobody would be asked about them any more.
+func (g *gates) edited(c *call) bool {
+	if len(c.edits) > 0 {
+		return false
+	}
+	ap := g.questions.edited(c)
+	if ap == nil {
+		return false
+	}
+	g.takeEdit(c, ap)
+	return true
+}
+
+// takeEdit puts changed arguments into a call and asks the gates about those: whatever
+// they said before was about other ones.
+func (g *gates) takeEdit(c *call, ap *core.Approval) {
+	digest, err := core.Digest(ap.Answer.Arguments)
+	if err != nil {
+		g.calls.settleFailed(c, core.OutcomeError, core.Errorf(core.CodeInvalidArguments, "the changed arguments of %s cannot be read: %w", c.tool, err))
+		return
+	}
+	c.edits, c.sent, c.sentDigest = append(c.edits, ap), ap.Answer.Arguments, digest
+	c.checked = false
+	g.questions.use(ap, c.id)
+	g.check(c)
+}
+
 type answer int
 
 const (
 	answerOpen answer = iota
 	answerYes
 	answerNo
+	answerLater // the call is checked again
 )
 
 // answered looks a question of a call up among the approvals, opens it when
 // nobody was asked, and carries out what was decided.
 func (g *gates) answered(c *call, ask Ask) answer {
+	if c.approvedAs(ask) {
+		return answerYes // what is sent is what was shown and approved
+	}
 	if got, ok := g.remembered(ask); ok {
 		return got
 	}
@@ -158,8 +198,12 @@ func (g *gates) answered(c *call, ask Ask) answer {
 func (g *gates) granted(c *call, ask Ask, ap *core.Approval) answer {
 	switch perCall := approval.TypeOf(ask.Type).PerCall; {
 	case perCall && ask.Type != core.ApproveInDoubt:
-		if ap.Digest != ask.Digest || ap.Renews != "" && ap.Risk.Below(ask.Risk) {
+		if ap.Digest != ask.Digest || ap.Renews != "" && ap.Risk.Below(ask.Risk) || c.tookEdit(ap) {
 			break
+		}
+		if ap.IfEdited() != nil {
+			g.takeEdit(c, ap)
+			return answerLater
 		}
 		g.questions.use(ap, c.id)
 		return answerYes
@@ -276,7 +320,7 @@ func (g *gates) inDoubt(c *call) Ask {
 	if err != nil {
 		digest = c.digest
 	}
-	shown := map[string]any{"tool": c.tool, "arguments": g.batch.redact.JSON(c.args), "started_at": c.before, "risk_why": "it may have run already"}
+	shown := map[string]any{"tool": c.tool, "arguments": g.batch.redact.JSON(c.effective()), "started_at": c.before, "risk_why": "it may have run already"}
 	if c.why != nil {
 		shown["error"] = core.Visible(g.batch.redact.Error(c.why).Message, maxWhy, true)
 	}

@@ -151,7 +151,7 @@ func (l *layers) approved(layer int, next []*call) bool {
 func (l *layers) pauseBefore(layer int, next []*call) *LayerPause {
 	p := &LayerPause{Done: l.calls.before(layer), Total: l.run.TotalLayers}
 	for _, c := range next {
-		p.Next = append(p.Next, core.Task{ID: c.id, Tool: c.tool, Layer: c.layer, State: core.TaskQueued, Arguments: c.args})
+		p.Next = append(p.Next, core.Task{ID: c.id, Tool: c.tool, Layer: c.layer, State: core.TaskQueued, Arguments: c.effective()})
 	}
 	return p
 }
@@ -171,12 +171,12 @@ func (l *layers) ask(layer int, next []*call) Ask {
 	upcoming, done := []preview{}, []result{} // lists for programs, never null
 	size := 0
 	for _, c := range next {
-		size += len(c.args)
+		size += len(c.effective())
 	}
 	for _, c := range next {
 		p := preview{ID: c.id, Tool: c.tool}
-		if size <= maxShown && len(c.args) > 0 { // too much to be read is left to the run's view
-			p.Arguments = l.batch.redact.JSON(c.args)
+		if args := c.effective(); size <= maxShown && len(args) > 0 { // too much to be read is left to the run's view
+			p.Arguments = l.batch.redact.JSON(args)
 		}
 		upcoming = append(upcoming, p)
 	}

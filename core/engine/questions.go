@@ -167,6 +167,33 @@ func (q *questions) find(c *call, ask Ask) *core.Approval {
 	return ahead
 }
 
+// edited returns the approval of a call with which somebody has changed its arguments,
+// nil where nobody has: the call's own, or the first that was asked ahead about the same
+// call and that no other has used.
+func (q *questions) edited(c *call) *core.Approval {
+	if len(q.list) == 0 {
+		return nil
+	}
+	subject := core.CallSubject(c.tool, c.digest)
+	var ahead *core.Approval
+	for _, ap := range slices.Backward(q.list) {
+		if ap.Type != core.ApproveTool || ap.Subject != subject || ap.State == core.ApprovalSuperseded {
+			continue
+		}
+		if slices.Contains(ap.CallIDs, c.id) {
+			return ap.IfEdited()
+		}
+		if len(ap.CallIDs) == 0 {
+			ahead = ap
+		}
+	}
+	if ahead == nil {
+		return nil
+	}
+	ahead.CallIDs = []string{c.id} // from here on it is this call's
+	return ahead.IfEdited()
+}
+
 // open asks a person, about a call that was made or about all. The approval becomes
 // visible with the next commit.
 func (q *questions) open(c *call, ask Ask) {

@@ -41,7 +41,7 @@ func (s *settings) permissionFor(call engine.Call, e effect) engine.Ask {
 		context["file"] = e.file
 	}
 	return engine.Ask{
-		Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Risk: risk,
+		Type: core.ApproveTool, Subject: core.CallSubject(call.Tool, call.Digest), Tool: call.Tool, Risk: risk,
 		Digest: digest, Description: description, Context: context,
 	}
 }

@@ -86,7 +86,7 @@ func (v View) Approval(a core.Approval) core.Approval {
 	a.RunName, a.Description, a.Context, a.DecidedBy = v.Text(a.RunName), v.Text(a.Description), v.JSON(a.Context), v.Decided(a.DecidedBy)
 	if a.Answer != nil {
 		answer := *a.Answer
-		answer.Result = v.JSON(answer.Result)
+		answer.Result, answer.Arguments = v.JSON(answer.Result), v.JSON(answer.Arguments)
 		a.Answer = &answer
 	}
 	return a

@@ -291,6 +291,11 @@ func (b *Backend) Extend(ctx context.Context, id core.ID, by time.Duration) (cor
 	return b.approval(ctx, func(h Half) (core.Approval, error) { return h.Extend(ctx, id, by) })
 }
 
+// Edited is what an approval would ask with other arguments.
+func (b *Backend) Edited(ctx context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+	return b.approval(ctx, func(h Half) (core.Approval, error) { return h.Edited(ctx, id, args) })
+}
+
 // Renew asks again for an approval that expired.
 func (b *Backend) Renew(ctx context.Context, id core.ID, by core.Actor) (core.Approval, error) {
 	return b.approval(ctx, func(h Half) (core.Approval, error) { return h.Renew(ctx, id, by) })

@@ -39,6 +39,12 @@ func (in *extendInput) Resolve(huma.Context) []error {
 	return nil
 }
 
+type editedInput struct {
+	RunPath
+	ApprovalPath
+	Body api.EditedBody
+}
+
 type renewInput struct {
 	RunPath
 	ApprovalPath
@@ -52,6 +58,7 @@ func (s *Server) addApprovals() {
 	add(s, op("approval", http.MethodGet, prefix+"/approvals/{cid}", "One approval"), approval)
 	add(s, accepted(op("decide", http.MethodPost, one, "Approve or deny, and go on")), decide)
 	add(s, op("extend", http.MethodPost, one+"/extend", "Give an approval more time"), extend)
+	add(s, op("edited", http.MethodPost, one+"/edited", "What it would ask with other arguments; nothing is kept"), edited)
 	add(s, op("renew", http.MethodPost, one+"/renew", "Ask again for an approval that expired"), renew)
 }
 
@@ -101,6 +108,15 @@ func extend(ctx context.Context, c call, in *extendInput) (*approvalOutput, erro
 		return nil, err
 	}
 	ap, err := c.Extend(ctx, id, time.Duration(in.Body.By)*time.Millisecond)
+	return &approvalOutput{ap}, err
+}
+
+func edited(ctx context.Context, c call, in *editedInput) (*approvalOutput, error) {
+	_, id, err := c.both(ctx, in.RunPath, in.ApprovalPath)
+	if err != nil {
+		return nil, err
+	}
+	ap, err := c.Edited(ctx, id, in.Body.Arguments)
 	return &approvalOutput{ap}, err
 }
 

@@ -85,6 +85,10 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 	reason := c.shownOf(run.Workspace).Text(d.Reason)
 	out := make([]core.Approval, 0, len(targets))
 	for _, ap := range targets {
+		answer, expect, err := c.takeEdit(ctx, run, ap, req)
+		if err != nil {
+			return nil, err
+		}
 		at := c.now()
 		again, err := c.askedUntil(run.Workspace, at)
 		if err != nil {
@@ -92,7 +96,7 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 		}
 		got, err := c.o.Store.Decide(ctx, core.Decision{
 			ApprovalID: ap.ID, Approved: d.Approve, By: req.By, At: at, Reason: reason,
-			ExpectDigest: d.ExpectDigest, Answer: d.Answer, Abort: d.Abort && !d.Approve,
+			ExpectDigest: expect, Answer: answer, Abort: d.Abort && !d.Approve,
 			Presence: shown, Proved: proved,
 		}, store.Renewal{RunUntil: until, Fresh: c.o.NewID(), Until: again})
 		if err != nil {

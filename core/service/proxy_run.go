@@ -65,7 +65,10 @@ func (t *proxyCall) journaled(ctx context.Context, v engine.Verdict) (api.Offere
 	s, err := eng.RunOne(ctx, engine.One{
 		Run: run, Task: t.tasks()[0], Verdict: v,
 		Call: func(ctx context.Context, call engine.Call, progress func(string)) (json.RawMessage, error) {
-			begun, call.Args = true, t.call.Args // byte by byte
+			begun = true
+			if call.Digest == t.call.Digest { // byte by byte; a person may have changed them
+				call.Args = t.call.Args
+			}
 			raw, failed = t.h.Through(ctx, call, func(string) { progress("") })
 			return raw.Result, t.failure(raw, failed)
 		},

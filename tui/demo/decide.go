@@ -179,6 +179,20 @@ func (b *Backend) Extend(_ context.Context, id core.ID, by time.Duration) (core.
 	return *a, nil
 }
 
+// Edited implements api.Approvals.
+func (b *Backend) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.approvals[id]
+	if a == nil || a.Type != core.ApproveTool || !json.Valid(args) {
+		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "approval %s has no such arguments", id.Short())
+	}
+	digest, err := core.DigestOf([]string{a.Tool, string(args)})
+	out := *a
+	out.Digest, out.Context = digest, json.RawMessage(`{"arguments":`+string(args)+`}`)
+	return out, err
+}
+
 // Renew implements api.Approvals.
 func (b *Backend) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval, error) {
 	b.mu.Lock()
