@@ -393,6 +393,12 @@ func waiting(ps ...core.Approval) api.Result {
 	return api.Result{Status: api.StatusApprovalRequired, WorkflowID: runA, CheckpointID: ps[0].ID, Pending: ps}
 }
 
-func (_ *fake) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
-	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+func (f *fake) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+	for _, p := range f.pending {
+		if p.ID == id {
+			p.Context, p.Digest = json.RawMessage(`{"arguments":`+string(args)+`}`), "edited"
+			return p, nil
+		}
+	}
+	return core.Approval{}, core.Errorf(core.CodeNotFound, "there is no approval %s", id)
 }

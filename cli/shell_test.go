@@ -31,6 +31,7 @@ type shell struct {
 	out, err      string
 	code          int
 	openErr       error
+	edit          func(ctx context.Context, name, text string) (string, error)
 	seenOpenFlags app.OpenOptions
 	server        *fakeServer
 	upkeep        app.Upkeep // nil: the build has none
@@ -73,7 +74,7 @@ func (s *shell) run(args ...string) *shell {
 	}
 	var out, errs buffer
 	s.code = cli.Main(s.ctx, args, app.Deps{
-		ReadSecret: s.readSecret(), OpenURL: s.openURL,
+		ReadSecret: s.readSecret(), OpenURL: s.openURL, EditText: s.edit,
 		Stdin: s.input, Stdout: &out, Stderr: &errs,
 		StdinTTY: s.tty, StdoutTTY: s.tty, StderrTTY: s.tty,
 		Width:   func() int { return s.width },

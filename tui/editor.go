@@ -19,9 +19,33 @@ import (
 // editor is the command of the person's editor on a file: VISUAL or EDITOR,
 // which may have arguments, as the shell reads them.
 func (m *model) editor(ctx context.Context, file string) *exec.Cmd {
+	cmd := editorOf(ctx, m.o.Environ, file)
+	// The terminal itself, not what the program wraps around it.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = m.o.In, m.o.Out, m.o.Out
+	return cmd
+}
+
+// EditText has a person edit a text in their editor, on the terminal of this process,
+// and returns what they have left. The file is in a folder that nobody else can read.
+func EditText(ctx context.Context, environ func(string) (string, bool), name, text string) (string, error) {
+	d, err := newDraft(name, text, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer d.remove()
+	cmd := editorOf(ctx, environ, d.file)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", core.Errorf(core.CodeToolFailed, "the editor failed: %w; VISUAL or EDITOR names another one", err)
+	}
+	return d.read()
+}
+
+// editorOf is the command of the person's editor on a file.
+func editorOf(ctx context.Context, environ func(string) (string, bool), file string) *exec.Cmd {
 	line := ""
 	for _, name := range []string{"VISUAL", "EDITOR"} {
-		if v, _ := m.o.Environ(name); strings.TrimSpace(v) != "" {
+		if v, _ := environ(name); strings.TrimSpace(v) != "" {
 			line = v
 			break
 		}
@@ -47,8 +71,6 @@ func (m *model) editor(ctx context.Context, file string) *exec.Cmd {
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it restores the terminal
 		cmd.WaitDelay = grace
 	}
-	// The terminal itself, not what the program wraps around it.
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = m.o.In, m.o.Out, m.o.Out
 	return cmd
 }
 

@@ -373,6 +373,6 @@ func (h *harness) run1(state core.RunState) core.Run {
 	return core.Run{ID: runA, Side: core.SideClient, Kind: core.KindDAG, State: state, Intent: "checkout-sync", CreatedAt: began, UpdatedAt: began, Epoch: 1}
 }
 
-func (_ *fakeBackend) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+func (*fakeBackend) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
 }

@@ -33,6 +33,9 @@ type Deps struct {
 	// OpenURL opens an http or https URL in the person's browser: with the
 	// command of BROWSER, else the system's own. Nil where that cannot be done.
 	OpenURL func(ctx context.Context, url string) error
+	// EditText has the person edit a text in their editor, and returns what they have
+	// left. Nil where that cannot be done.
+	EditText func(ctx context.Context, name, text string) (string, error)
 	// Open opens the backend. It is called at most once, and only by commands
 	// that need it: after the arguments were found to be right.
 	Open func(ctx context.Context, o OpenOptions) (Backend, error)

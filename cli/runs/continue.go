@@ -23,6 +23,8 @@ type continueOptions struct {
 	reason               string
 	answer, result       string
 	resultSet            bool
+	edit                 bool
+	arguments            string
 	extras               extras
 	wait                 WaitFlags
 }
@@ -58,6 +60,7 @@ or you give the PIN.`,
   pml continue 7f3a91c2 --approve --all-of-type tool_permission
   pml continue 7f3a91c2 --approve --remember rule
   pml continue 7f3a91c2 --approve --approval 41d2e07b --allow-scripts
+  pml continue 7f3a91c2 --approve --approval 41d2e07b --arguments args.json
   pml continue 7f3a91c2 --approve --pin-fd 3 3<pin.txt
   pml continue 7f3a91c2 --answer skip --result '{"sent":true}'`,
 		Args:              app.ExactArgs("ID"),
@@ -107,6 +110,8 @@ func (o *continueOptions) addYes(cmd *cobra.Command) {
 	f.StringVar(&o.extras.remember, "remember", rememberOnce, "for a tool that is approved: once, run, session or rule")
 	f.BoolVar(&o.extras.scripts, "allow-scripts", false, "for an installation that is approved: its install scripts may run")
 	f.BoolVar(&o.extras.pin, "pin", false, "ask for the PIN at the terminal")
+	f.BoolVar(&o.edit, "edit", false, "change the arguments in $EDITOR first; they are shown again, and asked about")
+	f.StringVar(&o.arguments, "arguments", "", "send the arguments in this JSON FILE instead (- for stdin)")
 	f.BoolVar(&o.extras.yes, "yes", false, "show what is approved, and do not ask (not where only people decide)")
 	_ = cmd.RegisterFlagCompletionFunc("remember", app.CompleteFixed(remembering...))
 }
@@ -120,13 +125,16 @@ func (o *continueOptions) addNo(cmd *cobra.Command) {
 func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
 	o.resultSet = changed(cmd, "result")
 	o.extras.rememberSeen = changed(cmd, "remember")
-	if err := app.NotEmpty(cmd, "approval", "expect-digest", "all-of-type", "answer", "remember"); err != nil {
+	if err := app.NotEmpty(cmd, "approval", "expect-digest", "all-of-type", "answer", "remember", "arguments"); err != nil {
 		return err
 	}
 	if err := o.check(); err != nil {
 		return err
 	}
 	if err := o.extras.check(a, *o); err != nil {
+		return err
+	}
+	if err := o.checkEdit(a); err != nil {
 		return err
 	}
 	if err := o.wait.Check(a, cmd, o.decides()); err != nil {

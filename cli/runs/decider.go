@@ -35,6 +35,15 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 			return nil, err
 		}
 	}
+	if o.edits() && len(about) == 0 {
+		return nil, core.Errorf(core.CodeNotWaiting, "nothing waits here whose arguments could be changed; nothing was decided").
+			WithRun(run).WithNext("pml", "workflows", "show", run.Short())
+	}
+	if o.edits() {
+		if about[0], d, err = edited(ctx, a, b, about[0], d, o); err != nil {
+			return nil, err
+		}
+	}
 	if len(about) == 1 && (d.AllOfType != "" || o.extras.wants() != "") {
 		d = bound(*d, about[0])
 	} else if len(about) == 1 && d.ExpectDigest == "" {

@@ -187,6 +187,8 @@ func (q question) choices(a *app.App) []choice {
 func givenChoice(an core.Answer) choice {
 	c := choice{words: []string{"y", "yes"}, take: answers(an), risky: an.Scripts}
 	switch {
+	case len(an.Arguments) > 0:
+		c.label = "[y]es, send these"
 	case an.Scripts:
 		c.label = "[y]es, with its scripts"
 	case an.InDoubt == core.RunAgain:

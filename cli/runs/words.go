@@ -25,9 +25,15 @@ func ApproveCmd(a *app.App) *cobra.Command {
 same as "pml continue ID --approve". Without an ID it shows what waits, one
 after another, and asks about each; Ctrl-D ends it.
 
+--edit opens the arguments of a call in $EDITOR, --arguments takes them from a
+file: they are checked against the tool, judged anew and shown again with what
+changed. What you approve then is sent, for this call only; the script sees its
+result, and the audit log has both.
+
 ` + seenHelp,
 		Example: `  pml approve
   pml approve 41d2e07b
+  pml approve 41d2e07b --edit
   pml approve 7f3a91c2 --remember run
   pml approve 41d2e07b --expect-digest sha256:9f04… --json`,
 	})

@@ -127,6 +127,30 @@ func writeArguments(b *strings.Builder, args json.RawMessage, file *asked.File) 
 	}
 }
 
+// ArgumentsOf are the arguments that an approval asks about, as they are shown.
+func ArgumentsOf(p core.Approval) json.RawMessage {
+	for _, f := range fieldsOf(p.Context) {
+		if f.key == "arguments" {
+			return f.value
+		}
+	}
+	return json.RawMessage("{}")
+}
+
+// ArgumentsChanged says what of some arguments has been changed, line by line.
+func ArgumentsChanged(before, now json.RawMessage) string {
+	var b strings.Builder
+	b.WriteString("changed:\n")
+	list := asked.Changes(before, now)
+	for _, l := range list {
+		b.WriteString("    " + l.Text + "\n")
+	}
+	if len(list) == 0 {
+		b.WriteString("    nothing\n")
+	}
+	return b.String()
+}
+
 // fileOf is what a call would do to a file, nil where the gate has not said.
 func fileOf(fields []field) *asked.File {
 	for _, f := range fields {

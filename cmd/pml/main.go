@@ -25,6 +25,7 @@ import (
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/tui"
 )
 
 // sandboxCommand is the hidden subcommand under which pml starts itself as a
@@ -52,6 +53,9 @@ func commandLine() app.Deps {
 		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: buildVersion(), User: userName(), Open: open,
 		Serve: serve, LocalServer: openLocalServer, Terminal: terminal, Stdio: stdio, Upkeep: openUpkeep,
 		ReadSecret: secretReader(os.Stdin, os.Stderr), ReadFD: readFD, OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
+		EditText: func(ctx context.Context, name, text string) (string, error) {
+			return tui.EditText(ctx, env.OS(), name, text)
+		},
 	}
 }
 

@@ -75,6 +75,26 @@ func Compare(path string, before *string, after string) File {
 	return f
 }
 
+// Changes lays out what differs between the arguments that were asked about and those
+// that a person has made of them.
+func Changes(before, now json.RawMessage) []Line {
+	b := &builder{}
+	b.difference(diff.Lines(lines(before), lines(now)))
+	return b.done()
+}
+
+// lines are arguments laid out, as one text.
+func lines(args json.RawMessage) string {
+	var out strings.Builder
+	for _, l := range Arguments(args, nil) {
+		if l.Label != "" {
+			out.WriteString(l.Label + "  ")
+		}
+		out.WriteString(l.Text + "\n")
+	}
+	return out.String()
+}
+
 // Edit is one replacement in a file.
 type Edit struct {
 	Old, New string

@@ -466,6 +466,6 @@ func TestServer_TwentyRestarts(t *testing.T) {
 	}
 }
 
-func (_ *behind) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+func (*behind) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
 }

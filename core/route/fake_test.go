@@ -413,6 +413,6 @@ var errDown = core.Errorf(core.CodeServerUnreachable, "nobody answers")
 // after is a time.
 func after(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
-func (_ *half) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+func (*half) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
 }

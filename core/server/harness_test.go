@@ -521,6 +521,6 @@ func send(t testing.TB, c *http.Client, method, url, body string, headers ...str
 	return reply{res.StatusCode, res.Header, string(data)}
 }
 
-func (_ *scoped) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
+func (*scoped) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
 }

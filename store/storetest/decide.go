@@ -54,6 +54,39 @@ func testDecide(k *kit) {
 	}
 }
 
+// testDecideEdited: arguments that are changed with a yes are kept with it, as they were
+// given, and the audit log says that they were.
+func testDecideEdited(k *kit) {
+	_, a := k.waiting()
+	args := json.RawMessage(`{"z":"\u0000 <&>","a":1.50,"big":12345678901234567890,"n":{"b":[],"a":null}}`)
+	d := core.Decision{ApprovalID: a.ID, Approved: true, By: human, At: k.now(), ExpectDigest: a.Digest, Answer: &core.Answer{Arguments: args}}
+	_, err := k.Store.Decide(k.ctx(), d, store.Renewal{})
+	k.wantCode(err, core.CodeInvalidArguments) // nobody has checked them
+	d.Answer.Digest, d.Answer.Remember = "sha256:edited", core.RememberRun
+	_, err = k.Store.Decide(k.ctx(), d, store.Renewal{})
+	k.wantCode(err, core.CodeInvalidArguments)
+	d.Answer.Remember = ""
+	if _, err := k.Store.Decide(k.ctx(), d, store.Renewal{}); err != nil {
+		k.t.Fatal(err)
+	}
+	want, _ := core.Digest(args)
+	got := k.getApproval(a.ID)
+	if digest, err := core.Digest(got.Answer.Arguments); err != nil || digest != want || got.Digest != a.Digest || got.Answer.Digest != "sha256:edited" {
+		k.t.Errorf("%v: %+v %s", err, got, got.Answer.Arguments)
+	}
+	again, err := k.Store.Decide(k.ctx(), d, store.Renewal{})
+	if err != nil || again.State != core.ApprovalApproved {
+		k.t.Errorf("the same again: %v", err)
+	}
+	other := d
+	other.Answer = &core.Answer{Arguments: json.RawMessage(`{}`), Digest: "sha256:other"}
+	_, err = k.Store.Decide(k.ctx(), other, store.Renewal{})
+	k.wantCode(err, core.CodeAlreadyDecided)
+	if rows := k.audit(); len(rows) != 1 || rows[0].SentDigest != "sha256:edited" || rows[0].Digest != a.Digest {
+		k.t.Errorf("audit: %+v", rows)
+	}
+}
+
 func testDecideErrors(k *kit) {
 	_, a := k.waiting()
 	_, err := k.Store.Decide(k.ctx(), core.Decision{ApprovalID: a.ID, Approved: true, By: human, ExpectDigest: "sha256:bb"}, store.Renewal{})

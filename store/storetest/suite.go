@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Approvals_Into", testApprovalsInto},
 		{"Unknown", testUnknown},
 		{"Decide", testDecide},
+		{"DecideEdited", testDecideEdited},
 		{"Decide_Errors", testDecideErrors},
 		{"Decide_Again", testDecideAgain},
 		{"Decide_OneOfMany", testDecideOneOfMany},

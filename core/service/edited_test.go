@@ -1,0 +1,87 @@
+package service_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// TestEdited_Decided: changed arguments are checked and judged anew; only what was
+// shown under its digest is approved, in one decision that the audit log has both of.
+func TestEdited_Decided(t *testing.T) {
+	t.Parallel()
+	p := newMachine(t).server()
+	ask := func() (core.ID, core.ID) {
+		return p.ask("", core.Approval{
+			Type: core.ApproveTool, Subject: "workspace:write_file#x", Tool: "workspace:write_file", Risk: core.RiskMedium,
+			Context: json.RawMessage(`{"arguments":{"path":"a.txt","content":"old"}}`),
+		})
+	}
+	run, id := ask()
+	for args, want := range map[string]core.Code{
+		`[]`: core.CodeInvalidArguments, `{"path":5,"content":""}`: core.CodeInvalidArguments, `{"path":"a.txt"`: core.CodeInvalidArguments,
+		`{"path":"a.txt","content":"«redacted: KEY»"}`: "", // no mark of a value: nothing of that name is redacted here
+	} {
+		if _, err := p.Edited(p.ctx(), id, json.RawMessage(args)); core.CodeOf(err) != want {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	args := json.RawMessage(`{"path":"a.txt","content":"new"}`)
+	now, err := p.Edited(p.ctx(), id, args)
+	if err != nil || now.ID != id || now.Digest == "sha256:00" || !strings.Contains(string(now.Context), `"new"`) {
+		t.Fatalf("%v: %+v", err, now)
+	}
+	risky, err := p.Edited(p.ctx(), id, json.RawMessage(`{"path":".claude/settings.json","content":"x"}`))
+	if err != nil || risky.Risk != core.RiskHigh || !risky.Once {
+		t.Errorf("%v: it is not judged anew: %+v", err, risky)
+	}
+	decide := func(run core.ID, by core.Actor, d api.Decision) error {
+		d.Approve = true
+		_, err := p.Continue(p.ctx(), api.ContinueRequest{ID: run, By: by, Decision: &d})
+		return err
+	}
+	other := &core.Answer{Arguments: json.RawMessage(`{"path":"a.txt","content":"else"}`)}
+	for name, tt := range map[string]struct {
+		d    api.Decision
+		by   core.Actor
+		want core.Code
+	}{
+		"NotShown":      {api.Decision{Checkpoint: id, ExpectDigest: "sha256:00", Answer: &core.Answer{Arguments: args}}, me, core.CodeDigestMismatch},
+		"NoDigest":      {api.Decision{Checkpoint: id, Answer: &core.Answer{Arguments: args}}, me, core.CodeDigestMismatch},
+		"OtherThanSeen": {api.Decision{Checkpoint: id, ExpectDigest: now.Digest, Answer: other}, me, core.CodeDigestMismatch},
+		"OwnDigest":     {api.Decision{Checkpoint: id, ExpectDigest: now.Digest, Answer: &core.Answer{Arguments: other.Arguments, Digest: now.Digest}}, me, core.CodeDigestMismatch},
+		"NoId":          {api.Decision{ExpectDigest: now.Digest, Answer: &core.Answer{Arguments: args}}, me, core.CodeInvalidArguments},
+		"Remembered":    {api.Decision{Checkpoint: id, ExpectDigest: now.Digest, Answer: &core.Answer{Arguments: args, Remember: core.RememberRun}}, me, core.CodeInvalidArguments},
+		"Agent":         {api.Decision{Checkpoint: id, ExpectDigest: risky.Digest, Answer: &core.Answer{Arguments: json.RawMessage(`{"path":".claude/settings.json","content":"x"}`)}}, core.Actor{Who: "agent", Via: core.ViaMCP}, core.CodeAwaitingHuman},
+	} {
+		if err := decide(run, tt.by, tt.d); core.CodeOf(err) != tt.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if ap, err := p.Approval(p.ctx(), id); err != nil || ap.State != core.ApprovalOpen {
+			t.Fatalf("%s: %v: it is %s", name, err, ap.State)
+		}
+	}
+	if err := decide(run, me, api.Decision{Checkpoint: id, ExpectDigest: now.Digest, Answer: &core.Answer{Arguments: args}}); err != nil {
+		t.Fatal(err)
+	}
+	ap, err := p.Approval(p.ctx(), id)
+	if err != nil || ap.State != core.ApprovalApproved || ap.Digest != "sha256:00" || string(ap.Answer.Arguments) != string(args) || ap.Answer.Digest != now.Digest {
+		t.Errorf("%v: %+v, %+v", err, ap, ap.Answer)
+	}
+	rows, err := p.Audit(context.Background(), api.AuditQuery{Args: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if r.ApprovalID == id && r.Outcome == core.ApprovalApproved && (r.SentDigest != now.Digest || string(r.Sent) != string(args) || !strings.Contains(string(r.Arguments), "old")) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if report, err := p.VerifyAudit(p.ctx()); err != nil || report.Bad != 0 {
+		t.Errorf("the log does not hold: %+v, %v", report, err)
+	}
+}
