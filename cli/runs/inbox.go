@@ -98,6 +98,9 @@ func (in *inboxOf) open(ctx context.Context) ([]core.Approval, error) {
 // decide asks about the first that is open, and carries the answer to it.
 func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	p := open[0]
+	if in.asked {
+		in.a.Say("")
+	}
 	in.asked = true
 	d, err := ask(ctx, in.a, in.b, question{about: p, n: 1, of: len(open), verb: in.verb})
 	if err != nil {

@@ -40,8 +40,8 @@ type DAGs interface {
 // Workflows reads runs, and removes them.
 type Workflows interface {
 	// Resolve turns what a person typed into a run: a full id, a prefix of 4 or
-	// more, or @latest, the newest of the workspace. When no run matches, approvals do: then approval is set and
-	// id is the approval's run.
+	// more, or @latest, the newest of the workspace. When no run matches, approvals
+	// do: then approval is set and id is the approval's run.
 	Resolve(ctx context.Context, text string) (id, approval core.ID, err error)
 	Workflows(ctx context.Context, states []core.RunState, limit int, cursor string) (Page[core.Run], error)
 	Workflow(ctx context.Context, id core.ID) (core.Workflow, error)

@@ -29,7 +29,7 @@ type nothing struct{}
 
 // RunPath is the part of a path that names a run.
 type RunPath struct {
-	ID string `path:"id" doc:"The id of a run, the first 4 or more characters of it, or @latest"`
+	ID string `path:"id" doc:"The id of a run, the first 4 or more characters of it, or @latest: the newest of the workspace"`
 }
 
 type executeInput struct {
