@@ -71,13 +71,18 @@ func clip(s string, max int) string {
 }
 
 // CallName is a call as the name of a run says it: the tool without its server, and
-// the argument that tells most of it.
-func CallName(tool string, args json.RawMessage) string {
+// the argument that tells most of it, from which clean takes secrets before any of it
+// is cut off; nil leaves it as it is.
+func CallName(tool string, args json.RawMessage, clean func(string) string) string {
 	name := tool
 	if _, short, ok := SplitTool(tool); ok {
 		name = short
 	}
-	return OneLine(OneLine(name, NameRunes-argRunes-1)+" "+telling(args), NameRunes)
+	arg := telling(args)
+	if clean != nil {
+		arg = clean(arg)
+	}
+	return OneLine(OneLine(name, NameRunes-argRunes-1)+" "+argLine(arg), NameRunes)
 }
 
 // tellingKeys are the names of arguments that say what a call is about, those that
@@ -129,12 +134,15 @@ func telling(args json.RawMessage) string {
 	return first
 }
 
-// scalar is a text or a number of JSON as one line; empty for all else, and for a
+// maxTelling is how long an argument may be to be looked at at all, in bytes of JSON.
+const maxTelling = 4096
+
+// scalar is a text or a number of JSON; empty for all else, for what is long, and for a
 // text that stands for the result of another task.
 func scalar(raw json.RawMessage) string {
 	var text string
 	switch {
-	case len(raw) == 0:
+	case len(raw) == 0 || len(raw) > maxTelling:
 		return ""
 	case raw[0] == '"':
 		if json.Unmarshal(raw, &text) != nil || strings.HasPrefix(text, "$") || strings.Contains(text, "{{") {
@@ -143,8 +151,14 @@ func scalar(raw json.RawMessage) string {
 	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 		text = string(raw)
 	}
+	return text
+}
+
+// argLine is an argument as one short line. The end of a path says more than its
+// beginning.
+func argLine(text string) string {
 	if utf8.RuneCountInString(text) > argRunes && strings.ContainsAny(text, `/\`) && !strings.ContainsAny(text, " \n") {
-		text = "…" + lastRunes(text, argRunes-1) // the end of a path says more than its beginning
+		text = "…" + lastRunes(text, argRunes-1)
 	}
 	return OneLine(text, argRunes)
 }

@@ -139,7 +139,7 @@ func (c *execution) newRun(req api.ExecuteRequest, program core.Program) (core.R
 	now := c.now()
 	run := core.Run{
 		ID: req.ID, Side: c.o.Side, Workspace: c.o.Workspace.Dir, Owner: c.scope.Owner, Origin: req.Origin, Kind: program.Kind,
-		Intent: req.Intent, Name: c.shownOf(c.o.Workspace.Dir).Text(nameOf(req, program)), CreatedAt: now, UpdatedAt: now, Options: req.RunOptions, ParentID: req.ParentID,
+		Intent: req.Intent, Name: nameOf(req, program, c.shownOf(c.o.Workspace.Dir).Text), CreatedAt: now, UpdatedAt: now, Options: req.RunOptions, ParentID: req.ParentID,
 		RequestedBy: req.By, IdempotencyKey: keyFor(c.scope.Owner, req.IdempotencyKey),
 	}
 	if run.ID == "" {
