@@ -15,9 +15,22 @@ import (
 
 func configCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
-		Use:     "config",
-		Short:   "The configuration: effective values, schema, files, PIN",
-		Long:    "Shows the configuration that is in effect, the JSON Schema of .pml.json, and where the files are; sets the PIN that approvals ask for.",
+		Use:   "config",
+		Short: "The configuration: effective values, schema, files, PIN",
+		Long: `Shows the configuration that is in effect, the JSON Schema of .pml.json, and where
+the files are; sets the PIN that approvals ask for.
+
+What counts, the first that says something: flags, environment variables
+(pml help environment), .pml.json of the workspace once you have trusted it
+(pml trust), config.json of pml's home. Restrictions of both files add up.
+
+  mcpServers         the servers, as in the settings of an agent host
+  permissions        allow, ask and deny: lists of patterns like fs:read_*
+  approvals.decider  human: only people decide; any: agents may pass a yes on
+  approvals.ttl      how long what was asked stays fresh (5m)
+  limits             time, memory, calls and sizes of runs
+
+"pml config schema" has every setting with what it means.`,
 		Example: "  pml config show\n  pml config schema > pml.schema.json\n  pml config path\n  pml config pin",
 	}, configShowCmd(a), configSchemaCmd(a), configPathCmd(a), configPinCmd(a))
 }

@@ -50,11 +50,8 @@ func TestChange_ShownThenAsked(t *testing.T) {
 		want  []writing
 		says  []string
 	}{
-		{"Yes", true, "y\nno\n", nil, 0, once, []string{"add files? [y]es / [n]o: ", "type yes: ", "next: pml trust"}},
-		{"KeepTrust", true, "yes\nyes\n", nil, 0, kept, []string{"next: pml servers check files"}},
+		{"KeepTrust", true, "yes\n", nil, 0, kept, []string{"add files? [y]es / [n]o: ", "next: pml servers check files"}},
 		{"TrustByFlag", true, "y\n", []string{"--trust"}, 0, kept, nil},
-		{"TrustIsNoEnter", true, "y\n\n", nil, 0, once, []string{"next: pml trust"}},
-		{"TrustIsNoY", true, "y\ny\n", nil, 0, once, []string{"next: pml trust"}},
 		{"No", true, "n\n", nil, 9, nil, []string{"nothing was written"}},
 		{"EmptyIsNoYes", true, "\n\n \nn\n", nil, 9, nil, nil},
 		{"EOF", true, "", nil, 8, nil, []string{"nobody answered"}},

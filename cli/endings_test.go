@@ -162,8 +162,8 @@ func TestInit_OffersImport(t *testing.T) {
 	if !json.Valid([]byte(s.out)) || s.err != "" || s.fake.world.written != nil {
 		t.Errorf("%s %s %+v", s.out, s.err, s.fake.world.written)
 	}
-	s = (&shell{tty: true, stdin: "y\nno\n", fake: changing()}).run("init").want(t, 0).has(t, "err", "from /u/.cursor/mcp.json", "take these servers over? ", "next: pml trust")
-	if diff := cmp.Diff([]writing{{Digest: hashA}}, s.fake.world.written); diff != "" {
+	s = (&shell{tty: true, stdin: "y\n", fake: changing()}).run("init").want(t, 0).has(t, "err", "from /u/.cursor/mcp.json", "take these servers over? ", "next: pml servers check")
+	if diff := cmp.Diff([]writing{{Digest: hashA, Keep: true}}, s.fake.world.written); diff != "" {
 		t.Error(diff)
 	}
 	for _, typed := range []string{"n\n", ""} {

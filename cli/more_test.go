@@ -35,7 +35,7 @@ func TestTrust(t *testing.T) {
 		t.Errorf("trusted %q", s.fake.trusted)
 	}
 	state.Diff = ""
-	for typed, want := range map[string]string{"yes\n": hashA, "y\n": "", "\n": "", "": ""} {
+	for typed, want := range map[string]string{"yes\n": hashA, "y\n": hashA, "n\n": "", "\n": "", "": ""} {
 		s = (&shell{tty: true, stdin: typed, fake: &fake{trust: state}}).run("trust").has(t, "err", `npx \x1b[8mevil`)
 		if s.fake.trusted != want || (want == "") != (s.code == 8) {
 			t.Errorf("%q: trusted %q, exit %d", typed, s.fake.trusted, s.code)

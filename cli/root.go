@@ -69,7 +69,9 @@ there, even after a crash.`,
 	addGroup(root, groupWatch, runs.StatusCmd(a), tuiCmd(a), runs.PlanCmd(a), runs.WorkflowsCmd(a), toolsCmd(a), runs.EventsCmd(a), auditCmd(a))
 	addGroup(root, groupSetup, initCmd(a), servers.Command(a), trustCmd(a), serveCmd(a), serverCmd(a), stdioCmd(a), doctorCmd(a), backupCmd(a), restoreCmd(a), configCmd(a), completionCmd(a), versionCmd(a))
 	root.AddCommand(manCmd(a))
+	root.AddCommand(topics()...)
 	root.SetHelpCommand(helpCmd())
+	setHelp(a, root)
 	return root
 }
 

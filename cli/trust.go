@@ -93,7 +93,7 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, core.Errorf(core.CodeCancelled, "nothing was trusted: %w", err)
 	}
-	if !strings.EqualFold(text, "yes") {
+	if answer := strings.ToLower(text); answer != "y" && answer != "yes" {
 		return false, refused
 	}
 	return true, nil

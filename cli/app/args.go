@@ -40,11 +40,25 @@ func ChildNames(cmd *cobra.Command) []string {
 	return names
 }
 
+// MeantBy are the commands that people mean by words of other programs.
+var MeantBy = map[string][]string{
+	"ls": {"pml", "workflows", "ls"}, "list": {"pml", "workflows", "ls"}, "ps": {"pml", "workflows", "ls"},
+	"show": {"pml", "workflows", "show", "@latest"}, "watch": {"pml", "workflows", "watch", "@latest"},
+	"logs": {"pml", "workflows", "logs", "@latest"}, "log": {"pml", "workflows", "logs", "@latest"},
+	"install": {"pml", "servers", "install"}, "add": {"pml", "servers", "add", "--help"}, "check": {"pml", "servers", "check"},
+	"update": {"pml", "servers", "update", "--help"}, "upgrade": {"pml", "servers", "update", "--help"},
+	"reject": {"pml", "deny"}, "inbox": {"pml", "approve"}, "start": {"pml", "execute", "--help"}, "mcp": {"pml", "stdio"},
+	"login": {"pml", "servers", "connect", "--help"}, "connect": {"pml", "servers", "connect", "--help"}, "remove": {"pml", "servers", "rm", "--help"},
+}
+
 // UnknownCommand is the error about a command that is not there.
 func UnknownCommand(cmd *cobra.Command, name string) error {
 	names := ChildNames(cmd)
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Aliases...)
+	}
+	if meant, ok := MeantBy[name]; ok && !cmd.HasParent() {
+		return Usagef("unknown command %q; did you mean %s?", name, strings.Join(meant, " ")).WithNext(meant...)
 	}
 	next := append(strings.Fields(cmd.CommandPath()), "--help")
 	return Usagef("unknown command %q for %s%s", core.Visible(name, 80, false), cmd.CommandPath(), core.Suggest(name, names)).WithNext(next...)

@@ -24,6 +24,27 @@ const (
 	exitTimeout     = 124
 )
 
+// ExitMeanings says what the exit codes mean, for help.
+var ExitMeanings = []struct {
+	Code int
+	Text string
+}{
+	{ExitOK, "it is done"},
+	{ExitFailed, "it failed: the run, a call, or a check that did not hold"},
+	{exitUsage, "the command line is wrong; nothing was opened"},
+	{exitNotFound, "there is no such run, approval, tool or server"},
+	{exitAuth, "a key or a PIN is missing or wrong"},
+	{ExitUnreachable, "a server does not answer"},
+	{ExitPending, "somebody must decide first: pml approvals ls, pml trust"},
+	{exitDenied, "it was denied, by a person or a rule"},
+	{ExitAborted, "the run was aborted"},
+	{ExitExpired, "the approval or the run has expired"},
+	{exitConflict, "somebody was faster, or it is not what was shown"},
+	{exitInvalid, "a file is not valid: .pml.json, a DAG"},
+	{exitTimeout, "--timeout ran out; the run is kept"},
+	{130, "interrupted; 129 and 143 after SIGHUP and SIGTERM"},
+}
+
 // ExitCodes maps every error code. CodeTimeout is a run that used up its own
 // time, which is a failure; 124 is for a command that stopped waiting for a
 // run that goes on.
@@ -141,6 +162,12 @@ func StatusExit(status api.Status) int {
 	return ExitFailed
 }
 
+// retryable are the errors of runs that may go better once what was wrong outside of
+// the program is mended.
+var retryable = map[core.Code]bool{
+	core.CodeToolFailed: true, core.CodeToolTimeout: true, core.CodeServerUnreachable: true, core.CodeInstallFailed: true, core.CodeRateLimited: true,
+}
+
 // ResultError returns the error that a result reports, nil for any other
 // status than error.
 func ResultError(r api.Result) error {
@@ -156,6 +183,9 @@ func ResultError(r api.Result) error {
 	}
 	if e.Message == "" {
 		e.Message = "the run failed without saying why"
+	}
+	if len(e.Next) == 0 && r.WorkflowID != "" && retryable[e.Code] {
+		e.Next = []string{"pml", "retry", r.WorkflowID.Short()}
 	}
 	if r.WorkflowID != "" {
 		return FailedRun{Err: e}

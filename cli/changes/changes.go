@@ -118,7 +118,7 @@ func AgreeToChange(ctx context.Context, a *app.App, p *Proposal) error {
 
 // keepTrust settles whether a trusted workspace stays trusted with the change.
 // touches reports whether the change is one of what trust covers.
-func keepTrust(ctx context.Context, a *app.App, b api.Workspace, p *Proposal, f Flags) (keep, touches bool, err error) {
+func keepTrust(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Flags) (keep, touches bool, err error) {
 	paths, err := b.Paths(ctx)
 	if err != nil {
 		return false, false, err
@@ -134,7 +134,10 @@ func keepTrust(ctx context.Context, a *app.App, b api.Workspace, p *Proposal, f 
 	if f.trust || f.Yes || !a.CanAsk() {
 		return f.trust, true, nil
 	}
-	keep, err = a.TypeOut(ctx, "this workspace is trusted: keep it trusted with exactly this change? type yes: ", "yes")
+	if need, err := b.NeedsPin(ctx); err != nil || !need {
+		return err == nil, true, err // a person has read the change and said yes to it
+	}
+	keep, err = a.AskYes(ctx, "keep the workspace trusted with exactly this change? it takes the PIN")
 	return keep, true, err
 }
 

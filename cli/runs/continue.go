@@ -37,7 +37,7 @@ func ContinueCmd(a *app.App) *cobra.Command {
 	var o continueOptions
 	cmd := &cobra.Command{
 		Use:   "continue ID",
-		Short: "Go on with a run that waits or was interrupted, with or without a decision",
+		Short: "Go on with a run that waits or was interrupted",
 		Long: `Takes up a run that stopped, also one that paused after a layer (--per-layer).
 --approve or --deny decides an approval first: the one that --approval names,
 otherwise the first that is open. --deny rejects the call and lets the run go

@@ -30,7 +30,7 @@ signs in to those that ask for it. A change is shown before it is written, and
 an update before it is installed.`,
 		Example: "  pml servers ls\n  pml servers add files -- npx -y @modelcontextprotocol/server-filesystem .\n  pml servers check\n  pml servers update files",
 	}, serversLsCmd(a), serversAddCmd(a), serversRmCmd(a), serversImportCmd(a), serversCheckCmd(a),
-		serversLockCmd(a), serversUpdateCmd(a), serversConnectCmd(a))
+		serversInstallCmd(a), serversLockCmd(a), serversUpdateCmd(a), serversConnectCmd(a))
 	unknown := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -69,11 +69,11 @@ how they stand, what they run, which version is pinned.`,
 func printServers(a *app.App, list []api.ServerInfo) error {
 	return app.PrintList(a, api.Page[api.ServerInfo]{Items: list}, "no servers are configured", []app.Column[api.ServerInfo]{
 		{Title: "NAME", Get: func(s api.ServerInfo) string { return s.Name }},
-		{Title: "STATE", Get: func(s api.ServerInfo) string { return string(s.State) }},
-		{Title: "KIND", Get: func(s api.ServerInfo) string { return s.Kind }},
-		{Title: "VERSION/URL", Get: versionOrURL},
+		{Title: "STATE", Get: func(s api.ServerInfo) string { return string(s.State) }, Style: func(s api.ServerInfo) layout.Style { return layout.StyleOf(string(s.State)) }},
+		{Title: "KIND", Drop: 2, Get: func(s api.ServerInfo) string { return s.Kind }},
+		{Title: "VERSION/URL", Flex: true, Get: versionOrURL},
 		{Title: "TOOLS", Get: toolCount},
-		{Title: "FROM", Get: func(s api.ServerInfo) string { return s.Origin }},
+		{Title: "FROM", Drop: 1, Get: func(s api.ServerInfo) string { return s.Origin }},
 		{Title: "PACKAGE", Wide: true, Get: packageOf},
 		{Title: "INSTALLED", Wide: true, Get: func(s api.ServerInfo) string { return yesOrDash(s.Installed) }},
 		{Title: "NEEDS", Wide: true, Get: needsOf},

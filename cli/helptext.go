@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+)
+
+// helpWidth is how wide help is, so that it fits the narrowest usual terminal.
+const helpWidth = 80
+
+// setHelp makes help fit helpWidth, with headings that stand out on a terminal.
+func setHelp(a *app.App, root *cobra.Command) {
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages |", fmt.Sprintf("FlagUsagesWrapped %d |", helpWidth)))
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		_ = a.Write(helpText(a, cmd)) // help has nobody to tell that it could not be written
+	})
+}
+
+func helpText(a *app.App, cmd *cobra.Command) string {
+	var b strings.Builder
+	long := cmd.Long
+	if long == "" {
+		long = cmd.Short
+	}
+	for line := range strings.SplitSeq(strings.TrimSpace(long), "\n") {
+		b.WriteString(strings.Join(layout.Wrap(line, helpWidth), "\n") + "\n")
+	}
+	if !cmd.Runnable() && !cmd.HasSubCommands() {
+		return b.String()
+	}
+	b.WriteString("\n")
+	for line := range strings.Lines(cmd.UsageString()) {
+		text := strings.TrimRight(line, "\n")
+		if strings.HasSuffix(text, ":") && !strings.HasPrefix(text, " ") {
+			line = a.Paint(layout.Bold, text) + "\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// topics are pages of help about no command.
+func topics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "exit-codes", Short: "What the exit codes of pml mean", Long: exitCodesText(), Example: "  pml execute s.ts || echo $?"},
+		{Use: "environment", Short: "The environment variables that pml reads", Long: environmentText, Example: "  PML_HOME=/tmp/try pml doctor"},
+	}
+}
+
+func exitCodesText() string {
+	var b strings.Builder
+	b.WriteString("pml ends with one of these codes. Scripts may rely on them.\n\n")
+	for _, m := range app.ExitMeanings {
+		fmt.Fprintf(&b, "  %-4d %s\n", m.Code, m.Text)
+	}
+	b.WriteString("\nA run that failed ends with 1 where its error has 2, 3 or 13: those say that\nnothing was run. With --json the error has its code, the exit code and what to do\nnext. The code of each error: docs/reference.md.")
+	return b.String()
+}
+
+const environmentText = `pml reads these variables; flags come before them, and they before the files.
+
+  PML_HOME       pml's own folder (default ~/.pml); --home
+  PML_WORKSPACE  the workspace; default: the current folder, or the nearest one
+                 above it that has a .pml.json
+  PML_SERVER     the URL of a pml server; --server
+  PML_API_KEY    the key for that server
+  PML_STORE      where pml serve keeps runs: a postgres:// URL
+  PML_PLAIN      1 makes pml tui a dialogue of lines
+  PML_LOG        what is logged to stderr: debug, info, warn, error
+  NO_COLOR       anything: no colour; --no-color
+  TERM           dumb: no colour, and no line is redrawn
+  EDITOR         the editor for arguments and texts
+
+Servers get only the variables that their entries name, and those of .env.
+"pml config show" prints what all of it adds up to.`
