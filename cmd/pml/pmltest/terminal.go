@@ -39,7 +39,8 @@ func (m *Machine) Terminal(size pty.Winsize, env []string, replies []Reply, args
 	defer cancel()
 	cmd := m.Command(ctx, args...)
 	cmd.SysProcAttr = nil // pty makes a session of its own
-	cmd.Env = append(append(cmd.Env, "TERM=xterm-256color"), env...)
+	// Without colours of its own, whatever could act on a terminal is of somebody else.
+	cmd.Env = append(append(cmd.Env, "TERM=xterm-256color", "NO_COLOR=1"), env...)
 	tty, err := pty.StartWithSize(cmd, &size)
 	if err != nil {
 		m.T.Fatal(err)
