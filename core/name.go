@@ -71,18 +71,19 @@ func clip(s string, max int) string {
 }
 
 // CallName is a call as the name of a run says it: the tool without its server, and
-// the argument that tells most of it, from which clean takes secrets before any of it
-// is cut off; nil leaves it as it is.
-func CallName(tool string, args json.RawMessage, clean func(string) string) string {
+// the argument that tells most of it.
+func CallName(tool string, args json.RawMessage) string {
+	return CleanCallName(tool, args, func(text string) string { return text })
+}
+
+// CleanCallName is CallName of arguments that may hold secrets: clean takes them out
+// before anything is cut off.
+func CleanCallName(tool string, args json.RawMessage, clean func(string) string) string {
 	name := tool
 	if _, short, ok := SplitTool(tool); ok {
 		name = short
 	}
-	arg := telling(args)
-	if clean != nil {
-		arg = clean(arg)
-	}
-	return OneLine(OneLine(name, NameRunes-argRunes-1)+" "+argLine(arg), NameRunes)
+	return OneLine(OneLine(name, NameRunes-argRunes-1)+" "+argLine(clean(telling(args))), NameRunes)
 }
 
 // tellingKeys are the names of arguments that say what a call is about, those that

@@ -83,11 +83,11 @@ func TestCallName(t *testing.T) {
 		{"x:y", `{"broken`, "y"},
 		{"plain", `{}`, "plain"},
 	} {
-		if got := core.CallName(tt.tool, json.RawMessage(tt.args), nil); got != tt.want {
+		if got := core.CallName(tt.tool, json.RawMessage(tt.args)); got != tt.want {
 			t.Errorf("%s %s: %q, want %q", tt.tool, tt.args, got, tt.want)
 		}
 	}
-	if got := core.CallName("x:"+strings.Repeat("t", 500), json.RawMessage(`{"path":"`+strings.Repeat("p ", 500)+`"}`), nil); utf8.RuneCountInString(got) > core.NameRunes {
+	if got := core.CallName("x:"+strings.Repeat("t", 500), json.RawMessage(`{"path":"`+strings.Repeat("p ", 500)+`"}`)); utf8.RuneCountInString(got) > core.NameRunes {
 		t.Errorf("%q is too long", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestCallName_Secret(t *testing.T) {
 	t.Parallel()
 	clean := func(s string) string { return strings.ReplaceAll(s, "k3y-of-the-mirror", "***") }
 	for _, before := range []int{0, 50, 55, 58, 70} {
-		got := core.CallName("x:y", json.RawMessage(`{"note":"`+strings.Repeat("a", before)+`k3y-of-the-mirror"}`), clean)
+		got := core.CleanCallName("x:y", json.RawMessage(`{"note":"`+strings.Repeat("a", before)+`k3y-of-the-mirror"}`), clean)
 		if strings.Contains(got, "k3") {
 			t.Errorf("%d: %q", before, got)
 		}

@@ -62,7 +62,7 @@ func outputOf(result json.RawMessage, id string) (json.RawMessage, error) {
 func (c *Client) CallToolOnce(ctx context.Context, tool string, args json.RawMessage, key string, parent core.ID) (json.RawMessage, error) {
 	id, req := oneCall(tool, args)
 	if parent != "" {
-		req.Name = core.CallName(tool, args, nil) + " for the run " + parent.Short()
+		req.Name = core.CallName(tool, args) + " for the run " + parent.Short()
 	}
 	req.IdempotencyKey, req.Wait, req.HoldApprovals = key, -1, true
 	w := c.waiting(-1, true)

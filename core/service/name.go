@@ -37,14 +37,14 @@ func firstCall(p core.Program, clean func(string) string) string {
 	if p.Plan == nil {
 		for _, t := range p.Tasks {
 			if t.Tool != "" && t.Tool != core.CodeTool {
-				return core.CallName(t.Tool, t.Arguments, clean)
+				return core.CleanCallName(t.Tool, t.Arguments, clean)
 			}
 		}
 		return ""
 	}
 	for _, call := range p.Plan.Calls {
 		if _, name, ok := core.SplitTool(call.Tool); ok && name != "*" && call.Tool != core.CodeTool {
-			return core.CallName(call.Tool, knownOf(call), clean)
+			return core.CleanCallName(call.Tool, knownOf(call), clean)
 		}
 	}
 	return ""
