@@ -120,7 +120,7 @@ func (b *Backend) abort(r *run, by core.Actor, reason string) {
 // record adds a row to the audit log. The demo's rows have no hashes.
 func (b *Backend) record(a *core.Approval, outcome core.ApprovalState, by core.Actor, reason string, at time.Time) {
 	b.audit = append(b.audit, core.AuditRow{
-		Seq: int64(len(b.audit) + 1), At: at, RunID: a.RunID, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type, Tool: a.Tool,
+		Seq: int64(len(b.audit) + 1), At: at, RunID: a.RunID, RunName: a.RunName, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type, Tool: a.Tool,
 		Digest: a.Digest, Outcome: outcome, By: by, Reason: reason,
 	})
 }

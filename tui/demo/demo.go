@@ -202,6 +202,9 @@ func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follo
 // tell adds an event and wakes who follows.
 func (b *Backend) tell(r *run, e core.Event) {
 	e.RunID, e.Side, e.At = r.ID, r.Side, b.now()
+	if e.Type.NamesRun() {
+		e.RunName = r.Name
+	}
 	b.seq[r.Side]++
 	e.Seq = b.seq[r.Side]
 	b.events = append(b.events, e)

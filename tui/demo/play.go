@@ -141,7 +141,7 @@ func (b *Backend) ask(r *run, t *task, now time.Time) {
 func (b *Backend) open(r *run, a core.Approval, now time.Time) core.ID {
 	b.asked++
 	expires := now.Add(ttl - time.Duration(b.asked%5)*47*time.Second)
-	a.ID, a.RunID, a.Workspace, a.Side = idOf(fmt.Sprint("approval", b.asked)), r.ID, r.Workspace, r.Side
+	a.ID, a.RunID, a.RunName, a.Workspace, a.Side = idOf(fmt.Sprint("approval", b.asked)), r.ID, r.Name, r.Workspace, r.Side
 	a.Digest, a.RequestedBy, a.State, a.CreatedAt, a.ExpiresAt = hashOf(string(a.ID)), agent, core.ApprovalOpen, now, &expires
 	if a.Type == core.ApproveLayer {
 		a.ExpiresAt = nil

@@ -62,7 +62,7 @@ func permission(t *task) *task {
 func (b *Backend) add(name string, side core.Side, kind core.Kind, age time.Duration, layers ...[]*task) *run {
 	now := b.now()
 	r := &run{name: name, layers: layers, Run: core.Run{
-		ID: idOf(fmt.Sprint(name, len(b.order))), Side: side, Workspace: "/home/you/src/shop", Kind: kind, State: core.RunRunning, Intent: name,
+		ID: idOf(fmt.Sprint(name, len(b.order))), Side: side, Workspace: "/home/you/src/shop", Kind: kind, State: core.RunRunning, Name: name, Intent: name,
 		CreatedAt: now.Add(-age), UpdatedAt: now, TotalLayers: len(layers), RequestedBy: agent, Epoch: 1,
 	}}
 	for i, l := range layers {
@@ -210,7 +210,7 @@ func (b *Backend) resolvedBefore(now time.Time) {
 		asked, at := now.Add(-time.Duration(d.seconds+60)*time.Second), now.Add(-time.Duration(d.seconds)*time.Second)
 		r := b.runs[b.order[i]]
 		a := &core.Approval{
-			ID: idOf(fmt.Sprint("resolved", i)), RunID: r.ID, Workspace: r.Workspace, Side: r.Side, Type: d.typ, Tool: d.tool, Risk: core.RiskMedium,
+			ID: idOf(fmt.Sprint("resolved", i)), RunID: r.ID, RunName: r.Name, Workspace: r.Workspace, Side: r.Side, Type: d.typ, Tool: d.tool, Risk: core.RiskMedium,
 			Description: d.tool, Context: object(map[string]any{"tool": d.tool}), Digest: hashOf(d.tool), RequestedBy: agent, State: d.state, CreatedAt: asked, ExpiresAt: &at,
 		}
 		if d.who.Who != "" {
