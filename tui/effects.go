@@ -79,6 +79,8 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 	switch i := i.(type) {
 	case screen.Copy:
 		return m.copy(i, now)
+	case screen.EditArguments:
+		return m.editArguments(i, now)
 	case screen.View:
 		return m.view(i, now)
 	case screen.Save:

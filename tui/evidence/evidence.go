@@ -362,6 +362,15 @@ func (p *proof) laidOut(margin string, list []asked.Line) {
 	}
 }
 
+// Changes heads what of some arguments was changed.
+func Changes(list []asked.Line) []widget.Line {
+	p := &proof{}
+	p.head("what you have changed")
+	p.laidOut("", list)
+	p.blank()
+	return p.lines
+}
+
 // Raw returns what an approval carries as JSON, indented and whole.
 func Raw(a core.Approval) []widget.Line {
 	p := &proof{}

@@ -47,10 +47,12 @@ type card struct {
 	built core.Approval // what the pager's lines were made from
 	of    *core.Layer   // of its run, as known then
 	wait  bool          // for the arguments of what runs next
-	raw   bool          // it is shown as JSON
-	asRaw bool          // the pager's lines are that
-	note  string        // what a key could not do, and why
-	level Level
+	// edited are the arguments that the person has put in the place of those asked about.
+	edited *cardEdit
+	raw    bool   // it is shown as JSON
+	asRaw  bool   // the pager's lines are that
+	note   string // what a key could not do, and why
+	level  Level
 
 	asked   *api.Rule    // the rule that was shown, nil while it is being asked for
 	ruleWhy string       // why there is none
@@ -108,12 +110,18 @@ func linkLost(side core.Side, e *Env) string {
 func (c *card) sync(e *Env) {
 	a, known := e.State.Approval(c.id)
 	before := c.rule.Ended(e.Now)
+	was := c.edited
+	a = c.asEdited(a)
 	changed := c.rule.Update(a, known, linkLost(c.rule.Approval().Side, e), e.Now)
 	ended := c.rule.Ended(e.Now)
 	if changed || ended != "" && (before == "" || c.mode != deciding) {
 		c.leave()
 	}
 	switch {
+	case changed && c.edited != nil:
+		c.say(Note, "changed: read what will be sent instead")
+	case changed && was != nil:
+		c.say(Bad, "what is asked has changed, and your change is gone: read it again")
 	case changed:
 		c.say(Bad, "what is asked has changed: read it again")
 	case c.rule.Lost() == "" && strings.HasSuffix(c.note, nothingQueued): // no longer true
@@ -267,7 +275,7 @@ func (c *card) send(v decide.Verb, reason string, answer *core.Answer, e *Env) (
 	if !c.can(v, e) {
 		return nil, false
 	}
-	d := Decide{Approvals: []core.Approval{c.rule.Approval()}, Reason: reason, Abort: v == decide.Abort}
+	d := Decide{Approvals: []core.Approval{c.about(v != decide.Deny && v != decide.Abort)}, Reason: reason, Abort: v == decide.Abort}
 	if v == decide.Deny || v == decide.Abort {
 		return []Intent{d}, true
 	}
@@ -411,7 +419,7 @@ func (c *card) lines(e *Env) []widget.Line {
 	if c.raw {
 		return evidence.Raw(c.rule.Approval())
 	}
-	return evidence.Of(c.rule.Approval(), tasksOf(c.rule.Approval(), e))
+	return append(c.changesOf(), evidence.Of(c.rule.Approval(), tasksOf(c.rule.Approval(), e))...)
 }
 
 // style is how the message of a card looks.

@@ -65,6 +65,9 @@ func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bo
 	case keys.CopyAll:
 		return one(copyJSON(a))
 	case keys.Edit:
+		if a.Type == core.ApproveTool && c.rule.Ended(e.Now) == "" {
+			return c.edit(e), false, true
+		}
 		return one(View{Name: "approval-" + a.ID.Short() + ".txt", Text: plainEvidence(a, tasksOf(a, e))})
 	case keys.Save:
 		url := authURL(a)
@@ -94,6 +97,10 @@ func (c *card) press(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	case keys.Approve:
 		return c.approve(e)
 	case keys.ApproveRemember:
+		if c.edited != nil {
+			c.say(Note, "what you have changed is approved for this call only: a")
+			return nil, false
+		}
 		c.remember(e)
 	case keys.Deny:
 		return c.send(decide.Deny, "", nil, e)
@@ -161,7 +168,7 @@ func (c *card) approve(e *Env) (intents []Intent, closed bool) {
 	if c.asks(decide.Approve, e) {
 		return nil, false
 	}
-	return c.send(decide.Approve, "", c.rule.Answer(), e)
+	return c.send(decide.Approve, "", c.answer(), e)
 }
 
 // asks begins to ask for the characters to type, where only they are missing.
@@ -190,6 +197,9 @@ func (c *card) copyCommand(e *Env) Intent {
 	a := c.rule.Approval()
 	if c.rule.Ended(e.Now) != "" {
 		return Copy{What: "the command that shows it", Text: decide.Shell([]string{"pml", "approvals", "show", a.ID.Short()})}
+	}
+	if c.edited != nil {
+		return Copy{What: "the command that changes and approves", Text: decide.Shell([]string{"pml", "approve", a.ID.Short(), "--edit"})}
 	}
 	verb, what := decide.Approve, "the command that approves"
 	if c.moved && c.focus < len(c.buttons) {
