@@ -41,11 +41,11 @@ folder; --print-keys lists the actions and their keys.`,
 	f.BoolVar(&o.Demo, "demo", false, "play a script: no set-up, nothing is changed")
 	f.BoolVar(&o.Plain, "plain", false, "a dialogue of lines instead of a full screen")
 	f.BoolVar(&o.ASCII, "ascii", false, "draw with ASCII characters only")
-	f.StringVar(&o.Theme, "theme", "", "ansi, dark, light or modus")
+	f.StringVar(&o.Theme, "theme", "", "auto, ansi, dark, light or modus")
 	f.StringVar(&o.Color, "color", "auto", "auto, always or never")
 	f.StringVar(&o.Notify, "notify", "", "how to tell of what waits: off, bell or osc")
 	f.BoolVar(&printKeys, "print-keys", false, "print the actions and their keys, with --json as a JSON Schema")
-	_ = cmd.RegisterFlagCompletionFunc("theme", app.CompleteFixed("ansi", "dark", "light", "modus"))
+	_ = cmd.RegisterFlagCompletionFunc("theme", app.CompleteFixed("auto", "ansi", "dark", "light", "modus"))
 	_ = cmd.RegisterFlagCompletionFunc("color", app.CompleteFixed("auto", "always", "never"))
 	_ = cmd.RegisterFlagCompletionFunc("notify", app.CompleteFixed("off", "bell", "osc"))
 	return cmd
@@ -57,7 +57,7 @@ func tui(a *app.App, cmd *cobra.Command, o app.TerminalOptions) error {
 		return err
 	}
 	if o.Theme != "" {
-		if err := app.OneOf("theme", o.Theme, "ansi", "dark", "light", "modus"); err != nil {
+		if err := app.OneOf("theme", o.Theme, "auto", "ansi", "dark", "light", "modus"); err != nil {
 			return err
 		}
 	}

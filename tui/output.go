@@ -132,22 +132,31 @@ func (o *output) Read(p []byte) (int, error) { return o.file.Read(p) }
 // Close closes nothing: the file is the caller's.
 func (o *output) Close() error { return nil }
 
+// maxHeld is more than is ever held back of an answer of the terminal, in bytes.
+const maxHeld = 128
+
 // input is the terminal to read from. The library takes the end of the input
 // for a reason to read no more and to go on without keys; here it is the end of
 // the program: the terminal is gone.
 type input struct {
 	*os.File
-	fd uintptr
+	fd      uintptr
+	answers *osc.Answers
 }
 
 // Fd returns the descriptor without a look at the file.
 func (i input) Fd() uintptr { return i.fd }
 
-// Read reads keys.
+// Read reads keys. What the terminal answers is none of them; what was held back of
+// that before always fits, as so much was read less then.
 func (i input) Read(p []byte) (int, error) {
-	n, err := i.File.Read(p)
+	room := len(p)
+	if room > 2*maxHeld {
+		room -= maxHeld
+	}
+	n, err := i.File.Read(p[:room])
 	if err == nil || n > 0 {
-		return n, nil
+		return copy(p, i.answers.Take(p[:n])), nil
 	}
 	if errors.Is(err, io.EOF) {
 		return 0, core.Errorf(core.CodeCancelled, "the terminal was closed")

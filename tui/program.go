@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os/exec"
+	"runtime"
 	"slices"
 	"time"
 
@@ -91,6 +92,8 @@ type frame struct {
 type (
 	changeMsg  struct{ change feed.Change }
 	warningMsg string
+	// backgroundMsg is what the terminal says of itself.
+	backgroundMsg struct{ light bool }
 	// doneMsg ends an effect: what it does to the model.
 	doneMsg struct {
 		deciding bool
@@ -114,7 +117,12 @@ func newModel(o Options, s *state.State, r reader) *model {
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.askPin(), m.nextWarning()) }
+func (m *model) Init() tea.Cmd {
+	if m.o.Palette == paint.Auto && m.o.Profile > paint.NoColor && runtime.GOOS != "windows" {
+		m.send(m.term.AskBackground()) // nothing waits for the answer
+	}
+	return tea.Batch(m.askPin(), m.nextWarning())
+}
 
 // Update implements tea.Model.
 func (m *model) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
@@ -156,6 +164,11 @@ func (m *model) handle(msg tea.Msg, now time.Time) []tea.Cmd {
 		m.screen.Resize(msg.Width, msg.Height)
 	case doneMsg:
 		return m.done(msg, now)
+	case backgroundMsg:
+		if msg.light {
+			m.touched++
+			m.screen.SetTheme(paint.NewTheme(paint.Light, m.o.Profile, m.o.ASCII))
+		}
 	case warningMsg:
 		m.say(screen.Note, core.Visible(string(msg), 400, false), now)
 		return []tea.Cmd{m.nextWarning()}

@@ -84,11 +84,15 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 
 // show has the library show the model, and the feed read beside it.
 func (s *session) show(ctx context.Context) error {
+	answers := &osc.Answers{}
 	p := tea.NewProgram(newPainter(s.model, s.out),
-		tea.WithInput(input{s.o.In, s.o.In.Fd()}), tea.WithOutput(s.out),
+		tea.WithInput(input{s.o.In, s.o.In.Fd(), answers}), tea.WithOutput(s.out),
 		tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithReportFocus(), tea.WithFPS(libraryFPS),
 		// Signals end the context, by who made it.
 		tea.WithoutSignalHandler())
+	answers.Told = func(light bool) {
+		go p.Send(backgroundMsg{light}) // whoever reads keys waits for nobody
+	}
 	reading, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {

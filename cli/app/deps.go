@@ -121,7 +121,7 @@ type TerminalOptions struct {
 	// nothing did.
 	PlainBy string
 	ASCII   bool
-	// Theme is ansi, dark, light or modus, Color auto, always or never, Notify
+	// Theme is auto, ansi, dark, light or modus, Color auto, always or never, Notify
 	// off, bell or osc.
 	Theme, Color, Notify string
 }

@@ -30,7 +30,7 @@ func (p *terminalPart) fields() []field {
 		"description": "The keys of an action, instead of its own. pml tui --print-keys lists the actions.",
 	}
 	return []field{
-		{"theme", schEnum("The colours. ansi are the terminal's own, modus those that can be told apart without red and green.", "ansi", "dark", "light", "modus"), readEnum(&p.Theme, "ansi", "dark", "light", "modus")},
+		{"theme", schEnum("The colours. auto are the terminal's own, and dark ones on a light background where the terminal says that it has one; ansi are its own in any case, modus those that can be told apart without red and green.", "auto", "ansi", "dark", "light", "modus"), readEnum(&p.Theme, "auto", "ansi", "dark", "light", "modus")},
 		{"ascii", sch{"type": "boolean", "description": "Draw with ASCII characters only."}, readBool(&p.ASCII)},
 		{"plain", sch{"type": "boolean", "description": "A dialogue of lines instead of a full screen, for screen readers."}, readBool(&p.Plain)},
 		{"notify", schEnum("How to tell of what waits.", "off", "bell", "osc"), readEnum(&p.Notify, "off", "bell", "osc")},
@@ -63,7 +63,7 @@ func readKeys(to *map[string][]string) func(*decoder, jsonc.Value, string) {
 // terminal is the home's part with its defaults.
 func (m *merger) terminal(h terminalPart) Terminal {
 	return Terminal{
-		Theme:  pick(m, "/tui/theme", "ansi", h.Theme, nil),
+		Theme:  pick(m, "/tui/theme", "auto", h.Theme, nil),
 		ASCII:  pick(m, "/tui/ascii", false, h.ASCII, nil),
 		Plain:  pick(m, "/tui/plain", false, h.Plain, nil),
 		Notify: pick(m, "/tui/notify", "osc", h.Notify, nil),

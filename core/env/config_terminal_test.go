@@ -13,7 +13,7 @@ import (
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	equal(t, env.Terminal{Theme: "ansi", Notify: "osc"}, b.load().Terminal)
+	equal(t, env.Terminal{Theme: "auto", Notify: "osc"}, b.load().Terminal)
 	b.write(b.home.Config(), `{"tui": {"theme": "modus", "ascii": true, "plain": true, "notify": "bell", "keys": {"approve": ["ctrl+a"], "help": []}}}`)
 	c := b.load()
 	equal(t, env.Terminal{Theme: "modus", ASCII: true, Plain: true, Notify: "bell", Keys: map[string][]string{"approve": {"ctrl+a"}, "help": {}}}, c.Terminal)

@@ -54,9 +54,10 @@ func (s Style) Underline() Style { s.Attr |= Underline; return s }
 // Palette says which colours a theme has.
 type Palette string
 
-// The palettes. Ansi leaves the colours to the terminal's own scheme; Modus
+// The palettes. Auto is Ansi, and Light once the terminal has said that it is. Ansi leaves the colours to the terminal's own scheme; Modus
 // can be told apart without seeing red and green.
 const (
+	Auto  Palette = "auto"
 	Ansi  Palette = "ansi"
 	Dark  Palette = "dark"
 	Light Palette = "light"
@@ -64,7 +65,7 @@ const (
 )
 
 // Palettes lists them, for validation and help.
-var Palettes = []Palette{Ansi, Dark, Light, Modus}
+var Palettes = []Palette{Auto, Ansi, Dark, Light, Modus}
 
 // Profile says what a terminal can show.
 type Profile uint8
@@ -99,6 +100,9 @@ func NewTheme(p Palette, profile Profile, asciiOnly bool) *Theme {
 	r.SetColorProfile(profiles[profile])
 	for role := range roles {
 		style := r.NewStyle()
+		if p == Auto {
+			p = Ansi
+		}
 		if profile > NoColor {
 			style = style.Foreground(colours[p][role])
 		}

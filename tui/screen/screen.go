@@ -149,6 +149,9 @@ func New(o Options) *Screen {
 // Resize says how large the window is.
 func (s *Screen) Resize(w, h int) { s.w, s.h, s.canvas = w, h, nil }
 
+// SetTheme says how everything looks from now on.
+func (s *Screen) SetTheme(t *paint.Theme) { s.o.Theme, s.canvas = t, nil }
+
 // Changed says that the state changed by itself: new events, lists, links.
 func (s *Screen) Changed(now time.Time) { s.settle(s.env(now)) }
 
