@@ -36,7 +36,9 @@ type world struct {
 	pins     [][2]string
 	written  []writing
 	hostReqs []api.HostRequest
-	told     []string // the hosts that were written
+	hostDirs []string   // of HostWorkspaces
+	paths    *api.Paths // nil: of folders that are not there
+	told     []string   // the hosts that were written
 	rules    []core.ID
 }
 

@@ -356,6 +356,9 @@ func (f *fake) Config(context.Context) (json.RawMessage, error) {
 }
 
 func (f *fake) Paths(context.Context) (api.Paths, error) {
+	if f.world.paths != nil {
+		return *f.world.paths, nil
+	}
 	return api.Paths{Home: "/h", HomeConfig: "/h/config.json", Workspace: "/w", Config: "/w/.pml.json", Lock: "/w/pml.lock"}, nil
 }
 

@@ -25,6 +25,9 @@ func (f *fake) HostChanges(_ context.Context, req api.HostRequest) ([]api.HostCh
 	return out, nil
 }
 
+// HostWorkspaces are those of the hosts that pml was put into.
+func (f *fake) HostWorkspaces(context.Context) ([]string, error) { return f.world.hostDirs, nil }
+
 func (f *fake) WriteHost(_ context.Context, h api.HostChange) error {
 	if f.world.hostErr != nil {
 		return f.world.hostErr

@@ -67,7 +67,7 @@ there, even after a crash.`,
 	)
 	addGroup(root, groupRun, runs.ExecuteCmd(a), runs.ApproveCmd(a), runs.DenyCmd(a), runs.ContinueCmd(a), runs.RetryCmd(a), runs.AbortCmd(a), runs.ReplanCmd(a), runs.ApprovalsCmd(a))
 	addGroup(root, groupWatch, runs.StatusCmd(a), tuiCmd(a), runs.PlanCmd(a), runs.WorkflowsCmd(a), toolsCmd(a), runs.EventsCmd(a), auditCmd(a))
-	addGroup(root, groupSetup, initCmd(a), servers.Command(a), trustCmd(a), serveCmd(a), serverCmd(a), stdioCmd(a), doctorCmd(a), backupCmd(a), restoreCmd(a), configCmd(a), completionCmd(a), versionCmd(a))
+	addGroup(root, groupSetup, initCmd(a), servers.Command(a), trustCmd(a), serveCmd(a), serverCmd(a), stdioCmd(a), doctorCmd(a), backupCmd(a), restoreCmd(a), configCmd(a), uninstallCmd(a), completionCmd(a), versionCmd(a))
 	root.AddCommand(manCmd(a))
 	root.AddCommand(topics()...)
 	root.SetHelpCommand(helpCmd())

@@ -121,6 +121,14 @@ var ErrTimeout = errors.New("--timeout ran out")
 // WaitsForRun annotates commands for which --timeout bounds the wait for a run.
 const WaitsForRun = "pml-waits"
 
+// CloseBackend closes the backend now, for a command that removes what it uses. It
+// must not be used afterwards.
+func (a *App) CloseBackend() error {
+	err := a.close()
+	a.backend = nil
+	return err
+}
+
 func (a *App) close() error {
 	if a.backend == nil {
 		return nil

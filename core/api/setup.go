@@ -90,6 +90,8 @@ type PinSetup interface {
 type Hosts interface {
 	// HostChanges prepares changes of their files and writes nothing.
 	HostChanges(ctx context.Context, req HostRequest) ([]HostChange, error)
+	// HostWorkspaces are the folders from which pml was put into files of hosts.
+	HostWorkspaces(ctx context.Context) ([]string, error)
 	// WriteHost writes one that was shown (else core.CodeDigestMismatch).
 	WriteHost(ctx context.Context, change HostChange) error
 }

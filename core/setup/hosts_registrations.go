@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -100,6 +101,21 @@ func (hs *Hosts) registrations() (registrations, error) {
 		return out, core.Errorf(core.CodeStoreNewer, "%s was written by a newer pml; use that one", hs.registered())
 	}
 	return out, nil
+}
+
+// HostWorkspaces implements api.Hosts.
+func (hs *Hosts) HostWorkspaces(context.Context) ([]string, error) {
+	done, err := hs.registrations()
+	out := []string{}
+	for i := range done.List {
+		for r := &done.List[i]; r != nil; r = r.Before {
+			if !slices.Contains(out, r.Workspace) {
+				out = append(out, r.Workspace)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, err
 }
 
 // saveRegistrations keeps them for their owner alone: an entry that was replaced

@@ -1,0 +1,74 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/casys-ai/pml/core/api"
+)
+
+// machineWith is a machine with pml's own folder and a workspace.
+func machineWith(t *testing.T) *fake {
+	t.Helper()
+	dir := t.TempDir()
+	p := api.Paths{Home: filepath.Join(dir, "home"), Workspace: filepath.Join(dir, "w")}
+	p.Config, p.Lock = filepath.Join(p.Workspace, ".pml.json"), filepath.Join(p.Workspace, "pml.lock")
+	for _, d := range []string{filepath.Join(p.Home, "trust"), p.Workspace} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{p.Config, filepath.Join(p.Workspace, "mine.txt")} {
+		if err := os.WriteFile(f, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &fake{world: world{paths: &p}}
+}
+
+func there(names ...string) (n int) {
+	for _, name := range names {
+		if _, err := os.Lstat(name); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// pml says what it would remove, asks, and removes that and nothing else.
+func TestUninstall(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, typed string
+		args        []string
+		code        int
+		home        bool // is left
+		config      bool
+	}{
+		{"Yes", "y\n", nil, 0, false, true},
+		{"Workspace", "y\n", []string{"--workspace"}, 0, false, false},
+		{"No", "n\n", []string{"--workspace"}, 9, true, true},
+		{"Nobody", "", nil, 8, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := machineWith(t)
+			s := &shell{tty: true, stdin: tt.typed, fake: f, server: &fakeServer{}}
+			s.run(append([]string{"uninstall"}, tt.args...)...).want(t, tt.code).has(t, "err", "to remove: "+f.world.paths.Home, "remove all of this?")
+			if there(f.world.paths.Home) == 1 != tt.home || there(f.world.paths.Config) == 1 != tt.config || there(filepath.Join(f.world.paths.Workspace, "mine.txt")) != 1 {
+				t.Error("something else is left")
+			}
+		})
+	}
+	f := machineWith(t)
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall").want(t, 8).has(t, "err", "next: pml uninstall --yes")
+	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere"}
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "pml init --undo")
+	f.world.hostDirs = nil
+	f.world.paths.Home = filepath.Dir(f.world.paths.Workspace) // above the workspace
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 13).has(t, "err", "does not look like")
+	if there(f.world.paths.Config) != 1 {
+		t.Error("a folder that is not pml's own was removed")
+	}
+}
