@@ -25,6 +25,7 @@ type world struct {
 	hostErr  error // of writing
 	kept     bool  // there is a .pml.json already
 	startErr error // of a server that was updated
+	deciders []api.Deciders
 
 	checked  []string
 	locked   []string

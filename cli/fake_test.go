@@ -339,7 +339,8 @@ func (f *fake) SetTrust(_ context.Context, digest, pin string) error {
 	return nil
 }
 
-func (f *fake) Init(context.Context) (string, error) {
+func (f *fake) Init(_ context.Context, who api.Deciders) (string, error) {
+	f.world.deciders = append(f.world.deciders, who)
 	if f.world.kept {
 		return "/w/.pml.json", core.Errorf(core.CodeInvalidArguments, "/w/.pml.json is there already; it was left as it is")
 	}

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -24,7 +27,15 @@ type initOptions struct {
 	allHosts bool
 	undo     bool
 	yes      bool
+	decider  string
 }
+
+// The answers to who decides, as --decider has them.
+const (
+	deciderHuman  = "human"  // only you, at a terminal
+	deciderDialog = "dialog" // only you, there or in the dialog of the agent's host
+	deciderAny    = "any"    // the agent may pass on your yes
+)
 
 func initCmd(a *app.App) *cobra.Command {
 	var o initOptions
@@ -32,9 +43,13 @@ func initCmd(a *app.App) *cobra.Command {
 		Use:   "init",
 		Short: "Write a first .pml.json, and register pml with agent hosts",
 		Long: `Writes a first .pml.json that grants nothing yet, with remarks on what can be
-set. An existing one is left alone. In it people decide (approvals.decider is
-human), which is recommended: an agent whose host runs without a person before it
-was seen to approve its own calls.
+set. An existing one is left alone. On a terminal it asks who decides what pml
+asks, and writes the answer (approvals.decider): only you, which is recommended
+and what enter takes; only you, also in the dialog of the agent's host; or the
+agent as well, which may pass on your yes to what is not of high risk. An agent
+whose host runs without a person before it was seen to approve its own calls.
+--decider answers beforehand; without it and without a terminal it writes that
+only you decide, and says so.
 
 On a terminal it then offers to register pml with the agent hosts that it finds:
 claude-code (.mcp.json), vscode (.vscode/mcp.json), cursor (.cursor/mcp.json),
@@ -47,7 +62,7 @@ byte for byte, and no key is written. Elsewhere hosts are named with --host or
 Where hosts know MCP servers already, it offers to take them over, as
 "pml servers import" does.`,
 		Example: `  pml init && $EDITOR .pml.json && pml trust
-  pml init --host claude-code --host vscode --yes
+  pml init --decider human --host claude-code --host vscode --yes
   pml init --all-hosts
   pml init --undo`,
 		Args: app.MaxArgs(0),
@@ -68,6 +83,8 @@ Where hosts know MCP servers already, it offers to take them over, as
 	cmd.Flags().StringArrayVar(&o.hosts, "host", nil, "register pml with this agent host (may be repeated)")
 	_ = cmd.RegisterFlagCompletionFunc("host", app.CompleteFixed(hostNames...))
 	cmd.Flags().BoolVar(&o.allHosts, "all-hosts", false, "register pml with every agent host that is found")
+	cmd.Flags().StringVar(&o.decider, "decider", "", "who decides: human (only you), dialog (also in the host's dialog) or any (the agent, too)")
+	_ = cmd.RegisterFlagCompletionFunc("decider", app.CompleteFixed(deciderHuman, deciderDialog, deciderAny))
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "take pml out of the agent hosts again; .pml.json stays")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "write without asking")
 	return cmd
@@ -78,10 +95,15 @@ func (o initOptions) named() bool { return o.allHosts || len(o.hosts) > 0 }
 
 func (o initOptions) check() error {
 	switch {
+	case o.undo && o.decider != "":
+		return app.Usagef("--decider is for a new .pml.json: it does not go with --undo").WithNext("pml", "init", "--help")
 	case o.allHosts && len(o.hosts) > 0:
 		return app.Usagef("--host and --all-hosts exclude each other").WithNext("pml", "init", "--help")
 	case o.yes && !o.undo && !o.named():
 		return app.Usagef("--yes is for hosts that are named: add --host NAME or --all-hosts").WithNext("pml", "init", "--help")
+	}
+	if o.decider != "" {
+		return app.OneOf("decider", o.decider, deciderHuman, deciderDialog, deciderAny)
 	}
 	return nil
 }
@@ -90,26 +112,37 @@ func (o initOptions) check() error {
 type initiated struct {
 	Path string `json:"path,omitempty"`
 	// Kept says that there was a .pml.json already.
-	Kept  bool             `json:"kept,omitempty"`
-	Hosts []api.HostChange `json:"hosts,omitempty"`
+	Kept bool `json:"kept,omitempty"`
+	// Decider is who decides, as it was written.
+	Decider string           `json:"decider,omitempty"`
+	Hosts   []api.HostChange `json:"hosts,omitempty"`
 }
 
 func initialize(ctx context.Context, a *app.App, b app.Backend, o initOptions) error {
 	var out initiated
-	var err error
-	out.Path, err = b.Init(ctx)
+	who, err := whoDecides(ctx, a, b, o)
+	if err != nil {
+		return err
+	}
+	out.Path, err = b.Init(ctx, api.Deciders{Agents: who == deciderAny, Dialog: who == deciderDialog})
+	if err == nil {
+		out.Decider = who
+	}
 	switch {
 	// It is there already: that only matters to who wants nothing else.
 	case core.CodeOf(err) == core.CodeInvalidArguments && (o.named() || a.CanAsk()):
 		out.Kept = true
 		a.Note("note: %s", core.Visible(core.AsError(err).Message, 0, false))
+		if unchosen(ctx, b) {
+			a.Note(`note: nobody has chosen who decides here, so an agent may approve what is not of high risk; add "approvals": {"decider": "human"} to it, which is recommended, or "any"`)
+		}
 	case err != nil:
 		return err
 	case a.Human():
 		if err := a.Write("wrote " + core.Visible(out.Path, 0, false) + "\n"); err != nil {
 			return err
 		}
-		a.Note("note: people decide what it asks, no agent (approvals.decider is human, as recommended): in pml tui, or with pml continue")
+		a.Note("note: %s", decidersSaid(who, o.decider == "" && (o.yes || !a.CanAsk())))
 	}
 	out.Hosts, err = offerHosts(ctx, a, b, o)
 	if err == nil {
@@ -121,6 +154,68 @@ func initialize(ctx context.Context, a *app.App, b app.Backend, o initOptions) e
 		}
 	}
 	return err
+}
+
+// whoDecides asks who decides what pml asks, where there is a person to ask and a file
+// to write; otherwise it takes what was said, or that only people do.
+func whoDecides(ctx context.Context, a *app.App, b app.Backend, o initOptions) (string, error) {
+	if o.decider != "" {
+		return o.decider, nil
+	}
+	p, err := b.Paths(ctx)
+	if err != nil || !a.CanAsk() || o.yes {
+		return deciderHuman, err
+	}
+	if _, err := os.Lstat(p.Config); err == nil { // it is left alone
+		return deciderHuman, nil
+	}
+	io.WriteString(a.Stderr, "May the agent pass on your yes to what pml asks, or only you?\n"+
+		"  [o] only you, at a terminal (recommended: enter takes it)\n"+
+		"  [d] only you, there or in the dialog of the agent's host, where that shows one\n"+
+		"  [a] the agent as well, for what is not of high risk\n")
+	for {
+		io.WriteString(a.Stderr, "who decides? [o]nly you / [d]ialog too / [a]gent too: ")
+		line, err := a.ReadLine(ctx)
+		if errors.Is(err, io.EOF) {
+			io.WriteString(a.Stderr, "\n")
+			return "", core.Errorf(core.CodeAwaitingHuman, "nobody answered: nothing was written").WithNext("pml", "init", "--decider", deciderHuman)
+		}
+		if err != nil {
+			return "", core.Errorf(core.CodeCancelled, "nothing was written: %w", err)
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "", "o", "only", deciderHuman:
+			return deciderHuman, nil
+		case "d", deciderDialog:
+			return deciderDialog, nil
+		case "a", "agent", deciderAny:
+			return deciderAny, nil
+		}
+	}
+}
+
+// unchosen reports whether nobody has chosen who decides in the workspace.
+func unchosen(ctx context.Context, b api.Workspace) bool {
+	raw, err := b.Config(ctx)
+	var cfg struct {
+		Approvals struct {
+			From string `json:"decider_from"`
+		} `json:"approvals"`
+	}
+	return err == nil && json.Unmarshal(raw, &cfg) == nil && cfg.Approvals.From == "default"
+}
+
+// decidersSaid says what was written of who decides; unasked: without anybody's word.
+func decidersSaid(who string, unasked bool) string {
+	text := map[string]string{
+		deciderHuman:  "people decide what it asks, no agent (approvals.decider is human): in pml tui, or with pml approve",
+		deciderDialog: "people decide what it asks, no agent: in pml tui, with pml approve, or in the agent's own dialog once you trust the file (approvals.trust_host)",
+		deciderAny:    "an agent may pass on a yes to what is not of high risk (approvals.decider is any); what it decides is marked, and pml status counts it",
+	}[who]
+	if unasked {
+		text += "; nobody was asked: pml init --decider any or dialog writes something else"
+	}
+	return text
 }
 
 // offerHosts registers pml with the hosts that were named, or on a terminal

@@ -92,15 +92,44 @@ func TestInit_HostsAsked(t *testing.T) {
 		"n\n":       nil,
 		"":          nil,
 	} {
-		s := (&shell{tty: true, stdin: typed, fake: three()}).run("init").want(t, 0)
+		s := (&shell{tty: true, stdin: "\n" + typed, fake: three()}).run("init").want(t, 0)
 		if d := cmp.Diff(want, s.fake.world.told); d != "" {
 			t.Errorf("%q: %s\n%s", typed, d, s.err)
 		}
 	}
-	s := (&shell{tty: true, stdin: "y\nn\n", fake: three()}).run("init").has(t, "out", "registered pml with The claude-code: /w/claude-code.json\n")
+	s := (&shell{tty: true, stdin: "o\ny\nn\n", fake: three()}).run("init").has(t, "out", "registered pml with The claude-code: /w/claude-code.json\n")
 	s.has(t, "err", "register pml here? [y]es / [n]o: ", `note: start it\x1b[2J again`)
 	// The end of the input is no answer; who named hosts is told so.
 	(&shell{tty: true, fake: three()}).run("init", "--all-hosts").want(t, 8)
+}
+
+// Who decides is chosen: enter takes what is recommended, no answer writes nothing, and
+// what nobody was asked about is said.
+func TestInit_WhoDecides(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]api.Deciders{
+		"\n": {}, "o\n": {}, "what\nd\n": {Dialog: true}, "A\n": {Agents: true},
+	} {
+		s := (&shell{tty: true, stdin: typed, fake: &fake{}}).run("init").want(t, 0).has(t, "err", "May the agent pass on your yes", "(recommended: enter takes it)")
+		if d := cmp.Diff([]api.Deciders{want}, s.fake.world.deciders); d != "" || strings.Contains(s.err, "nobody was asked") {
+			t.Errorf("%q: %s %s", typed, d, s.err)
+		}
+	}
+	if s := (&shell{tty: true, fake: &fake{}}).run("init").want(t, 8).has(t, "err", "nothing was written"); s.fake.world.deciders != nil {
+		t.Error("nobody answered, and it was written")
+	}
+	for flag, want := range map[string]api.Deciders{"human": {}, "dialog": {Dialog: true}, "any": {Agents: true}} {
+		s := (&shell{tty: true, fake: &fake{}}).run("init", "--decider", flag).want(t, 0)
+		if d := cmp.Diff([]api.Deciders{want}, s.fake.world.deciders); d != "" || strings.Contains(s.err, "who decides?") {
+			t.Errorf("%s: %s %s", flag, d, s.err)
+		}
+	}
+	(&shell{fake: &fake{}}).run("init").want(t, 0).has(t, "err", "no agent (approvals.decider is human)", "nobody was asked")
+	(&shell{}).run("init", "--decider", "everybody").want(t, 2)
+	(&shell{}).run("init", "--decider", "any", "--undo").want(t, 2)
+	f := &fake{config: `{"approvals":{"decider":"any","decider_from":"default"}}`}
+	f.world.kept = true
+	(&shell{tty: true, stdin: "\n", fake: f}).run("init").has(t, "err", "nobody has chosen who decides here")
 }
 
 // What somebody else wrote is only replaced when that was agreed to by name.
@@ -114,7 +143,7 @@ func TestInit_HostsForeign(t *testing.T) {
 	if len(s.fake.world.told) != 1 {
 		t.Error("not replaced")
 	}
-	(&shell{tty: true, stdin: "n\n", fake: hosted(host("codex", api.HostDiffers))}).run("init").has(t, "err", "this host knows something else by the name pml: replace it? ")
+	(&shell{tty: true, stdin: "\nn\n", fake: hosted(host("codex", api.HostDiffers))}).run("init").has(t, "err", "this host knows something else by the name pml: replace it? ")
 }
 
 // A host whose file cannot be changed does not keep the others.
@@ -144,7 +173,7 @@ func TestInit_Again(t *testing.T) {
 	(&shell{fake: again()}).run("init").want(t, 2)
 	for _, s := range []*shell{
 		(&shell{fake: again()}).run("init", "--host", "codex", "--yes"),
-		(&shell{tty: true, stdin: "y\n", fake: again()}).run("init"),
+		(&shell{tty: true, stdin: "\ny\n", fake: again()}).run("init"),
 	} {
 		s.want(t, 0)
 		if len(s.fake.world.told) != 1 || strings.Contains(s.out, "wrote") {

@@ -77,7 +77,10 @@ type Approval struct {
 	// Human is set when the question was asked where people decide
 	// (approvals.decider): then every decision needs a Presence, whatever the
 	// configuration of the process that makes it.
-	Human       bool          `json:"human,omitempty"`
+	Human bool `json:"human,omitempty"`
+	// Unchosen is set where an agent may approve it because nobody had chosen who
+	// decides when it was asked.
+	Unchosen    bool          `json:"unchosen,omitempty"`
 	RequestedBy Actor         `json:"requested_by"`
 	State       ApprovalState `json:"state"`
 	CreatedAt   time.Time     `json:"created_at"`
@@ -150,6 +153,14 @@ func (a Approval) RiskWhy() string {
 		return ""
 	}
 	return what.Why
+}
+
+// Decides says who may decide it, where nobody has chosen that; empty otherwise.
+func (a Approval) Decides() string {
+	if !a.Unchosen {
+		return ""
+	}
+	return "you, or the agent: nobody has chosen who decides in this workspace (pml init asks)"
 }
 
 // BySoonest orders approvals by expiry, those without one last, then by age and id.

@@ -38,6 +38,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	}
 	line("tool", p.Tool)
 	line("risk", risk(p))
+	line("decides", p.Decides())
 	line("expires", expiry(p, now))
 	line("what", p.Description)
 	WriteContext(&b, p.Context, p.Tool)

@@ -48,6 +48,15 @@ type Packages interface {
 	UpdateServer(ctx context.Context, req UpdateRequest, progress func(string)) (Update, error)
 }
 
+// Deciders is who decides what pml asks in a workspace.
+type Deciders struct {
+	// Agents: an agent may pass on a yes to what is not of high risk. Otherwise only
+	// people decide.
+	Agents bool
+	// Dialog: what a person answers in the dialog of the agent's host counts.
+	Dialog bool
+}
+
 // Workspace is what the files of the workspace and this machine say.
 type Workspace interface {
 	Trust(ctx context.Context) (TrustState, error)
@@ -55,7 +64,7 @@ type Workspace interface {
 	// pin is needed where approvals.pin is set.
 	SetTrust(ctx context.Context, digest, pin string) error
 	// Init writes a first .pml.json and returns the path; an existing one is an error.
-	Init(ctx context.Context) (string, error)
+	Init(ctx context.Context, who Deciders) (string, error)
 	// Config is the effective configuration, secrets left out.
 	Config(ctx context.Context) (json.RawMessage, error)
 	// Paths says where things are kept; a file need not exist.

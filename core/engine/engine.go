@@ -129,6 +129,7 @@ type Limits struct {
 	ResultBytes int64         // of a script's result; 0: the pool's
 	ApprovalTTL time.Duration // 0: never
 	Human       bool          // people decide what is asked: core.Approval.Human
+	Unchosen    bool          // nobody has chosen who decides: core.Approval.Unchosen
 	ResumeTTL   time.Duration // of a waiting run; 0: never
 	StopGrace   time.Duration // how long a stop waits for outcomes
 	IdleChild   time.Duration // how long a waiting run keeps its child

@@ -217,6 +217,7 @@ func (q *questions) ask(ask Ask, calls []string, plannedFor string) {
 		RequestedBy: q.run.RequestedBy, State: core.ApprovalOpen, CreatedAt: now, CallIDs: calls, PlannedFor: plannedFor,
 	}
 	ap.Human = q.limits.Human && !approval.IsPause(q.run.Options, *ap)
+	ap.Unchosen = q.limits.Unchosen && !ap.Human && ask.Type != core.ApproveLayer && ap.NotForAgents() == ""
 	if ttl := q.limits.ApprovalTTL; ttl > 0 && ask.Type != core.ApproveLayer {
 		t := approval.Bounded(now.Add(ttl))
 		ap.ExpiresAt = &t

@@ -172,7 +172,7 @@ func TestPin_OnlyTheHome(t *testing.T) {
 // has every byte of the text that was not to change, in order.
 func FuzzEdit(f *testing.F) {
 	for _, s := range []string{
-		"", "{}", hostile, keysConfig, string(env.Starter()), "\ufeff{}", "{\r\n\t\"mcpServers\": {\r\n\t}\r\n}", "{}//x", "{/**/}", "{\n/*\n*/}",
+		"", "{}", hostile, keysConfig, string(env.Starter(false, false)), "\ufeff{}", "{\r\n\t\"mcpServers\": {\r\n\t}\r\n}", "{}//x", "{/**/}", "{\n/*\n*/}",
 		`{"mcpServers":{"a":{"command":"x"},"memory":{"url":"http://x"}},"approvals":{"pin":"x"/**/,"ttl":"1m"}}`, "{\"permissions\":{\"ask\":[\"a\"//\n]}}",
 	} {
 		f.Add([]byte(s))

@@ -11,7 +11,7 @@ import (
 
 func FuzzLoad(f *testing.F) {
 	for _, s := range []string{
-		`{}`, hostile, keysConfig, string(env.Starter()), "{\"a\":1,}", "\ufeff{}", "{/*", "[[[[", `{"mcpServers":{"a":{"command":"${A:-b}"}}}`,
+		`{}`, hostile, keysConfig, string(env.Starter(false, false)), "{\"a\":1,}", "\ufeff{}", "{/*", "[[[[", `{"mcpServers":{"a":{"command":"${A:-b}"}}}`,
 		`{"models":{"x":[1,2,{"y":null}]}}`, `{"retention":"1d2h"}`, `{"a/b~c":1}`, "{\"\xff\":1}", `{"expose":[,]}`,
 	} {
 		f.Add([]byte(s))

@@ -12,7 +12,7 @@ func TestAddRule(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "{}", "{ // note\n}", `{"permissions": {}}`, "{\n  \"permissions\": {\n    // why\n    \"allow\": [\n      \"a\" // first\n    ]\n  }\n}\n",
-		string(env.Starter()),
+		string(env.Starter(false, false)), string(env.Starter(true, false)), string(env.Starter(false, true)),
 	} {
 		out, err := env.AddRule(".pml.json", []byte(text), "allow", `fs:re"ad`)
 		if err != nil {

@@ -243,10 +243,22 @@ func Schema() json.RawMessage {
 	return raw
 }
 
-// Starter returns the .pml.json that pml init writes: valid, and granting
-// nothing but reading.
-func Starter() []byte {
-	return []byte(`{
+// Starter returns the .pml.json that pml init writes: valid, and granting nothing but
+// reading, and what was chosen of who decides. With agents an agent may pass on a yes;
+// with dialog, which does not go with it, what is answered in its host's dialog counts.
+func Starter(agents, dialog bool) []byte {
+	chosen := `"decider": "human"
+    // With "trust_host": true an answer in your agent's own dialog counts, too.`
+	switch {
+	case agents:
+		chosen = `"decider": "any"
+    // With "agent_may": "high" it may approve what is of high risk as well.`
+	case dialog:
+		chosen = `"decider": "human",
+    // An answer in your agent's own dialog counts, too.
+    "trust_host": true`
+	}
+	return []byte(strings.Replace(`{
   // Settings of pml for this folder. "pml config schema" prints every key.
   // What this file grants counts once you have trusted it: "pml trust".
   "version": 1,
@@ -259,11 +271,10 @@ func Starter() []byte {
     "readonly": "allow"
   },
   "approvals": {
-    // People decide, no agent: recommended, since hosts without a person before
-    // them let the agent approve itself. "any" lets an agent approve what is not
-    // of high risk.
-    "decider": "human"
-    // With "trust_host": true an answer in your agent's own dialog counts, too.
+    // "human": people decide, no agent. That is recommended, since hosts without a
+    // person before them let the agent approve itself. "any": an agent may pass on a
+    // yes to what is not of high risk.
+    CHOSEN
   },
   // Keys go into .env, never in here: "env": {"API_KEY": "${API_KEY}"}.
   "mcpServers": {
@@ -273,5 +284,5 @@ func Starter() []byte {
     // }
   }
 }
-`)
+`, "CHOSEN", chosen, 1))
 }

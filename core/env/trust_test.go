@@ -247,7 +247,7 @@ func TestTrustLock(t *testing.T) {
 func TestStarter(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	b.write(".pml.json", string(env.Starter()))
+	b.write(".pml.json", string(env.Starter(false, false)))
 	c := b.load()
 	equal(t, "allow", c.Permissions.ReadOnly)
 	equal(t, 0, len(c.Servers))

@@ -269,3 +269,30 @@ func TestDecider_AskedOfPeople(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Where nobody has chosen who decides, a question that an agent may approve says so.
+func TestDecider_Unchosen(t *testing.T) {
+	t.Parallel()
+	const deletes = `await mcp.workspace.delete_file({path: "a.txt"})`
+	for name, tt := range map[string]struct {
+		config, script string
+		want           bool
+	}{
+		"NobodyHasChosen": {`{}`, writes, true},
+		"HighRisk":        {`{}`, deletes, false},
+		"Any":             {`{"approvals": {"decider": "any"}}`, writes, false},
+		"Human":           {`{"approvals": {"decider": "human"}}`, writes, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.write(".pml.json", tt.config)
+			c := m.client()
+			c.trusting()
+			ap, err := c.Approval(c.ctx(), c.execute(tt.script, api.StatusApprovalRequired).CheckpointID)
+			if err != nil || ap.Unchosen != tt.want || (ap.Decides() != "") != tt.want {
+				t.Errorf("%v %+v", err, ap)
+			}
+		})
+	}
+}

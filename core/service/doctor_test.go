@@ -88,6 +88,16 @@ func TestDoctor_Servers(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, check, want)
 		}
 	}
+	m.write(".pml.json", `{}`)
+	c.trusting()
+	if check := find()["decider"]; check.Status != "warn" || !strings.Contains(check.Detail, "nobody has chosen") {
+		t.Errorf("nobody has chosen who decides, and it is not said: %+v", check)
+	}
+	m.write(".pml.json", `{"approvals": {"decider": "any"}}`)
+	c.trusting()
+	if check, ok := find()["decider"]; ok {
+		t.Errorf("it was chosen: %+v", check)
+	}
 	m.write(".pml.json", `{"approvals": {"agent_may": "high"}}`)
 	c.trusting()
 	if check := find()["decider"]; check.Status != "warn" || !strings.Contains(check.Detail, "agent_may") {

@@ -184,6 +184,7 @@ func (c *process) limits(dir string) (engine.Limits, error) {
 		Timeout: cfg.Limits.Timeout, CallTimeout: cfg.Limits.CallTimeout, CallTotal: cfg.Limits.CallTotal,
 		CPU: cfg.Limits.CPU, ResultBytes: cfg.Limits.ResultBytes,
 		ApprovalTTL: cfg.Approvals.TTL, ResumeTTL: c.resumeTTL(cfg), Human: cfg.Approvals.Decider == env.DeciderHuman,
+		Unchosen:  cfg.Origin("/approvals/decider") == env.FromDefault,
 		StopGrace: clientGrace, IdleChild: idleChild,
 	}
 	if c.base.Side == core.SideServer {

@@ -207,6 +207,11 @@ func (doc *Doctor) checkDecider(ctx context.Context, cfg *env.Config) []api.Chec
 			Name: "decider", Status: checkWarn, Next: []string{"pml", "config", "show"},
 			Detail: "approvals.agent_may is high: an agent approves its own calls of every risk; a host that runs without a person before it does",
 		}}
+	case g.Pin == "" && cfg.Origin("/approvals/decider") == env.FromDefault:
+		return []api.Check{{
+			Name: "decider", Status: checkWarn, Next: []string{"pml", "init"},
+			Detail: "nobody has chosen who decides here (approvals.decider): until then an agent may approve what is of low or medium risk, and a host without a person before it does",
+		}}
 	case g.Pin == "" && cfg.Approvals.Decider != env.DeciderHuman:
 		return nil
 	case g.Pin == "":

@@ -110,7 +110,7 @@ func (w *Workspace) rememberCommands() error {
 }
 
 // Init writes a first .pml.json. An existing one stays.
-func (w *Workspace) Init(context.Context) (string, error) {
+func (w *Workspace) Init(_ context.Context, who api.Deciders) (string, error) {
 	path := w.o.Workspace.Config()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -119,7 +119,7 @@ func (w *Workspace) Init(context.Context) (string, error) {
 	if err != nil {
 		return path, core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", path, err)
 	}
-	_, err = f.Write(env.Starter())
+	_, err = f.Write(env.Starter(who.Agents, who.Dialog))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return path, core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", path, err)
 	}

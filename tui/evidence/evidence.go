@@ -62,6 +62,9 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	if p.into("risk_why", &why) && why != "" {
 		p.text("risk", string(a.Risk)+": "+why)
 	}
+	if who := a.Decides(); who != "" {
+		p.text("decides", who)
+	}
 	p.blank()
 	switch a.Type {
 	case core.ApproveDependency:
