@@ -71,6 +71,7 @@ var bindings = []binding{
 	{Zoom, everywhere, "zoom the panel", []string{"z", "f"}},
 	{Graph, dag, "boxes or list", []string{"v"}},
 	{Fold, dag, "fold all", []string{"-"}},
+	{Alike, inbox, "all like this, together", []string{"="}},
 	{Unfold, dag, "unfold all", []string{"="}},
 	{PreviousTab, task, "previous tab", []string{"["}},
 	{NextTab, task, "next tab", []string{"]"}},

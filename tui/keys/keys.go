@@ -61,8 +61,9 @@ const (
 	CopyID        Action = "copy"
 	CopyAll       Action = "copy_json"
 	CopyCommand   Action = "copy_command"
-	Edit          Action = "edit" // view in $EDITOR
-	Save          Action = "save" // or open a URL
+	Edit          Action = "edit"  // in $EDITOR: change the arguments of a call, view anything else
+	Alike         Action = "alike" // all approvals like the selected one
+	Save          Action = "save"  // or open a URL
 	NextTab       Action = "next_tab"
 	PreviousTab   Action = "previous_tab"
 	Follow        Action = "follow"

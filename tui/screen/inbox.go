@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/keys"
 )
 
@@ -186,6 +187,16 @@ func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	return p.onRow(act, a, e)
 }
 
+// waiting are the approvals in the list that wait, in its order.
+func (p *inboxPanel) waiting(e *Env) (out []core.Approval) {
+	for _, id := range p.rows.waiting {
+		if a, ok := e.State.Approval(id); ok {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // onRow carries out what is about the selected approval.
 func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, bool) {
 	one := func(i Intent) ([]Intent, bool) { return []Intent{i}, true }
@@ -200,6 +211,12 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true
+	case keys.Alike:
+		list := approval.Alike(p.waiting(e), a, e.Now)
+		if len(list) < 2 {
+			return one(say{Note, "nothing else of its run waits for the same tool at the same risk"})
+		}
+		return one(openOverlay{newBulk(list, e)})
 	case keys.Mark:
 		p.mark(a)
 	case keys.MarkRange:
