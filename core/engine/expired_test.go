@@ -24,6 +24,8 @@ func TestApproval_ExpiredIsDecided(t *testing.T) {
 		"Same":      {func(*host) {}, true, 1, false},
 		"Slow":      {func(h *host) { h.slow = true }, true, 1, false},
 		"Changed":   {func(h *host) { h.asks = "-changed" }, true, 0, true},
+		"Riskier":   {func(h *host) { h.risk = core.RiskHigh }, true, 0, true},
+		"LessRisky": {func(h *host) { h.risk = core.RiskLow }, true, 1, false},
 		"Forbidden": {func(h *host) { h.tools["a:ask"] = refuse }, true, 0, false},
 		"Denied":    {func(*host) {}, false, 0, false},
 	} {
@@ -32,6 +34,7 @@ func TestApproval_ExpiredIsDecided(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
 				b.limits.ApprovalTTL = time.Minute
+				b.host.risk = core.RiskMedium
 				p := b.process()
 				h := b.code(p, `const v = await mcp.a.read({n: 1}); try { return await mcp.a.ask(v) } catch (e) { return "no" }`, core.RunOptions{})
 				asked := b.wait(h, pending(1)).Pending[0]
@@ -58,7 +61,7 @@ func TestApproval_ExpiredIsDecided(t *testing.T) {
 				s := b.wait(h, func(s engine.Status) bool {
 					return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && s.Pending[0].ID != asked.ID
 				})
-				if anew := !engine.Ended(s); anew != tt.asksAnew || anew && (s.Pending[0].Digest == asked.Digest || s.Pending[0].Renews != "") {
+				if anew := !engine.Ended(s); anew != tt.asksAnew || anew && (s.Pending[0].Digest == asked.Digest && s.Pending[0].Risk == asked.Risk || s.Pending[0].Renews != "") {
 					t.Errorf("%s with %+v", s.Run.State, s.Pending)
 				}
 				if n := len(b.host.called()) - 1; n != tt.calls {

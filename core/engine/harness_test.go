@@ -80,6 +80,7 @@ type tool struct {
 type host struct {
 	once  func(engine.Call) bool // nil: no question is asked each time
 	asks  string                 // added to the digest of a permission that is asked for
+	risk  core.Risk              // of it
 	mu    sync.Mutex
 	tools map[string]tool
 	log   []string
@@ -120,7 +121,7 @@ func (h *host) verdict(call engine.Call) engine.Verdict {
 	v.Deny = t.deny
 	if t.ask {
 		v.Ask = append(v.Ask, engine.Ask{
-			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest + h.asks, Description: "allow " + call.Tool,
+			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest + h.asks, Risk: h.risk, Description: "allow " + call.Tool,
 			Once: h.once != nil && h.once(call),
 		})
 	}
