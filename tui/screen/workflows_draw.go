@@ -2,7 +2,6 @@ package screen
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
@@ -148,7 +147,9 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 		}
 	}
 	cols[colAge].Text(in, y, muted, ageText(e.Now.Sub(r.CreatedAt)))
-	cols[colFrom].Text(in, y, muted, fromText(r))
+	if c := &cols[colFrom]; c.Here {
+		c.Text(in, y, muted, e.State.From(id))
+	}
 	if c := &cols[colNext]; c.Here {
 		if a, ok := p.next.of(id, e); ok {
 			text := typeName(a.Type)
@@ -160,15 +161,6 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 			c.Text(in, y, paint.Style{Role: paint.Danger}, expiredText(e))
 		}
 	}
-}
-
-// fromText is where a run comes from: who began it, and the folder.
-func fromText(r core.Run) string {
-	text := core.Visible(r.RequestedBy.Label(), 60, false)
-	if dir := path.Base(strings.ReplaceAll(r.Workspace, `\\`, "/")); r.Workspace != "" {
-		text += "  " + core.Visible(dir, 60, false)
-	}
-	return text
 }
 
 // taskCounts are how many tasks of a run are settled, and how many there are.

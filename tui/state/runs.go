@@ -1,6 +1,7 @@
 package state
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -20,7 +21,24 @@ type runRow struct {
 	name  string   // as shown
 	lower string   // the name in lower case
 	tools []string // that it has called, as far as known
+	from  string   // who began it and where, as shown; made when it is
 	hay   string   // all that a word is looked for in, in lower case; made when it is
+}
+
+// From is where a run comes from: who began it, and the folder. It is one line and safe
+// to show, and kept: neither ever changes.
+func (s *State) From(id core.ID) string {
+	row := s.runs.byID[id]
+	if row == nil {
+		return ""
+	}
+	if row.from == "" {
+		row.from = core.Visible(row.run.RequestedBy.Label(), 60, false)
+		if dir := row.run.Workspace; dir != "" {
+			row.from += "  " + core.Visible(path.Base(strings.ReplaceAll(dir, `\`, "/")), 60, false)
+		}
+	}
+	return row.from
 }
 
 // words is all that a word of a filter is looked for in.
