@@ -172,7 +172,13 @@ func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
 		{Title: "RULE", Below: 1, Get: rememberedText},
 	}
 	if args {
-		cols = append(cols, app.Column[core.AuditRow]{Title: "ARGUMENTS", Below: 1, Get: func(r core.AuditRow) string { return layout.Arguments(r.Arguments, 200) }})
+		cols = append(cols, app.Column[core.AuditRow]{Title: "ARGUMENTS", Below: 1, Get: func(r core.AuditRow) string {
+			text := layout.Arguments(r.Arguments, 200)
+			if len(r.Sent) > 0 {
+				text += ", changed to " + layout.Arguments(r.Sent, 200)
+			}
+			return text
+		}})
 	}
 	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Below: 1, Get: reason},
 		app.Column[core.AuditRow]{Title: "ASKED", Wide: true, Get: func(r core.AuditRow) string { return string(r.Asked) }},
