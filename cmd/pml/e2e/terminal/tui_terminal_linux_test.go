@@ -78,7 +78,7 @@ func TestTUI_CrashRecorded(t *testing.T) {
 	t.Parallel()
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
 	tui := startTUI(m, 80, 24)
-	tui.Shows("No runs yet")
+	tui.Shows("1 Runs")
 	send(t, tui.Cmd.Process.Pid, syscall.SIGABRT)
 	tui.End()
 	name := filepath.Join(m.Home, "tui-crash.log")
