@@ -272,6 +272,16 @@ func TestBadServer_NeverAnswersInitialize(t *testing.T) {
 		"server \"mute\" did not answer initialize within 5s; it last said:\nwaiting for a database that is not there")
 }
 
+// What a server prints on stdout beside its messages is named: nobody else sees it.
+func TestBadServer_Banner(t *testing.T) {
+	t.Parallel()
+	m := newManager(t, func(o *upstream.Options) { o.Limits.Start = 5 * time.Second })
+	defer within(t, soon)()
+	_, err := call(t, m, launch(t, "banner"), "echo", `{}`)
+	wantError(t, err, core.CodeServerUnreachable,
+		"server \"banner\" did not answer initialize within 5s; on stdout, where only MCP messages belong, it wrote \"Server listens on port 3000\": have it log to stderr")
+}
+
 // Scenario 22: ten runs call a server that needs three seconds.
 func TestBadServer_SlowStartIsOneProcess(t *testing.T) {
 	t.Parallel()

@@ -97,6 +97,10 @@ func serve(mode string) {
 		fmt.Fprintln(os.Stderr, "waiting for a database that is not there")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
+	case "banner":
+		fmt.Println("Server listens on port 3000")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
 	case "exits":
 		fmt.Fprintln(os.Stderr, "missing configuration")
 		os.Exit(7)

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -38,7 +39,8 @@ type process struct {
 	// exited is closed when the child is gone and its group was killed;
 	// drained when its stderr has ended too.
 	exited, drained chan struct{}
-	status          string // set before exited is closed
+	status          string                 // set before exited is closed
+	banner          atomic.Pointer[string] // the first line on stdout that is no message
 
 	settling sync.Once
 	outlived bool // its output ended, and it went on
@@ -189,14 +191,25 @@ func (p *process) report() string {
 // lastSaid is what the child wrote to stderr, as the end of a sentence; empty for
 // nothing. What it was about often stands before a page of usage or stack.
 func (p *process) lastSaid() string {
+	text := ""
+	if line := p.banner.Load(); line != nil {
+		text = fmt.Sprintf("; on stdout, where only MCP messages belong, it wrote %q: have it log to stderr", *line)
+	}
 	tail := p.stderr.tail(10, 2000)
 	if tail == "" {
-		return ""
+		return text
 	}
 	if cause := p.stderr.firstError(500); cause != "" && !strings.Contains(tail, cause) {
-		return "; it said:\n" + cause + "\n…\n" + tail
+		return text + "; it said:\n" + cause + "\n…\n" + tail
 	}
-	return "; it last said:\n" + tail
+	return text + "; it last said:\n" + tail
+}
+
+// stray takes note of a line on stdout that is no message.
+func (p *process) stray(line []byte) {
+	if text := strings.TrimSpace(core.Visible(string(line), 200, false)); text != "" {
+		p.banner.CompareAndSwap(nil, &text)
+	}
 }
 
 // lookPath finds a command as the child's own PATH has it: the environment of

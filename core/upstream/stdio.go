@@ -51,6 +51,7 @@ func (d *dialer) dialStdio(ctx context.Context, l Launch, w way) (*conn, error) 
 	}()
 	d.noted(l, proc)
 	noise := func(line []byte) {
+		proc.stray(line)
 		if !d.log.Enabled(d.life, slog.LevelDebug) {
 			return
 		}
