@@ -57,7 +57,7 @@ var bindings = []binding{
 	{Panel7, everywhere, "servers", []string{"7"}},
 	{Panel8, everywhere, "hosts", []string{"8"}},
 
-	{Install, servers, "install or update the server", []string{"I"}},
+	{Install, servers, "install the server", []string{"I"}},
 	{Connect, servers, "sign in to the server", []string{"C"}},
 	{ServerLog, servers, "log of the server", []string{"L"}},
 

@@ -67,7 +67,7 @@ func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	case keys.Again:
 		return []Intent{CheckServer{s.Name}}, true
 	case keys.Install:
-		return []Intent{Shell{Args: []string{"servers", "update", s.Name}}}, true
+		return []Intent{Shell{Args: []string{"servers", "install", s.Name}}}, true
 	case keys.Connect:
 		if s.URL == "" {
 			return []Intent{say{Note, s.Name + " is no server at a URL: there is nothing to sign in to"}}, true

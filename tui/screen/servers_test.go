@@ -47,7 +47,7 @@ func TestServers(t *testing.T) {
 	press(s, "L")
 	wantShown(t, s, "stderr, its last lines")
 	press(s, "esc")
-	wantIntents(t, press(s, "j", "I"), Shell{Args: []string{"servers", "update", "slack"}})
+	wantIntents(t, press(s, "j", "I"), Shell{Args: []string{"servers", "install", "slack"}})
 	fresh := fixtureServers()[1]
 	fresh.State, fresh.Error, fresh.Health = api.ServerReady, "", nil
 	s.ShowServers([]api.ServerInfo{fresh}, false, nil)
