@@ -399,7 +399,7 @@ func (c *card) build(e *Env) {
 	}
 	b, same := &c.built, of == c.of && wait == c.wait
 	if c.raw != c.asRaw {
-		c.asRaw, same = c.raw, false
+		c.asRaw = c.raw
 		c.pager = widget.Pager{}
 		c.built, c.of, c.wait = a, of, wait
 		c.pager.SetLines(c.lines(e))
