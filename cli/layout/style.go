@@ -33,7 +33,7 @@ func StyleOf(word string) Style {
 	switch strings.TrimRight(word, ":") {
 	case "complete", "success", "approved", "ok", "ready", "connected", "running", "low", "trusted":
 		return Good
-	case "waiting", "paused", "open", "needs", "warn", "warning", "medium", "interrupted", "approval_required", "uncertain":
+	case "waiting", "paused", "open", "needs", "not_trusted", "warn", "warning", "medium", "interrupted", "approval_required", "uncertain":
 		return Warn
 	case "failed", "error", "denied", "refused", "broken", "fail", "high", "aborted":
 		return Bad
