@@ -248,8 +248,8 @@ func TestPrompt(t *testing.T) {
 		{"Later", "l\n", dependency(), 8, nil, "next: pml continue"},
 		{"EOF", "", dependency(), 8, nil, "next: pml continue"},
 		{"EmptyIsNoYes", "\n\n \nl\n", dependency(), 8, nil, ""},
-		{"HighNeedsDigits", "y\nyes\nl\n", permission(core.RiskHigh), 8, nil, "type 9f04 to approve"},
-		{"High", "y\n9F04\n", permission(core.RiskHigh), 0, []api.Decision{{Approve: true, Checkpoint: appB, ExpectDigest: hashA}}, ""},
+		{"HighNeedsDigits", "y\nyes\nl\n", permission(core.RiskHigh), 8, nil, "type 7f3a to approve"},
+		{"High", "y\n7F3A\n", permission(core.RiskHigh), 0, []api.Decision{{Approve: true, Checkpoint: appB, ExpectDigest: hashA}}, ""},
 		{"HighEOF", "y\n", permission(core.RiskHigh), 8, nil, ""},
 	}
 	for _, tt := range tests {

@@ -48,10 +48,10 @@ func TestSeen_Asks(t *testing.T) {
 		{"Later", core.RiskLow, "l\n", 8, nil, "error: nothing was decided: 52e3f18c waits on\nnext: pml approve 52e3f18c\n"},
 		{"Nothing", core.RiskLow, "", 8, nil, "nothing was decided"},
 		{"EnterTypedBefore", core.RiskLow, "\n\n", 8, nil, "too early"},
-		{"High", core.RiskHigh, "y\n9f04\n", 0, []api.Decision{yes}, "high risk: type 9f04 to approve: "},
-		{"HighYesAlone", core.RiskHigh, "y\ny\n", 8, nil, "not approved: that was not 9f04"},
+		{"High", core.RiskHigh, "y\n7f3a\n", 0, []api.Decision{yes}, "high risk: type 7f3a to approve: "},
+		{"HighYesAlone", core.RiskHigh, "y\ny\n", 8, nil, "not approved: that was not 7f3a"},
 		{"HighNoEnter", core.RiskHigh, "\n\n", 8, nil, "[l]ater: "},
-		{"UnknownRisk", "colossal", "y\n9f04\n", 0, []api.Decision{yes}, "high risk: type 9f04"},
+		{"UnknownRisk", "colossal", "y\n7f3a\n", 0, []api.Decision{yes}, "high risk: type 7f3a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +195,7 @@ func TestSeen_AllOfType(t *testing.T) {
 		{"NoTerminal", false, "", core.RiskLow, 0, "(2 of 2)"},
 		{"Yes", true, "y\n", core.RiskLow, 0, "approve these 2? [y]es / [n]o: "},
 		{"No", true, "n\n", core.RiskLow, 8, "nothing was decided"},
-		{"OneIsHigh", true, "9f04\ny\n", core.RiskHigh, 0, "type 9f04"},
+		{"OneIsHigh", true, "7f3a\ny\n", core.RiskHigh, 0, "type 7f3a"},
 		{"OneIsHighNotTyped", true, "y\ny\n", core.RiskHigh, 8, "nothing was decided"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -106,24 +106,12 @@ func (a *App) pinFromFD() (string, error) {
 	return pin, nil
 }
 
-// TypeDigits makes sure that a decision of high risk is meant: it asks for the
-// first digits of what is approved.
-func (a *App) TypeDigits(ctx context.Context, digest string, id core.ID) (bool, error) {
-	want := digits(digest)
-	if want == "" {
-		want = string(id)[:min(4, len(id))]
-	}
+// TypeDigits makes sure that a decision of high risk is meant: it asks for the four
+// characters of approval.Confirmation.
+func (a *App) TypeDigits(ctx context.Context, want string) (bool, error) {
 	ok, err := a.TypeOut(ctx, "high risk: type "+want+" to approve: ", want)
 	if err == nil && !ok {
 		a.Say("not approved: that was not %s", want)
 	}
 	return ok, err
-}
-
-// digits are the first 4 digits of a digest, without its algorithm.
-func digits(digest string) string {
-	if _, hex, ok := strings.Cut(digest, ":"); ok {
-		digest = hex
-	}
-	return digest[:min(4, len(digest))]
 }

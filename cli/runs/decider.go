@@ -139,7 +139,7 @@ func confirm(ctx context.Context, a *app.App, about []core.Approval, question bo
 			return err
 		}
 	}
-	if !question || !slices.ContainsFunc(about, func(p core.Approval) bool { return !highRisk(p) }) {
+	if !question || !slices.ContainsFunc(about, func(p core.Approval) bool { return !approval.High(p, false) }) {
 		return nil
 	}
 	ok, err := a.AskYes(ctx, fmt.Sprintf("approve these %d?", len(about)))
@@ -151,10 +151,11 @@ func confirm(ctx context.Context, a *app.App, about []core.Approval, question bo
 
 // typed has the four characters typed that an approval of high risk needs.
 func typed(ctx context.Context, a *app.App, p core.Approval) error {
-	if !highRisk(p) {
+	want := approval.Confirmation(p, false)
+	if want == "" {
 		return nil
 	}
-	ok, err := a.TypeDigits(ctx, p.Digest, p.ID)
+	ok, err := a.TypeDigits(ctx, want)
 	if err == nil && !ok {
 		err = leftOpen(p)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/cli/view"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // choice is one answer to an approval: what a person types, and what it makes
@@ -113,8 +114,8 @@ func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choic
 			return nil, tryAgain(a, err)
 		}
 	}
-	if c.risky || highRisk(p) {
-		if ok, err := a.TypeDigits(ctx, p.Digest, p.ID); err != nil || !ok {
+	if want := approval.Confirmation(p, c.risky); want != "" {
+		if ok, err := a.TypeDigits(ctx, want); err != nil || !ok {
 			return nil, err
 		}
 	}
@@ -124,19 +125,6 @@ func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choic
 	}
 	d.Pin = pin
 	return d, nil
-}
-
-// highRisk reports whether a yes must be confirmed by typing. A risk that this pml does
-// not know counts as high; that of a pause between layers may not be said.
-func highRisk(p core.Approval) bool {
-	switch p.Risk {
-	case core.RiskLow, core.RiskMedium:
-		return false
-	case "":
-		return p.Type != core.ApproveLayer
-	case core.RiskHigh:
-	}
-	return true
 }
 
 // tryAgain says why a choice cannot be had, so that another one is taken. Only
@@ -174,7 +162,7 @@ func (q question) choices(a *app.App) []choice {
 		list = choicesOf(p)
 	}
 	if q.verb != verbDeny && p.Type != core.ApproveInDoubt {
-		if a.CanAsk() && !list[0].risky && !highRisk(p) {
+		if a.CanAsk() && !list[0].risky && !approval.High(p, false) {
 			list[0].enter, list[0].label = true, list[0].label+" (enter)"
 		}
 		list = append(list, choice{label: "[n]o (deny)", words: []string{"n", "no", "deny"}, take: denies})

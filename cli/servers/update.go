@@ -144,7 +144,7 @@ func agreeToUpdate(ctx context.Context, a *app.App, u api.Update, scripts bool) 
 		case text == "n" || text == "no":
 			return false, core.Errorf(core.CodeDenied, "nothing was installed")
 		case len(u.Scripts) > 0 && !scripts && (text == "s" || text == "scripts"), scripts && (text == "y" || text == "yes"):
-			ok, err := a.TypeDigits(ctx, u.Digest, "")
+			ok, err := a.TypeDigits(ctx, firstDigits(u.Digest))
 			if ok || err != nil {
 				return ok, err
 			}
@@ -230,4 +230,10 @@ func writeUpdated(w *strings.Builder, u api.Update, scripts bool) {
 		w.WriteString("its install scripts did not run\n")
 	}
 	writeToolChanges(w, u.Tools)
+}
+
+// firstDigits are the characters that confirm the installation of what has a digest.
+func firstDigits(digest string) string {
+	_, hex, _ := strings.Cut(digest, ":")
+	return hex[:min(4, len(hex))]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // elicitation are the parameters of elicitation/create.
@@ -56,45 +57,12 @@ func questionOf(a core.Approval, can abilities) (q question, ok bool) {
 	if !can.form {
 		return q, false
 	}
-	if q.confirm = confirmation(a); q.confirm == "" && a.Type == core.ApproveInDoubt {
+	if q.confirm = approval.Confirmation(a, false); q.confirm == "" && a.Type == core.ApproveInDoubt {
 		q.confirm = string(core.RunAgain) // what may run twice is never one key
 	}
 	q.params.Message, q.cut = q.message()
 	q.params.Schema = q.schema()
 	return q, true
-}
-
-// confirmDigits is how many characters confirm an approval of high risk.
-const confirmDigits = 4
-
-// confirmation are the characters to type before an approval of high risk is
-// approved: the first of the new hash, or of the run's id where there is none.
-// They are the same as in the terminal.
-func confirmation(a core.Approval) string {
-	if a.Risk == core.RiskLow || a.Risk == core.RiskMedium {
-		return ""
-	}
-	var c struct {
-		NewHash string `json:"new_hash"`
-	}
-	_ = json.Unmarshal(a.Context, &c) // what is no object has no hash
-	_, hash, algorithm := strings.Cut(c.NewHash, ":")
-	if !algorithm {
-		hash = c.NewHash
-	}
-	for _, text := range []string{hash, string(a.RunID), string(a.ID)} {
-		if text = strings.ToLower(text); typeable(text) {
-			return text[:confirmDigits]
-		}
-	}
-	return "high" // never nothing: it would be approved by one key
-}
-
-// typeable reports whether every keyboard has the first characters of a text.
-func typeable(text string) bool {
-	return len(text) >= confirmDigits && strings.IndexFunc(text[:confirmDigits], func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z')
-	}) < 0
 }
 
 // maxShown bounds the details that a dialog shows, in characters.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -83,5 +85,36 @@ func TestEdited_Decided(t *testing.T) {
 	}
 	if report, err := p.VerifyAudit(p.ctx()); err != nil || report.Bad != 0 {
 		t.Errorf("the log does not hold: %+v, %v", report, err)
+	}
+}
+
+// TestEdited_Through: what a person has made of the arguments of a host's call is sent, not
+// what the host has sent.
+func TestEdited_Through(t *testing.T) {
+	t.Parallel()
+	m, u := exposing(t, exposeAll)
+	u.AddTool(mcp.NewTool("ask"), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		raw, err := json.Marshal(r.GetArguments())
+		return mcp.NewToolResultText("got " + string(raw)), err
+	})
+	c := m.client().trusting()
+	for _, cold := range []bool{false, true} {
+		r, err := c.through("up:ask", `{"x": 1}`)
+		if err != nil || r.Paused == nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if cold {
+			c.close()
+			c = m.client()
+		}
+		args := json.RawMessage(`{"x":2}`)
+		now, err := c.Edited(c.ctx(), r.Paused.CheckpointID, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.decide(r.Paused.WorkflowID, api.Decision{Approve: true, Checkpoint: now.ID, ExpectDigest: now.Digest, Answer: &core.Answer{Arguments: args}})
+		if err != nil || !strings.Contains(string(got.Result), `got {\"x\":2}`) {
+			t.Errorf("cold=%v: %v, %s", cold, err, got.Result)
+		}
 	}
 }

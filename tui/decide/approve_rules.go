@@ -4,8 +4,6 @@
 package decide
 
 import (
-	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -37,55 +35,6 @@ func (g *Guard) Disturb(now time.Time) { g.until = now.Add(Quiet) }
 // Ready reports whether a decision at a time can have been meant.
 func (g Guard) Ready(now time.Time) bool { return !now.Before(g.until) }
 
-// confirmDigits is how many characters confirm an approval of high risk.
-const confirmDigits = 4
-
-// High reports whether an approval must be confirmed by typing. A risk that is
-// not known counts as high, and so do install scripts that may run.
-func High(a core.Approval, scripts bool) bool {
-	return scripts || a.Risk != core.RiskLow && a.Risk != core.RiskMedium
-}
-
-// Confirmation returns the four characters that must be typed before an
-// approval of high risk is approved: the first of the new hash, or of the run's
-// id where there is none. It is empty where none are needed.
-func Confirmation(a core.Approval) string { return confirmation(a, false) }
-
-// confirmation is Confirmation where install scripts were allowed, too.
-func confirmation(a core.Approval, scripts bool) string {
-	if !High(a, scripts) {
-		return ""
-	}
-	var c struct {
-		NewHash string `json:"new_hash"`
-	}
-	_ = json.Unmarshal(a.Context, &c) // what is no object has no hash
-	_, hash, algorithm := strings.Cut(c.NewHash, ":")
-	if !algorithm {
-		hash = c.NewHash
-	}
-	for _, text := range []string{hash, string(a.RunID), string(a.ID)} {
-		if typeable(text) {
-			return strings.ToLower(text[:confirmDigits])
-		}
-	}
-	return "high" // never nothing: it would be approved by one key
-}
-
-// typeable reports whether the first characters of a text are digits that every
-// keyboard has.
-func typeable(text string) bool {
-	if len(text) < confirmDigits {
-		return false
-	}
-	for _, c := range []byte(strings.ToLower(text[:confirmDigits])) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
 // NeedsReading reports whether the end of the payload must have been on screen
 // before the approval can be approved. That is so for all: a short one is read
 // as soon as it is shown.
@@ -109,7 +58,7 @@ func Together(list []core.Approval, now time.Time) string {
 			return "only approvals of one type are decided together"
 		case a.Type == core.ApproveInDoubt:
 			return "each call in doubt needs an answer of its own"
-		case High(a, false):
+		case approval.High(a, false):
 			return a.ID.Short() + " is of high risk: decide it by itself"
 		case a.StateAt(now) != core.ApprovalOpen && a.StateAt(now) != core.ApprovalExpired, a.RenewedBy != "":
 			return a.ID.Short() + " waits no more"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // Card is what stands between a person and the decision of one approval: what
@@ -74,7 +75,7 @@ func (c *Card) Unread() { c.read = false }
 func (c *Card) HasRead() bool { return c.read || !NeedsReading(c.a) }
 
 // Wants is what has to be typed, empty where nothing has to.
-func (c *Card) Wants() string { return confirmation(c.a, c.scripts) }
+func (c *Card) Wants() string { return approval.Confirmation(c.a, c.scripts) }
 
 // Typed is what was typed so far.
 func (c *Card) Typed() string { return c.typed }

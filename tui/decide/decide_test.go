@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/casys-ai/pml/core"
+	approvals "github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 )
 
@@ -25,34 +26,6 @@ func approval(t core.ApprovalType, risk core.Risk, context string) core.Approval
 	return core.Approval{
 		ID: apID, RunID: runID, Type: t, Risk: risk, Context: json.RawMessage(context), Digest: "sha256:beef",
 		State: core.ApprovalOpen, CreatedAt: now, ExpiresAt: &at, Tool: "gh:create",
-	}
-}
-
-func TestConfirmation(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		a    core.Approval
-		want string
-	}{
-		"Low":          {approval(core.ApproveTool, core.RiskLow, `{}`), ""},
-		"Medium":       {approval(core.ApproveTool, core.RiskMedium, `{"new_hash":"sha256:9f04e77b"}`), ""},
-		"NewHash":      {approval(core.ApproveIntegrity, core.RiskHigh, `{"new_hash":"sha256:9F04e77b"}`), "9f04"},
-		"NoAlgorithm":  {approval(core.ApproveIntegrity, core.RiskHigh, `{"new_hash":"9f04e77b"}`), "9f04"},
-		"Run":          {approval(core.ApproveTool, core.RiskHigh, `{}`), "7f3a"},
-		"ShortHash":    {approval(core.ApproveIntegrity, core.RiskHigh, `{"new_hash":"sha256:9"}`), "7f3a"},
-		"StrangeHash":  {approval(core.ApproveIntegrity, core.RiskHigh, `{"new_hash":"sha256:\u202e\u202e"}`), "7f3a"},
-		"NoObject":     {approval(core.ApproveIntegrity, core.RiskHigh, `[`), "7f3a"},
-		"UnknownRisk":  {approval(core.ApproveTool, "extreme", `{}`), "7f3a"},
-		"NoRisk":       {approval(core.ApproveTool, "", `{}`), "7f3a"},
-		"OnlyApproval": {func() core.Approval { a := approval(core.ApproveTool, core.RiskHigh, `{}`); a.RunID = ""; return a }(), "41d2"},
-		"NothingAtAll": {core.Approval{Risk: core.RiskHigh}, "high"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := decide.Confirmation(c.a); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
 	}
 }
 
@@ -252,11 +225,11 @@ func TestCard_Property(t *testing.T) {
 		at, quietFrom := now, now
 		read, typed, scripts, way, open, lost := false, "", false, false, true, false
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			want := decide.Confirmation(a)
+			want := approvals.Confirmation(a, false)
 			if want == "" && scripts {
 				b := a
 				b.Risk = core.RiskHigh
-				want = decide.Confirmation(b)
+				want = approvals.Confirmation(b, false)
 			}
 			switch rapid.IntRange(0, 9).Draw(t, "op") {
 			case 0:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
@@ -346,7 +347,7 @@ const tooSmall = "approve needs 60x15 (HIGH)"
 // shows reports whether the window is large enough for what is approved: a
 // payload of high risk is not read through a slit.
 func (c *card) shows() bool {
-	return c.drawn && (c.w >= 60 && c.h >= 15 || !decide.High(c.rule.Approval(), c.rule.ScriptsAllowed()))
+	return c.drawn && (c.w >= 60 && c.h >= 15 || !approval.High(c.rule.Approval(), c.rule.ScriptsAllowed()))
 }
 
 // showRule takes the rule that was asked for, or why there is none.

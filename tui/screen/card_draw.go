@@ -8,7 +8,6 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
-	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -286,7 +285,7 @@ func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 	switch {
 	case c.rule.Ended(e.Now) != "":
 		acts = []keys.Action{keys.Back}
-	case decide.High(ap, c.rule.ScriptsAllowed()):
+	case approval.High(ap, c.rule.ScriptsAllowed()):
 		acts = []keys.Action{keys.Deny, keys.Abort, keys.Back}
 	}
 	var words []string

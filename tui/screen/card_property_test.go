@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 )
@@ -45,7 +46,7 @@ func TestCard_Property(t *testing.T) {
 			k := keyNamed(name)
 			switch {
 			case name == "paste":
-				k = keys.Key{Name: "a", Text: decide.Confirmation(a), Paste: true}
+				k = keys.Key{Name: "a", Text: approval.Confirmation(a, false), Paste: true}
 			case mode == confirming && rapid.Bool().Draw(rt, "right"):
 				want := c.rule.Wants()
 				k = keyNamed(want[len(c.rule.Typed()) : len(c.rule.Typed())+1])

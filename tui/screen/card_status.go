@@ -1,9 +1,15 @@
 package screen
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
@@ -105,4 +111,95 @@ func tasksOf(a core.Approval, e *Env) []core.Task {
 		out = append(out, l.Tasks...)
 	}
 	return out
+}
+
+// drawMini draws one of several approvals where there is no room for panels,
+// and which keys decide it. They open its card.
+func drawMini(a paint.Area, e *Env, ap core.Approval, of int) {
+	left, style := timeLeft(ap, e)
+	in := a.Frame(paint.Title{Left: fmt.Sprintf("pml  %d waiting", of), Focus: true})
+	a.Put(a.W-4-paint.Width(left), 0, style, " "+left+" ")
+	if in.H < 6 {
+		return
+	}
+	muted := paint.Style{Role: paint.Muted}
+	x := in.Put(0, 0, paint.Style{}.Bold(), typeName(ap.Type)) + 2
+	x += in.Put(x, 0, riskStyle(ap.Risk), riskWord(ap.Risk)) + 2
+	in.Text(x, 0, in.W-x, paint.Style{}, subjectOf(ap))
+	in.Text(0, 1, in.W, muted, fullName(ap.RunID, e))
+	in.Text(0, 2, in.W, paint.Style{}, whatText(ap))
+	if why := linkLost(ap.Side, e); why != "" {
+		in.Text(0, in.H-3, in.W, paint.Style{Role: paint.Danger}, why)
+	}
+	in.Text(0, in.H-2, in.W, muted, hintText(e, keys.Deny, keys.Down, keys.Open))
+	text := hintText(e, keys.Abort, keys.Approve)
+	if approval.High(ap, false) {
+		text = "approve needs 60x15 (HIGH)"
+	}
+	in.Text(0, in.H-1, in.W, muted, text)
+}
+
+// keysFound is which of the keys that an approval asks for are there by now.
+type keysFound struct {
+	id   core.ID
+	text string // for the card
+	all  bool
+}
+
+// WatchedKeys is the approval whose missing keys somebody looks at now: the card
+// that is open, or what is selected in the inbox. It is empty when there is none,
+// it has ended, or its keys are those of a server.
+func (s *Screen) WatchedKeys(now time.Time) core.ID {
+	id := core.ID("")
+	for _, p := range s.places {
+		if p.id == PanelApprovals {
+			id = s.sel.Approval
+		}
+	}
+	for _, o := range s.overlay {
+		if c, ok := o.(*card); ok {
+			id = c.id
+		}
+	}
+	a, known := s.o.State.Approval(id)
+	if !known || a.Type != core.ApproveKeys || a.Side == core.SideServer || a.StateAt(now) != core.ApprovalOpen {
+		return ""
+	}
+	return id
+}
+
+// KeysFound takes the names of the missing keys of an approval that are there by
+// now; nil where nobody can tell.
+func (s *Screen) KeysFound(id core.ID, names []string) {
+	a, known := s.o.State.Approval(id)
+	var c struct {
+		Keys []string `json:"missing_keys"`
+	}
+	if !known || names == nil || json.Unmarshal(a.Context, &c) != nil || len(c.Keys) == 0 {
+		s.found = keysFound{}
+		return
+	}
+	found := keysFound{id: id, all: true}
+	words := make([]string, len(c.Keys))
+	for i, name := range c.Keys {
+		there := slices.Contains(names, name)
+		found.all = found.all && there
+		words[i] = core.Visible(name, 60, false) + ": " + map[bool]string{true: "yes", false: "no"}[there]
+	}
+	found.text = "found  " + strings.Join(words, "  ")
+	if !found.all {
+		found.text += ", watching .env of " + core.Visible(a.Workspace, 200, false)
+	}
+	s.found = found
+}
+
+// of is what to say of an approval; empty where nothing is known.
+func (k keysFound) of(id core.ID) (string, paint.Style) {
+	switch {
+	case k.id != id:
+		return "", paint.Style{}
+	case k.all:
+		return k.text, paint.Style{Role: paint.OK}
+	}
+	return k.text, paint.Style{Role: paint.Warn}
 }

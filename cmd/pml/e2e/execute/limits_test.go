@@ -83,7 +83,7 @@ func TestOutput_ResultOnly(t *testing.T) {
 		await mcp.rec.noise({text: '{"jsonrpc":"2.0","id":1,"result":{}}'});
 		await mcp.rec.noise({text: "\u001b[2J"});
 		return {ok: await mcp.rec.echo({value: 1})}`
-	o := m.OK("execute", "--code", script)
+	o := m.OK("execute", "--code", script, "--name", "prints")
 	if o.Stdout != "{\n  \"ok\": {\n    \"value\": 1\n  }\n}\n" {
 		t.Errorf("stdout %q", o.Stdout)
 	}

@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"core/daemon":     {"core", "core/api", "core/atomicfile", "core/client"},
 	"core/server":     {"core", "core/approval", "core/api", "core/atomicfile"},
 	"core/client":     {"core", "core/api"},
-	"core/mcp":        {"core", "core/api", "core/jsonrpc"},
+	"core/mcp":        {"core", "core/api", "core/approval", "core/jsonrpc"},
 	"core/proxy":      {"core", "core/api"},
 	"core/route":      {"core", "core/api", "core/policy"},
 	"store":           {"core"},

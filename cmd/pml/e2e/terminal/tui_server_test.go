@@ -74,7 +74,7 @@ func TestTUI_DemoNeedsNothing(t *testing.T) {
 	m.Write(".pml.json", "{ this is none")
 	startTUI(m, 80, 24, "--demo").Shows("release-notes")
 	m.Exit(13, "tui", "--plain")
-	if out := m.Exit(2, "tui", "--theme", "pink"); !strings.Contains(out.Stderr, "is not one of ansi, dark, light, modus") {
+	if out := m.Exit(2, "tui", "--theme", "pink"); !strings.Contains(out.Stderr, "is not one of auto, ansi, dark, light, modus") {
 		t.Errorf("%s", out.Stderr)
 	}
 }
