@@ -81,6 +81,9 @@ type Step struct {
 	Open      []core.Approval
 	Supersede []core.ID
 	Used      []Use
+	// Undecided are approvals of this run that nobody may have decided by now; else the
+	// step is core.CodeAlreadyDecided, and nothing of it is kept.
+	Undecided []core.ID
 	// Checkpoint is added; the 5 newest of a run are kept.
 	Checkpoint *core.Checkpoint
 	// Past makes a new run the copy of one of another store (core.Imported): it has
@@ -104,6 +107,16 @@ func (s *Step) Begins() bool {
 func Aborted(run core.ID) error {
 	return core.Errorf(core.CodeAborted, "somebody has asked to abort the run %s; it begins no further call", run.Short()).
 		WithRun(run).WithNext("pml", "workflows", "show", string(run))
+}
+
+// Decided is the error of a step that wants an approval to be undecided.
+func Decided(a core.Approval) error {
+	return core.Errorf(core.CodeAlreadyDecided, "somebody has decided the approval %s meanwhile", a.ID.Short()).WithRun(a.RunID)
+}
+
+// IsDecided reports whether an approval was decided, itself or when it was asked again.
+func IsDecided(a core.Approval) bool {
+	return a.State == core.ApprovalApproved || a.State == core.ApprovalDenied || a.RenewedBy != ""
 }
 
 // Past is what a copy of a run brings along that a run of this store gets step by

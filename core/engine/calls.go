@@ -285,6 +285,22 @@ func (t *callTable) sleep(c *call) {
 	c.dropped = make(chan struct{})
 }
 
+// takeBack takes a call that is queued, or begun and not made, back to where its gates
+// are asked; nil if it is neither.
+func (t *callTable) takeBack(id string) *call {
+	c := t.byID[id]
+	pending := slices.Contains(t.pending, c)
+	switch {
+	case c == nil || c.state != callQueued && !pending:
+		return nil
+	case pending:
+		t.pending = slices.DeleteFunc(t.pending, func(p *call) bool { return p == c })
+		c.attempt--
+	}
+	t.retake(c)
+	return c
+}
+
 // retake takes a call that was not made back to where its gates are asked.
 func (t *callTable) retake(c *call) {
 	t.unstart(c)

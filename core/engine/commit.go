@@ -40,7 +40,7 @@ func (b *batch) take() store.Step {
 // goes on. Events alone wait a little for company.
 func (b *batch) must() bool {
 	s := &b.step
-	return len(s.Records)+len(s.Open)+len(s.Supersede)+len(s.Used)+len(s.Audit) > 0 || s.Checkpoint != nil || s.Create
+	return len(s.Records)+len(s.Open)+len(s.Supersede)+len(s.Undecided)+len(s.Used)+len(s.Audit) > 0 || s.Checkpoint != nil || s.Create
 }
 
 // event makes an event of this run.
@@ -159,5 +159,35 @@ func (a *actor) commit() error {
 	if !a.batch.must() && a.run.State == a.handle.stateNow() {
 		return nil
 	}
-	return a.flush()
+	step := a.batch.step
+	err := a.flush()
+	if core.CodeOf(err) != core.CodeAlreadyDecided {
+		return err
+	}
+	a.batch.step = step
+	if err := a.lookAgain(); err != nil {
+		return err
+	}
+	return a.commit()
+}
+
+// lookAgain takes back what a step wanted that the store has refused: somebody has
+// decided about a call that was about to go on without being asked about any more. The
+// calls of those questions go to their gates again, which know the decision.
+func (a *actor) lookAgain() error {
+	asked := a.batch.step.Undecided
+	a.batch.step.Undecided = nil
+	of := func(id core.ID) bool { return slices.Contains(asked, id) }
+	a.batch.step.Supersede = slices.DeleteFunc(slices.Clone(a.batch.step.Supersede), of)
+	a.batch.step.Events = slices.DeleteFunc(slices.Clone(a.batch.step.Events), func(e core.Event) bool { return e.ApprovalID != "" && of(e.ApprovalID) })
+	calls := a.questions.callsOf(asked)
+	if err := a.look(a.eng.last); err != nil {
+		return err
+	}
+	for _, id := range calls {
+		if c := a.calls.takeBack(id); c != nil {
+			a.gates.check(c)
+		}
+	}
+	return nil
 }

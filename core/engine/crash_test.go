@@ -28,6 +28,7 @@ type crashCase struct {
 	opts  core.RunOptions
 	deny  string // approvals whose description holds this are denied
 	edit  string // with these arguments instead, every permission is given
+	free  bool   // after the decision nobody would be asked about the tool any more
 	// chance is set when arguments differ from run to run by the run's id.
 	chance bool
 }
@@ -50,6 +51,8 @@ var crashCases = []crashCase{
 	{name: "Denied", deny: "a:ask", code: `await mcp.a.write({n: 1}); try { await mcp.a.ask({n: 2}); } catch { return await mcp.a.write({instead: 1}); }`},
 	{name: "Edited", edit: `{"n":20}`, code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
 	{name: "EditedAhead", edit: `{"n":20}`, code: `await mcp.a.write({n: 1}); const q = await mcp.a.ask({n: 2}); return await mcp.a.write({q: q.n});`},
+	{name: "EditedFree", edit: `{"n":20}`, free: true, code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
+	{name: "DeniedFree", deny: "a:ask", free: true, code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); try { await mcp.a.ask({n: v.n}); } catch { return await mcp.a.write({instead: 1}); }`},
 	{name: "EditedDAG", edit: `{"n":20}`, opts: core.RunOptions{PerLayer: true}, tasks: []core.TaskSpec{task("t1", "a:write"), task("t2", "a:ask", "t1"), ref("t3", "a:write", `{"v":"$t2.n"}`)}},
 	{name: "Dependency", code: `await mcp.a.write({n: 1}); const v = await mcp.b.read({n: 2}); return await mcp.a.write({n: v.n});`},
 	{name: "PerLayer", opts: core.RunOptions{PerLayer: true}, code: `const [x] = await Promise.all([mcp.a.write({n: 1}), mcp.a.read({n: 2})]); await mcp.a.write({n: x.n + 1}); return await mcp.a.write({n: 9});`},
@@ -319,5 +322,8 @@ func (k *crash) answer(p *process, ap core.Approval) {
 	_, err := p.st.Decide(k.t.Context(), d, store.Renewal{})
 	if err != nil && core.CodeOf(err) != core.CodeNotWaiting { // the run may have ended meanwhile
 		k.t.Fatal(err)
+	}
+	if err == nil && ap.Type == core.ApproveTool && k.c.free {
+		k.b.host.allows(ap.Tool)
 	}
 }

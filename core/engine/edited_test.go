@@ -69,29 +69,6 @@ func TestEdited_Sent(t *testing.T) {
 	}
 }
 
-// TestEdited_AllowedMeanwhile: arguments that were changed while no pml ran are sent,
-// though by then nobody would be asked about the program's own any more.
-func TestEdited_AllowedMeanwhile(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	p := b.process()
-	h := b.code(p, `const n = [1].length; return (await mcp.a.ask({n})).n`, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
-	p.close()
-	p = b.process()
-	b.edit(p, h, `{"n":7}`, "")
-	b.host.mu.Lock()
-	asks := b.host.tools["a:ask"]
-	asks.ask = false
-	b.host.tools["a:ask"] = asks
-	b.host.mu.Unlock()
-	h = b.resume(p, h.ID)
-	s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
-	if got := b.host.called(); string(s.Run.Result) != "7" || !slices.Equal(got, []string{`a:ask{"n":7}`}) {
-		t.Errorf("%s, called %v", s.Run.Result, got)
-	}
-}
-
 // TestEdited_JudgedOtherwise: where the gates ask about the changed arguments what was
 // not approved, somebody is asked again, about what would be sent.
 func TestEdited_JudgedOtherwise(t *testing.T) {

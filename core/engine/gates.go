@@ -114,11 +114,29 @@ func (g *gates) admit(c *call) {
 	if c.state == callSettled {
 		return
 	}
-	if len(c.asks) == 0 {
+	switch {
+	case len(c.asks) > 0:
+		g.calls.park(c)
+	case !g.unasked(c):
 		g.calls.admit(c)
-		return
 	}
-	g.calls.park(c)
+}
+
+// unasked acts on the question whether a call may be made that its gates do not ask any
+// more: a no stands, and an open one is taken back. It reports whether the call has
+// settled.
+func (g *gates) unasked(c *call) bool {
+	ap := g.questions.own(c)
+	switch {
+	case ap == nil || len(c.edits) > 0:
+	case ap.State == core.ApprovalDenied:
+		g.questions.use(ap, c.id)
+		g.calls.settleFailed(c, core.OutcomeDenied, denied(ap))
+		return true
+	case ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired:
+		g.questions.withdraw(ap)
+	}
+	return false
 }
 
 // edited takes up the arguments that a person has put in the place of a call's with

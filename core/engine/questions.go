@@ -131,6 +131,36 @@ func (q *questions) refusedSince(c *call) *core.Approval {
 	return nil
 }
 
+// own returns the newest question whether this very call may be made, nil if nobody
+// was asked.
+func (q *questions) own(c *call) *core.Approval {
+	for _, ap := range slices.Backward(q.list) {
+		if ap.Type == core.ApproveTool && slices.Contains(ap.CallIDs, c.id) && ap.Subject == core.CallSubject(c.tool, c.digest) {
+			return ap
+		}
+	}
+	return nil
+}
+
+// withdraw takes a question back that nobody needs to answer any more, provided that
+// nobody has: the store refuses the step otherwise.
+func (q *questions) withdraw(ap *core.Approval) {
+	q.drop(ap)
+	if slices.Contains(q.batch.step.Supersede, ap.ID) {
+		q.batch.step.Undecided = append(q.batch.step.Undecided, ap.ID)
+	}
+}
+
+// callsOf are the calls that some questions are about.
+func (q *questions) callsOf(ids []core.ID) (calls []string) {
+	for _, ap := range q.list {
+		if slices.Contains(ids, ap.ID) {
+			calls = append(calls, ap.CallIDs...)
+		}
+	}
+	return calls
+}
+
 // dropRemembered takes back the questions that a remembered permission answers.
 func (q *questions) dropRemembered() {
 	for _, ap := range q.list {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
 )
 
 // settlement is an approval that the step supersedes or marks as used.
@@ -30,6 +31,15 @@ func (t *txn) settlements(p *prepared, stored *runRow) (map[core.ID]*settlement,
 		}
 		out[id] = &settlement{row: r, before: r.Approval}
 		return out[id], nil
+	}
+	for _, id := range p.Undecided {
+		s, err := get(id)
+		if err == nil && store.IsDecided(s.before) {
+			err = store.Decided(s.before)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	for _, u := range p.Used {
 		s, err := get(u.Approval)

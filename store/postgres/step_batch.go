@@ -27,7 +27,7 @@ type prepared struct {
 
 func prepare(step store.Step, mark string) (*prepared, error) {
 	p := &prepared{Step: step, mark: mark}
-	p.short = len(step.Open)+len(step.Supersede)+len(step.Audit)+len(step.Used) == 0 && step.Past == nil
+	p.short = len(step.Open)+len(step.Supersede)+len(step.Undecided)+len(step.Audit)+len(step.Used) == 0 && step.Past == nil
 	if step.Create {
 		p.short = p.short && step.Run.IdempotencyKey == "" && step.Run.Abort == nil && step.Checkpoint == nil
 	} else {

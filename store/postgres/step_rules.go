@@ -73,7 +73,7 @@ func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
 // subjects locks the run of a step and the approvals that it names, in one round
 // trip. The run is nil when there is none.
 func (t *txn) subjects(p *prepared) (run *runRow, err error) {
-	ids := slices.Clone(p.Supersede)
+	ids := slices.Concat(p.Supersede, p.Undecided)
 	for _, u := range p.Used {
 		ids = append(ids, u.Approval)
 	}
@@ -282,6 +282,15 @@ func (t *txn) settled(p *prepared, stored bool) ([]*settlement, error) {
 		}
 		byID[id] = &settlement{row: r, before: r.Approval}
 		return byID[id], nil
+	}
+	for _, id := range p.Undecided {
+		s, err := get(id)
+		if err == nil && store.IsDecided(s.before) {
+			err = store.Decided(s.before)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	for _, u := range p.Used {
 		s, err := get(u.Approval)

@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Renew", testRenew},
 		{"Renew_Run", testRenewRun},
 		{"Renew_Decide", testDecideRenewed},
+		{"Commit_Undecided", testCommitUndecided},
 		{"Renew_DecideOneOfMany", testDecideRenewedOnce},
 		{"RequestAbort", testRequestAbort},
 		{"Replan", testReplan},
