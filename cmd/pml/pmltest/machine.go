@@ -31,9 +31,10 @@ type Config struct {
 	Servers     map[string]map[string]any `json:"mcpServers,omitempty"`
 }
 
-// AllowRec lets everything of the recorder through but danger, which asks.
+// AllowRec lets everything of the recorder through but danger, which asks. A call that
+// waits for what its test does next has the time that a busy machine takes for that.
 func AllowRec() Config {
-	return Config{Permissions: map[string]any{"allow": []string{"rec:*"}, "ask": []string{"rec:danger"}}}
+	return Config{Limits: map[string]any{"call_timeout": "10m"}, Permissions: map[string]any{"allow": []string{"rec:*"}, "ask": []string{"rec:danger"}}}
 }
 
 // AgentsDecide lets an agent approve what is of high risk, too: for tests of how
