@@ -73,7 +73,7 @@ func TestNPM_ToldPanics(t *testing.T) {
 	npm := &slowNPM{release: make(chan struct{})}
 	var once sync.Once
 	in := install.New(install.Options{Home: t.TempDir(), LookPath: anyPath, Clock: clock, Run: npm, Progress: func(text string) {
-		if strings.Contains(text, ", 1 request)") {
+		if strings.Contains(text, "(1 answer)") {
 			once.Do(func() { close(npm.release) })
 			panic("whoever is told")
 		}

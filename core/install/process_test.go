@@ -106,7 +106,7 @@ func TestRegistry_TwoProcesses(t *testing.T) {
 func TestRegistry_Killed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]string{
-		"Resolving": "step resolving", "Resolved": "step resolved", "Installing": "step installing", "Checking": "step checking",
+		"Resolving": "step asking the registry", "Installing": "step installing", "Checking": "step checking",
 		"Document": "GET /@demo/server", "Archive": "GET .tgz",
 	} {
 		t.Run(name, func(t *testing.T) {
