@@ -209,7 +209,7 @@ func (p *hosted) checks(human bool) {
 		return
 	}
 	pmltest.Wants(p.T, r[2], "success")
-	if by := regexp.MustCompile(`"agent": ?"([^"]*)"`).FindStringSubmatch(rows); by == nil || p.Count("inc") != 1 || !strings.Contains(rows, string(core.ApprovalApproved)) {
+	if by := regexp.MustCompile(`"client": ?\{\s*"name": ?"([^"]+)"`).FindStringSubmatch(rows); by == nil || p.Count("inc") != 1 || !strings.Contains(rows, string(core.ApprovalApproved)) {
 		p.T.Errorf("inc ran %d times, decided by %v: %s", p.Count("inc"), by, rows)
 	}
 }
