@@ -11,11 +11,6 @@ import (
 // minFlex is how wide a column that is cut stays.
 const minFlex = 12
 
-// ByWord styles a column by its own word: a state, an outcome, a risk.
-func ByWord[T any](get func(T) string) func(T) layout.Style {
-	return func(v T) layout.Style { return layout.StyleOf(get(v)) }
-}
-
 // Always is the style of a whole column.
 func Always[T any](s layout.Style) func(T) layout.Style { return func(T) layout.Style { return s } }
 

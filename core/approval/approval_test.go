@@ -147,25 +147,11 @@ func TestExpire_At(t *testing.T) {
 	}
 }
 
-func TestTTL(t *testing.T) {
+func TestExtend_Bounded(t *testing.T) {
 	t.Parallel()
-	ttl := approval.TTL{Approval: time.Minute}
-	run := at(time.Hour)
 	far := time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 	if a, err := approval.Extend(question(), time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC), now); err != nil || !a.ExpiresAt.Equal(far) {
 		t.Errorf("extended to %v, %v", a.ExpiresAt, err)
-	}
-	for name, c := range map[string]struct{ want, got *time.Time }{
-		"Tool":  {at(time.Minute), ttl.Until(core.ApproveTool, now, run)},
-		"Layer": {run, ttl.Until(core.ApproveLayer, now, run)},
-		"Never": {nil, approval.TTL{}.Until(core.ApproveTool, now, run)},
-		"Run":   {nil, ttl.RunUntil(now)},
-		"Far":   {&far, approval.TTL{Approval: 1<<63 - 1}.Until(core.ApproveTool, now, run)},
-		"Run1h": {run, approval.TTL{Resume: time.Hour}.RunUntil(now)},
-	} {
-		if diff := cmp.Diff(c.want, c.got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
 	}
 }
 

@@ -7,34 +7,6 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// TTL says how long approvals and waiting runs live; 0 means for ever.
-type TTL struct {
-	Approval time.Duration // approvals.ttl
-	Resume   time.Duration // approvals.resume_ttl
-}
-
-// Until returns when an approval that is opened now expires; nil means never.
-// One of type layer lives as long as its run, which expires at runUntil.
-func (t TTL) Until(kind core.ApprovalType, now time.Time, runUntil *time.Time) *time.Time {
-	if kind == core.ApproveLayer {
-		return runUntil
-	}
-	return after(now, t.Approval)
-}
-
-// RunUntil returns until when a run that waits can be continued after
-// activity or a decision at now; nil means for ever.
-func (t TTL) RunUntil(now time.Time) *time.Time {
-	return after(now, t.Resume)
-}
-
-func after(now time.Time, d time.Duration) *time.Time {
-	if d == 0 {
-		return nil
-	}
-	return deadline(now.Add(d))
-}
-
 // Expire records that an open approval's time has run out, at the time at
 // which it did.
 func Expire(a core.Approval, now time.Time) Result {
