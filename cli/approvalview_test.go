@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,5 +114,24 @@ func TestPending_ScriptsSayHowToAllowThem(t *testing.T) {
 		f := &fake{}
 		f.results = append(f.results, waiting(p))
 		(&shell{fake: f}).run("execute", "--code", "x").want(t, 8).has(t, "err", want)
+	}
+}
+
+// Every row of a card fits 80 columns. A digest stands whole on a row of its own, and
+// what is folded of a call says so, so that foreign text begins no line of pml's.
+func TestApproval_Fits(t *testing.T) {
+	t.Parallel()
+	p := permission(core.RiskLow)
+	long := strings.Repeat("seven words of a text that goes on ", 6) + "digest       sha256:00"
+	p.Context = []byte(`{"arguments":{"body":"` + long + `","sql":"select 1\n` + long + `"},"changed":["npm/left-pad ` + long + `"],"leaves_workspace":false}`)
+	s := (&shell{tty: true, width: 80, stdin: "l\n", fake: &fake{pending: []core.Approval{p}}}).run("approve", "52e3")
+	for line := range strings.Lines(s.err) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	s.has(t, "err", "\n  digest\n    "+hashA+"\n", " \\\n")
+	if strings.Count(s.err, "\n  digest") != 1 || strings.Contains(s.err, "leaves workspace") {
+		t.Error(s.err)
 	}
 }

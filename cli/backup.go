@@ -23,7 +23,7 @@ no configuration, trust, credentials or API keys. Runs in PostgreSQL are not in 
 		Example: "  pml backup ~/pml-2026-11-23.tar",
 		Args:    app.ExactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return backedUp(cmd.Context(), a, "backed up", func(ctx context.Context, u app.Upkeep) (*app.BackupReport, error) { return u.Backup(ctx, args[0]) })
+			return backedUp(cmd.Context(), a, "backed up", func(ctx context.Context, u app.Maintenance) (*app.BackupReport, error) { return u.Backup(ctx, args[0]) })
 		},
 	}
 }
@@ -42,7 +42,7 @@ made after the backup may be made again.`,
 		Example: "  pml server stop\n  pml restore ~/pml-2026-11-23.tar",
 		Args:    app.ExactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return backedUp(cmd.Context(), a, "restored", func(ctx context.Context, u app.Upkeep) (*app.BackupReport, error) {
+			return backedUp(cmd.Context(), a, "restored", func(ctx context.Context, u app.Maintenance) (*app.BackupReport, error) {
 				return u.Restore(ctx, args[0], force)
 			})
 		},
@@ -54,8 +54,8 @@ made after the backup may be made again.`,
 // storeWords say what the stores of a backup are.
 var storeWords = map[string]string{"pending": "this machine's own runs", "server": "those of its server"}
 
-func backedUp(ctx context.Context, a *app.App, what string, f func(context.Context, app.Upkeep) (*app.BackupReport, error)) error {
-	u, err := upkeep(a)
+func backedUp(ctx context.Context, a *app.App, what string, f func(context.Context, app.Maintenance) (*app.BackupReport, error)) error {
+	u, err := maintenance(a)
 	if err != nil {
 		return err
 	}

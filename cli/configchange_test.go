@@ -129,7 +129,7 @@ func TestChange_NoTrustToKeep(t *testing.T) {
 	t.Parallel()
 	f := changing()
 	f.trust.Trusted = false
-	s := (&shell{tty: true, stdin: "y\n", fake: f}).run(addFiles("--trust")...).want(t, 0).has(t, "err", "next: pml trust")
+	s := (&shell{tty: true, stdin: "y\n", fake: f}).run(addFiles("--trust")...).want(t, 0).has(t, "err", "--trust keeps a trusted workspace trusted, and this one was not", "next: pml trust")
 	if diff := cmp.Diff([]writing{{Digest: hashA}}, s.fake.world.written); diff != "" {
 		t.Error(diff)
 	}
@@ -200,6 +200,27 @@ func TestServersAdd_Entry(t *testing.T) {
 			if diff := cmp.Diff([]api.ServerEntry{tt.want}, s.fake.world.added); diff != "" {
 				t.Error(diff)
 			}
+		})
+	}
+}
+
+// What comes next is what the new server needs, where a command decides that.
+func TestServersAdd_Next(t *testing.T) {
+	t.Parallel()
+	install := []string{"pml", "servers", "install", "files"}
+	for name, tt := range map[string]struct {
+		list []api.ServerInfo
+		want string
+	}{
+		"Needs": {[]api.ServerInfo{{Name: "x", State: api.ServerReady}, {Name: "files", State: api.ServerNeeds, Kind: "npm", Next: install}}, "next: pml servers install files\n"},
+		"Ready": {[]api.ServerInfo{{Name: "files", State: api.ServerReady, Next: install}}, "next: pml servers check files\n"},
+		"Other": {[]api.ServerInfo{{Name: "x", State: api.ServerNeeds, Next: install}}, "next: pml servers check files\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := changing()
+			f.world.list = tt.list
+			(&shell{tty: true, stdin: "yes\n", fake: f}).run(addFiles()...).want(t, 0).has(t, "err", tt.want)
 		})
 	}
 }

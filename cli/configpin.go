@@ -59,7 +59,7 @@ func configPin(ctx context.Context, a *app.App, remove bool, f changes.Flags) er
 	}
 	p := &changes.Proposal{ChangeSet: set, Ask: ask, Again: []string{"pml", "config", "pin"}}
 	if err = changes.Propose(ctx, a, b, p, f); err == nil {
-		err = b.AdoptPin(ctx, old)
+		err = b.AdoptPin(ctx, old, true)
 	}
 	return changes.Conclude(a, p, err)
 }

@@ -48,7 +48,7 @@ func doctor(ctx context.Context, a *app.App) error {
 		failed = failed || c.Status == "fail"
 	}
 	if a.Human() {
-		err = a.Write(doctorText(checks))
+		err = a.Write(doctorText(a, checks))
 	} else {
 		err = app.PrintList(a, api.Page[api.Check]{Items: checks}, "", nil)
 	}
@@ -58,19 +58,31 @@ func doctor(ctx context.Context, a *app.App) error {
 	return err
 }
 
-func doctorText(checks []api.Check) string {
-	var rows [][]string
+func doctorText(a *app.App, checks []api.Check) string {
+	var rows [][]layout.Cell
+	left := 0 // columns in front of a detail
 	for _, c := range checks {
-		rows = append(rows, []string{c.Status, core.Visible(c.Name, 0, false), core.Visible(c.Detail, 0, false)})
+		name := core.Visible(c.Name, 0, false)
+		left = max(left, layout.Width(name))
+		rows = append(rows, []layout.Cell{{Text: c.Status, Style: layout.StyleOf(c.Status)}, {Text: name}, {Text: core.Visible(c.Detail, 0, false)}})
 	}
-	text := layout.Align(rows, 0)
+	var folded [][]layout.Cell
+	for _, r := range rows {
+		for i, line := range layout.Wrap(r[2].Text, max(a.LineLimit()-left-8, 0)) {
+			if i > 0 {
+				r = []layout.Cell{{}, {}, {}}
+			}
+			r[2].Text = line
+			folded = append(folded, r)
+		}
+	}
 	var b strings.Builder
-	b.WriteString(text)
+	b.WriteString(layout.AlignCells(folded, 0, a.Colour()))
 	said := map[string]bool{}
 	for _, c := range checks {
 		if next := layout.ShellJoin(c.Next); next != "" && c.Status != "ok" && !said[next] {
 			said[next] = true
-			b.WriteString("next: " + next + "\n")
+			b.WriteString("next: " + a.Paint(layout.Ident, next) + "\n")
 		}
 	}
 	return b.String()

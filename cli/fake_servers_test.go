@@ -1,8 +1,12 @@
 package cli_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -10,22 +14,27 @@ import (
 
 // world is what the fake knows of servers and files, and what it was asked.
 type world struct {
-	list     []api.ServerInfo
-	set      api.ChangeSet // what add, rm and a PIN would change
-	sources  []api.ImportSource
-	lock     api.LockReport
-	update   api.Update
-	removed  api.Removed
-	rule     api.Rule
-	url      string
-	pin      string // is needed when it is not empty
-	gone     bool   // no server has the name
-	writeErr error
-	hosts    []api.HostChange
-	hostErr  error // of writing
-	kept     bool  // there is a .pml.json already
-	startErr error // of a server that was updated
-	deciders []api.Deciders
+	hostCalls  []api.HostCall
+	hostAnswer api.HostAnswer
+	list       []api.ServerInfo
+	set        api.ChangeSet // what add, rm and a PIN would change
+	sources    []api.ImportSource
+	lock       api.LockReport
+	update     api.Update
+	removed    api.Removed
+	rule       api.Rule
+	url        string
+	pin        string // is needed when it is not empty
+	gone       bool   // no server has the name
+	writeErr   error
+	hosts      []api.HostChange
+	connected  []api.ConnectedHost
+	hostErr    error // of writing
+	kept       bool  // there is a .pml.json already
+	chosen     bool  // and it says who decides
+	startErr   error // of a server that was updated
+	lookErr    error // of what an update would be
+	deciders   []api.Deciders
 
 	checked  []string
 	locked   []string
@@ -33,6 +42,8 @@ type world struct {
 	added    []api.ServerEntry
 	imported []api.ImportRequest
 	updates  []api.UpdateRequest
+	accepted []api.AcceptRequest
+	keysIn   int // so many looks at the servers later the keys are in .env; 0: they never are
 	purged   []string
 	pins     [][2]string
 	written  []writing
@@ -41,6 +52,18 @@ type world struct {
 	paths    *api.Paths // nil: of folders that are not there
 	told     []string   // the hosts that were written
 	rules    []core.ID
+
+	permissions []api.PermissionRule
+	flows       []api.Flow
+	saved       []api.FlowFile
+	trial       api.RuleTrial
+	suggested   []api.RuleSuggestion
+	models      []api.Model
+	modelCheck  api.ModelCheck
+	carriers    []api.NotifyCarrier
+	notifyTests []api.NotifyTest
+	notifyNames []string
+	modelChecks []string // names, and whether with tools
 }
 
 // writing is one call of Write.
@@ -57,7 +80,23 @@ func (f *fake) needPin(pin string) error {
 	return nil
 }
 
-func (f *fake) Servers(context.Context) ([]api.ServerInfo, error) { return f.world.list, f.failWith }
+func (f *fake) Servers(context.Context) ([]api.ServerInfo, error) {
+	if f.world.keysIn--; f.world.keysIn == 0 {
+		f.settle(core.ApproveKeys)
+	}
+	return f.world.list, f.failWith
+}
+
+// settle takes away what servers need of a type.
+func (f *fake) settle(of core.ApprovalType) {
+	for i, s := range f.world.list {
+		s.Needs = slices.DeleteFunc(slices.Clone(s.Needs), func(n api.ServerNeed) bool { return n.Type == of })
+		if len(s.Needs) < len(f.world.list[i].Needs) {
+			s.State = api.ServerReady
+		}
+		f.world.list[i] = s
+	}
+}
 
 func (f *fake) CheckServers(_ context.Context, names ...string) ([]api.ServerInfo, error) {
 	f.world.checked = names
@@ -106,7 +145,7 @@ func (f *fake) UpdateServer(_ context.Context, req api.UpdateRequest, progress f
 	f.world.updates = append(f.world.updates, req)
 	u := f.world.update
 	if req.Digest == "" {
-		return u, f.failWith
+		return u, cmp.Or(f.failWith, f.world.lookErr)
 	}
 	if err := f.needPin(req.Pin); err != nil {
 		return api.Update{}, err
@@ -117,6 +156,16 @@ func (f *fake) UpdateServer(_ context.Context, req api.UpdateRequest, progress f
 	progress("npm ci\x1b[2J")
 	u.Installed = true
 	return u, f.world.startErr
+}
+
+// AcceptServer takes the need away, as the real one does.
+func (f *fake) AcceptServer(_ context.Context, req api.AcceptRequest) error {
+	if err := f.needPin(req.Pin); err != nil {
+		return err
+	}
+	f.world.accepted = append(f.world.accepted, req)
+	f.settle(core.ApproveIntegrity)
+	return nil
 }
 
 func (f *fake) ConnectServer(ctx context.Context, _ string, show func(string)) error {
@@ -138,7 +187,7 @@ func (f *fake) PinChange(_ context.Context, old, pin string) (api.ChangeSet, err
 	return f.world.set, f.needPin(old)
 }
 
-func (f *fake) AdoptPin(_ context.Context, old string) error { return f.needPin(old) }
+func (f *fake) AdoptPin(_ context.Context, old string, _ bool) error { return f.needPin(old) }
 
 func (f *fake) Write(_ context.Context, set api.ChangeSet, keep bool, pin string) (bool, error) {
 	f.world.written = append(f.world.written, writing{set.Changes[0].Digest, keep, pin})
@@ -149,6 +198,8 @@ func (f *fake) Write(_ context.Context, set api.ChangeSet, keep bool, pin string
 	}
 	return keep, f.world.writeErr
 }
+
+func (f *fake) ShowsPerson(context.Context) (bool, error) { return f.world.pin != "", nil }
 
 func (f *fake) NeedsPin(context.Context) (bool, error) { return f.world.pin != "", nil }
 
@@ -179,10 +230,92 @@ func servers() []api.ServerInfo {
 		},
 		{Name: "git", State: api.ServerNotTrusted, Origin: "workspace", Kind: "uvx", Warning: "the version is looked up anew each time"},
 		{
-			Name: "bad", State: api.ServerFailed, Origin: "workspace", Kind: "other", Error: "it ended at once\x1b[31m", Code: core.CodeServerUnreachable,
+			Name: "bad", State: api.ServerFailed, Origin: "workspace", Kind: "other", Error: "it ended at once\x1b[31m\nno database", Code: core.CodeServerUnreachable,
 			Next:    []string{"pml", "servers", "check", "bad"},
 			Health:  &api.ServerHealth{State: "failing", Failures: 3, LastError: "exit status 1", Stderr: "boom\x07\nTraceback\n"},
 			Changed: []api.ToolChange{{Tool: "bad:write", Kind: "changed", Diff: []string{"- readOnlyHint: true", "+ readOnlyHint: false"}, OldHash: "sha256:aa", NewHash: "sha256:bb"}},
 		},
 	}
+}
+
+func (f *fake) Rules(context.Context) ([]api.PermissionRule, error) { return f.world.permissions, nil }
+
+func (f *fake) TryRule(_ context.Context, r api.PermissionRule, since time.Time) (api.RuleTrial, error) {
+	t := f.world.trial
+	t.Rule, t.Since = r, since
+	return t, nil
+}
+
+func (f *fake) SuggestRules(context.Context, time.Time) ([]api.RuleSuggestion, error) {
+	return f.world.suggested, nil
+}
+
+func (f *fake) AddRules(_ context.Context, home bool, rules ...api.PermissionRule) (api.ChangeSet, error) {
+	file := "/w/.pml.json"
+	if home {
+		file = "/home/config.json"
+	}
+	var out api.ChangeSet
+	for _, r := range rules {
+		out.Changes = append(out.Changes, api.Change{File: file, Diff: "+" + r.Tool + " where " + r.Where})
+	}
+	return out, nil
+}
+
+func (f *fake) HostMay(_ context.Context, c api.HostCall) (api.HostAnswer, error) {
+	f.world.hostCalls = append(f.world.hostCalls, c)
+	return f.world.hostAnswer, f.failWith
+}
+
+func (f *fake) Flows(context.Context) ([]api.Flow, error) { return f.world.flows, nil }
+
+func (f *fake) Flow(_ context.Context, name string) (api.Flow, error) {
+	for _, each := range f.world.flows {
+		if each.ID == name {
+			return each, nil
+		}
+	}
+	return api.Flow{}, core.Errorf(core.CodeNotFound, "there is no flow %s", name)
+}
+
+func (f *fake) FlowHistory(context.Context, string, int) (api.FlowHistory, error) {
+	return api.FlowHistory{}, nil
+}
+
+func (f *fake) SaveFlow(_ context.Context, file api.FlowFile) error {
+	f.world.saved = append(f.world.saved, file)
+	return f.failWith
+}
+
+func (f *fake) TryFlowOn(_ context.Context, _ string, call api.FlowCall) (api.FlowTrial, error) {
+	if call.Tool == "fs" {
+		call.Result = json.RawMessage(`{"tools":[{"name":"read"},{"name":"stat"},{"name":"write"}]}`)
+		return api.FlowTrial{FlowCall: call, Verdict: "changed", Matches: true, Given: json.RawMessage(`{"tools":[{"name":"read","description":"x"},{"name":"stat"}]}`)}, nil
+	}
+	return api.FlowTrial{FlowCall: call, Verdict: "blocked", Matches: true, Reason: "no"}, nil
+}
+
+func (f *fake) TryFlowOnRun(_ context.Context, _ string, run core.ID) (api.FlowReplay, error) {
+	return api.FlowReplay{RunID: run, Calls: 2, Counts: map[string]int{"passed": 2}}, nil
+}
+
+func (f *fake) TryFlowSince(_ context.Context, _ string, since time.Time) (api.FlowReplay, error) {
+	return api.FlowReplay{Since: since, Counts: map[string]int{}}, nil
+}
+
+// Models lists those that the test has.
+func (f *fake) NotifyCarriers(context.Context) ([]api.NotifyCarrier, error) {
+	return f.world.carriers, f.failWith
+}
+
+func (f *fake) TestNotify(_ context.Context, names ...string) ([]api.NotifyTest, error) {
+	f.world.notifyNames = append(f.world.notifyNames, names...)
+	return f.world.notifyTests, f.failWith
+}
+
+func (f *fake) Models(context.Context) ([]api.Model, error) { return f.world.models, f.failWith }
+
+func (f *fake) CheckModel(_ context.Context, name string, tools bool) (api.ModelCheck, error) {
+	f.world.modelChecks = append(f.world.modelChecks, fmt.Sprint(name, " ", tools))
+	return f.world.modelCheck, f.failWith
 }

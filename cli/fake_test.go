@@ -31,6 +31,7 @@ const (
 // fake is a backend in memory. A script of results answers Execute, then each
 // Continue; it records what it was asked.
 type fake struct {
+	halts      []core.Halt
 	mu         sync.Mutex
 	results    []api.Result
 	errs       []error
@@ -61,6 +62,10 @@ type fake struct {
 	warnings   []string // of lists
 	// look, when set, is what Workflow answers, one after the other; the last stays.
 	look []look
+	// faster is what others have decided about an approval while it was asked about.
+	faster map[core.ID]core.Approval
+	// below are the runs that agents have started.
+	below map[core.ID]core.Workflow
 }
 
 // look is a run at one moment, and what has happened since the look before.
@@ -222,6 +227,9 @@ func (f *fake) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := f.workflow
+	if child, ok := f.below[id]; ok {
+		return child, nil
+	}
 	if len(f.pending) > 0 {
 		w.Approvals = slices.DeleteFunc(slices.Clone(f.pending), func(p core.Approval) bool { return p.RunID != id })
 	}
@@ -250,6 +258,8 @@ func (f *fake) ImportRun(_ context.Context, data []byte) (api.ImportedRun, error
 	}
 	return api.ImportedRun{WorkflowID: runA, State: core.RunAborted, Was: core.RunWaiting, Digest: file.Digest}, f.failWith
 }
+
+func (f *fake) Said(context.Context, core.ID, func(core.Event) error) error { return nil }
 
 func (f *fake) RemoveWorkflows(context.Context, ...core.ID) error { return f.failWith }
 
@@ -305,8 +315,13 @@ func (f *fake) VerifyAudit(context.Context) (api.AuditReport, error) {
 
 func (f *fake) Approvals(context.Context, bool) ([]core.Approval, error) { return f.pending, nil }
 
+func (f *fake) Decidable(context.Context) ([]core.Approval, error) { return f.pending, nil }
+
 func (f *fake) Approval(_ context.Context, id core.ID) (core.Approval, error) {
 	f.warn()
+	if p, ok := f.faster[id]; ok {
+		return p, nil
+	}
 	for _, p := range f.pending {
 		if p.ID == id {
 			return p, nil
@@ -336,15 +351,29 @@ func (f *fake) Trust(context.Context) (api.TrustState, error) { return f.trust, 
 
 func (f *fake) SetTrust(_ context.Context, digest, pin string) error {
 	f.trusted, f.trustPin = digest, pin
+	for i, s := range f.world.list {
+		if s.State == api.ServerNotTrusted {
+			f.world.list[i].State = api.ServerReady
+		}
+	}
 	return nil
 }
 
-func (f *fake) Init(_ context.Context, who api.Deciders) (string, error) {
+func (f *fake) Init(_ context.Context, who api.Deciders, trust bool) (string, error) {
 	f.world.deciders = append(f.world.deciders, who)
+	f.trust.Trusted = f.trust.Trusted || trust
 	if f.world.kept {
 		return "/w/.pml.json", core.Errorf(core.CodeInvalidArguments, "/w/.pml.json is there already; it was left as it is")
 	}
 	return "/w/.pml.json", f.failWith
+}
+
+func (f *fake) DecidersChange(_ context.Context, who api.Deciders) (api.ChangeSet, error) {
+	if f.world.chosen {
+		return api.ChangeSet{}, nil
+	}
+	f.world.deciders = append(f.world.deciders, who)
+	return api.ChangeSet{Changes: []api.Change{{File: "/w/.pml.json", Diff: "@@ line 2 @@\n+  \"approvals\": {}\n"}}}, nil
 }
 
 func (f *fake) Doctor(context.Context) ([]api.Check, error) { return f.checks, nil }
@@ -405,4 +434,20 @@ func (f *fake) Edited(_ context.Context, id core.ID, args json.RawMessage) (core
 		}
 	}
 	return core.Approval{}, core.Errorf(core.CodeNotFound, "there is no approval %s", id)
+}
+
+func (f *fake) Halts(context.Context) ([]core.Halt, error) { return f.halts, nil }
+
+func (f *fake) HaltCalls(_ context.Context, by core.Actor, reason string) ([]core.Halt, error) {
+	f.halts = []core.Halt{{Side: core.SideClient, By: by, At: at, Reason: reason}}
+	return f.halts, nil
+}
+
+func (f *fake) ResumeCalls(_ context.Context, req api.ResumeRequest) ([]core.Halt, error) {
+	if req.Presence == "" && req.Pin == "" {
+		return nil, core.Errorf(core.CodeAwaitingHuman, "only a person lets calls go on")
+	}
+	was := f.halts
+	f.halts = nil
+	return was, nil
 }

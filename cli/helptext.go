@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,13 +28,12 @@ func helpText(a *app.App, cmd *cobra.Command) string {
 	if long == "" {
 		long = cmd.Short
 	}
-	for line := range strings.SplitSeq(strings.TrimSpace(long), "\n") {
-		b.WriteString(strings.Join(layout.Wrap(line, helpWidth), "\n") + "\n")
+	for part := range strings.SplitSeq(strings.TrimSpace(long), "\n\n") {
+		b.WriteString(refill(part) + "\n\n")
 	}
 	if !cmd.Runnable() && !cmd.HasSubCommands() {
-		return b.String()
+		return strings.TrimSuffix(b.String(), "\n")
 	}
-	b.WriteString("\n")
 	for line := range strings.Lines(cmd.UsageString()) {
 		text := strings.TrimRight(line, "\n")
 		if strings.HasSuffix(text, ":") && !strings.HasPrefix(text, " ") {
@@ -44,9 +44,26 @@ func helpText(a *app.App, cmd *cobra.Command) string {
 	return b.String()
 }
 
+// refill breaks a paragraph anew where one of its lines is too wide, so that no
+// line of a word or two is left in its middle. Lines that are indented stay.
+func refill(part string) string {
+	lines := strings.Split(part, "\n")
+	wide := slices.ContainsFunc(lines, func(l string) bool { return layout.Width(l) > helpWidth })
+	indented := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, " ") })
+	if wide && !indented {
+		lines = []string{strings.Join(lines, " ")}
+	}
+	for i, l := range lines {
+		lines[i] = strings.Join(layout.Wrap(l, helpWidth), "\n")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // topics are pages of help about no command.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
+		{Use: "programs", Short: "How scripts and DAGs are written", Long: programsText, Example: "  pml plan build.yaml\n  pml execute build.yaml"},
+		{Use: "json", Short: "The fields of what --json prints", Long: jsonText, Example: "  pml workflows ls --json | jq -r '.items[] | [.id, .state, .name] | @tsv'"},
 		{Use: "exit-codes", Short: "What the exit codes of pml mean", Long: exitCodesText(), Example: "  pml execute s.ts || echo $?"},
 		{Use: "environment", Short: "The environment variables that pml reads", Long: environmentText, Example: "  PML_HOME=/tmp/try pml doctor"},
 	}

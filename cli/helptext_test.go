@@ -1,12 +1,16 @@
 package cli_test
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // Every page of help fits 80 columns; only examples, which are to be copied, may
@@ -27,16 +31,88 @@ func TestHelp_Fits(t *testing.T) {
 	}
 }
 
+// A paragraph with a line that is too wide is filled anew: no word of it stands
+// alone in its middle.
+func TestHelp_Refilled(t *testing.T) {
+	t.Parallel()
+	for path, text := range cli.HelpTexts() {
+		long, _, _ := strings.Cut(text, "\nUsage:")
+		lines := strings.Split(long, "\n")
+		for i, line := range lines[:len(lines)-1] {
+			if line != "" && lines[i+1] != "" && !strings.HasPrefix(line, " ") && !strings.ContainsAny(line, " :") {
+				t.Errorf("%s --help: a line of one word, %q, before %q", path, line, lines[i+1])
+			}
+		}
+	}
+}
+
 func TestHelp_Topics(t *testing.T) {
 	t.Parallel()
 	(&shell{}).run("help", "exit-codes").want(t, 0).has(t, "out", "8    somebody must decide", "124  --timeout")
 	(&shell{}).run("help", "environment").want(t, 0).has(t, "out", "PML_HOME", "NO_COLOR")
 	(&shell{}).run("help", "config").want(t, 0).has(t, "out", "approvals.decider", "pml config schema")
-	(&shell{}).run("--help").want(t, 0).has(t, "out", "exit-codes", "environment")
+	(&shell{}).run("help", "programs").want(t, 0).has(t, "out", "depends_on", "mcp.SERVER.TOOL")
+	(&shell{}).run("help", "json").want(t, 0).has(t, "out", "error_code", "context.arguments")
+	(&shell{}).run("--help").want(t, 0).has(t, "out", "exit-codes", "environment", "programs", "json")
 	s := (&shell{tty: true, env: xterm}).run("--help").want(t, 0)
 	if !strings.Contains(s.out, "\x1b[1mUsage:\x1b[0m") {
 		t.Errorf("%q", s.out)
 	}
+}
+
+// What help says of fields is what there is: each that it names is a field of the type, and
+// every field of a task that can be written is named.
+func TestHelp_Fields(t *testing.T) {
+	t.Parallel()
+	help := (&shell{}).run("help", "json").want(t, 0).out
+	for _, tt := range []struct {
+		after string
+		typ   reflect.Type
+	}{
+		{"tools call print:", reflect.TypeFor[api.Result]()},
+		{"A run (", reflect.TypeFor[core.Run]()},
+		{"An approval (", reflect.TypeFor[core.Approval]()},
+		{"A row of the audit log", reflect.TypeFor[core.AuditRow]()},
+	} {
+		known := fieldsOf(tt.typ)
+		_, text, ok := strings.Cut(help, tt.after)
+		_, text, _ = strings.Cut(text, "\n\n")
+		text, _, _ = strings.Cut(text, "\n\n")
+		named := 0
+		for line := range strings.SplitSeq(text, "\n") {
+			words, _, _ := strings.Cut(strings.TrimPrefix(line, "  "), "  ")
+			if strings.HasPrefix(words, " ") {
+				continue
+			}
+			for name := range strings.SplitSeq(strings.TrimSpace(strings.TrimSuffix(words, ",")), ", ") {
+				if name, _, _ = strings.Cut(name, " ("); name == "" {
+					continue
+				}
+				if named++; !slices.Contains(known, name) {
+					t.Errorf("%s %q is no field of %v", tt.after, name, tt.typ)
+				}
+			}
+		}
+		if !ok || named < 5 {
+			t.Errorf("%s names %d fields", tt.after, named)
+		}
+	}
+	programs := (&shell{}).run("help", "programs").want(t, 0).out
+	for _, name := range fieldsOf(reflect.TypeFor[core.TaskSpec]()) {
+		if name != "type" && !strings.Contains(programs, "\n  "+name+" ") {
+			t.Errorf("help says nothing of %s of a task", name)
+		}
+	}
+}
+
+// fieldsOf are the names of a type's fields in JSON.
+func fieldsOf(typ reflect.Type) (out []string) {
+	for f := range typ.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // Words of other programs lead to what people mean by them.

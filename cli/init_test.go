@@ -3,11 +3,14 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -23,6 +26,11 @@ func (f *fake) HostChanges(_ context.Context, req api.HostRequest) ([]api.HostCh
 		}
 	}
 	return out, nil
+}
+
+// ConnectedHosts are those that are connected.
+func (f *fake) ConnectedHosts(context.Context) ([]api.ConnectedHost, error) {
+	return f.world.connected, nil
 }
 
 // HostWorkspaces are those of the hosts that pml was put into.
@@ -124,12 +132,57 @@ func TestInit_WhoDecides(t *testing.T) {
 			t.Errorf("%s: %s %s", flag, d, s.err)
 		}
 	}
-	(&shell{fake: &fake{}}).run("init").want(t, 0).has(t, "err", "no agent (approvals.decider is human)", "nobody was asked")
+	// What a person was there for is trusted; otherwise it is named as what comes next.
+	if s := (&shell{tty: true, stdin: "\n", fake: &fake{}}).run("init").want(t, 0); !s.fake.trust.Trusted || strings.Contains(s.err, "pml trust") {
+		t.Errorf("trusted %t: %s", s.fake.trust.Trusted, s.err)
+	}
+	(&shell{fake: &fake{}}).run("init").want(t, 0).has(t, "err", "no agent (approvals.decider is human)", "nobody was asked", "next: pml trust --show")
 	(&shell{}).run("init", "--decider", "everybody").want(t, 2)
 	(&shell{}).run("init", "--decider", "any", "--undo").want(t, 2)
-	f := &fake{config: `{"approvals":{"decider":"any","decider_from":"default"}}`}
-	f.world.kept = true
-	(&shell{tty: true, stdin: "\n", fake: f}).run("init").has(t, "err", "nobody has chosen who decides here")
+}
+
+// Who decides is set in a .pml.json that is there as well, where nobody has chosen: with
+// the change shown, and with a person's yes to it.
+func TestInit_WhoDecidesKept(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), ".pml.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kept := func() *fake {
+		f := &fake{config: `{"approvals":{"decider":"any","decider_from":"default"}}`}
+		f.world.kept, f.world.paths = true, &api.Paths{Config: file}
+		return f
+	}
+	const asked = "write this? [y]es / [n]o: "
+	for _, tt := range []struct {
+		tty     bool
+		typed   string
+		args    string
+		code    int
+		written int
+		want    []api.Deciders // the change that was prepared
+		says    string
+	}{
+		{true, "\ny\n", "init", 0, 1, []api.Deciders{{}}, asked},
+		{true, "a\ny\n", "init", 0, 1, []api.Deciders{{Agents: true}}, `+  "approvals": {}`},
+		{true, "\nn\n", "init", 0, 0, []api.Deciders{{}}, "nothing was written"},
+		{true, "", "init", 0, 0, nil, "nobody has chosen who decides here"},
+		{true, "y\n", "init --decider dialog", 0, 1, []api.Deciders{{Dialog: true}}, asked},
+		{true, "n\n", "init --decider dialog", 9, 0, []api.Deciders{{Dialog: true}}, asked},
+		{false, "", "init", 0, 0, nil, "next: pml init --decider human --yes"},
+		{false, "", "init --decider human", 8, 0, []api.Deciders{{}}, "next: pml init --decider human --yes"},
+		{false, "", "init --decider human --yes", 0, 1, []api.Deciders{{}}, "wrote /w/.pml.json"},
+		{false, "", "init --decider any --yes --json", 0, 1, []api.Deciders{{Agents: true}}, ""},
+	} {
+		s := (&shell{tty: tt.tty, stdin: tt.typed, fake: kept()}).run(strings.Fields(tt.args)...).want(t, tt.code).has(t, "err", tt.says)
+		if d := cmp.Diff(tt.want, s.fake.world.deciders[1:], cmpopts.EquateEmpty()); d != "" || len(s.fake.world.written) != tt.written {
+			t.Errorf("%s %q: %s %v\n%s", tt.args, tt.typed, d, s.fake.world.written, s.err)
+		}
+	}
+	f := kept()
+	f.world.chosen = true
+	(&shell{tty: true, fake: f}).run("init", "--decider", "human").want(t, 0).has(t, "err", "that is what it says already")
 }
 
 // What somebody else wrote is only replaced when that was agreed to by name.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/cli/app"
 )
@@ -23,7 +24,17 @@ func TestExecute_NoRegularFile(t *testing.T) {
 	for name, want := range map[string]string{fifo: "no regular file", "/dev/zero": "no regular file", t.TempDir(): "is a folder"} {
 		for _, args := range [][]string{{"execute", name}, {"plan", name}, {"execute", "--code", "return 1", "--input", "@" + name}} {
 			s := &shell{}
-			if s.run(args...).want(t, 2); !strings.Contains(s.err, want) || s.opened != 0 {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				s.run(args...)
+			}()
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%v still waits for somebody who writes into %s; it was to be refused at once", args, name)
+			}
+			if s.want(t, 2); !strings.Contains(s.err, want) || s.opened != 0 {
 				t.Errorf("%v: %s", args, s.err)
 			}
 		}

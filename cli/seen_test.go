@@ -259,6 +259,16 @@ func TestInbox(t *testing.T) {
 	(&shell{tty: true}).run("approve").want(t, 0).has(t, "err", "nothing waits for a decision")
 }
 
+// A run that fails after the decision says why, and that pml retry runs again what failed.
+func TestInbox_Failed(t *testing.T) {
+	t.Parallel()
+	f := asked()
+	f.settles = true
+	f.workflow.State, f.workflow.Error = core.RunFailed, core.Errorf(core.CodeToolFailed, "the report has no title")
+	(&shell{tty: true, stdin: "y\ny\n", fake: f}).run("approve").want(t, 0).
+		has(t, "err", "unnamed (7f3a91c2) is failed: the report has no title\n", "next: pml workflows show 7f3a91c2\n", "next: pml retry 7f3a91c2\n")
+}
+
 // A refusal is said, and the next one comes up.
 func TestInbox_Refused(t *testing.T) {
 	t.Parallel()

@@ -21,12 +21,12 @@ const serversTable = `NAME   STATE        KIND   VERSION/URL                    
 files  ready        npm    2026.8.31                                                     14     workspace
 web    needs        http   https://mcp.example.com/a/very/long/path/that/is/shown/whole  -      home
 git    not_trusted  uvx    -                                                             -      workspace
-bad    failed       other  -                                                             0      workspace
+bad    broken       other  -                                                             0      workspace
 `
 
 func TestServers_Golden(t *testing.T) {
 	t.Parallel()
-	s := (&shell{fake: withServers()}).run("servers", "ls").want(t, 0).has(t, "err", "next: pml servers check")
+	s := (&shell{fake: withServers()}).run("servers", "ls").want(t, 0).has(t, "err", "next: pml servers install --all", `bad: broken: it ended at once\x1b[31m no database`)
 	if diff := cmp.Diff(serversTable, s.out); diff != "" {
 		t.Error(diff)
 	}
@@ -105,6 +105,15 @@ func TestServersCheck(t *testing.T) {
 	(&shell{fake: other}).run("servers", "check").want(t, 1)
 }
 
+// What decides about a changed command line is said with it.
+func TestServersCheck_Integrity(t *testing.T) {
+	t.Parallel()
+	need := []api.ServerNeed{{Type: core.ApproveIntegrity, Description: "its command line is new", Digest: hashA}}
+	next := []string{"pml", "servers", "install", "db"}
+	s := &shell{fake: &fake{world: world{list: []api.ServerInfo{{Name: "db", State: api.ServerNeeds, Kind: "other", Needs: need, Next: next}}}}}
+	s.run("servers", "check").want(t, 8).has(t, "out", "decided      by the next command, or when a run first calls one of its tools", "next: pml servers install db")
+}
+
 func TestServersCheck_Details(t *testing.T) {
 	t.Parallel()
 	s := (&shell{fake: withServers()}).run("servers", "check", "web", "bad", "git").want(t, 1)
@@ -121,7 +130,7 @@ git
   next: pml trust
 
 bad
-  error        it ended at once\x1b[31m
+  error        it ended at once\x1b[31m no database
   health       failing, failed 3 times in a row
   last error   exit status 1
   its last words on stderr:
@@ -144,6 +153,19 @@ bad
 	s.has(t, "err", "checking servers")
 	if q := (&shell{fake: withServers()}).run("servers", "check", "files", "--quiet").want(t, 0); q.err != "" {
 		t.Errorf("quiet: %q", q.err)
+	}
+}
+
+// At a terminal what a server needs is folded at words, under what it is of.
+func TestServersCheck_Narrow(t *testing.T) {
+	t.Parallel()
+	need := []api.ServerNeed{{Type: core.ApproveIntegrity, Description: strings.Repeat("nine of its tools only read ", 6), Digest: hashA}}
+	s := &shell{tty: true, width: 80, fake: &fake{world: world{list: []api.ServerInfo{{Name: "db", State: api.ServerNeeds, Kind: "npm", Needs: need}}}}}
+	s.run("servers", "check").want(t, 8).has(t, "out", "nine of\n               its tools")
+	for line := range strings.Lines(s.out) {
+		if layout.Width(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("too wide: %q", line)
+		}
 	}
 }
 

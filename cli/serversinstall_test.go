@@ -1,8 +1,10 @@
 package cli_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -33,7 +35,7 @@ func TestServersInstall(t *testing.T) {
 		{"No", "n\n", true, []string{"--all"}, 9, 0, []string{"nothing was installed"}},
 		{"Pipe", "y\n", false, []string{"--all"}, 8, 0, []string{"no terminal to ask on", "next: pml servers install --all --yes"}},
 		{"PipeYes", "", false, []string{"--all", "--yes"}, 0, 2, nil},
-		{"Neither", "", true, nil, 2, 0, []string{"--all"}},
+		{"Neither", "", true, nil, 2, 0, []string{"next: pml servers install --all\n"}},
 		{"Both", "", true, []string{"files", "--all"}, 2, 0, nil},
 		{"Unknown", "", true, []string{"fils"}, 2, 0, []string{"did you mean files"}},
 	} {
@@ -52,4 +54,88 @@ func TestServersInstall(t *testing.T) {
 		})
 	}
 	(&shell{fake: installing()}).run("servers", "install", "--all", "--yes").want(t, 0).has(t, "out", "@scope/server@1.2.0", "1 script will not run")
+}
+
+// A server whose workspace is not trusted is not looked up, is said with what to run,
+// and keeps no other from being installed.
+func TestServersInstall_NotTrusted(t *testing.T) {
+	t.Parallel()
+	f := installing()
+	f.world.list[0].State, f.world.update.Name = api.ServerNotTrusted, "notes"
+	(&shell{fake: f}).run("servers", "install", "--all", "--yes").want(t, 8).
+		has(t, "err", "files: not installed", "next: pml trust, then pml servers install files", "installed notes")
+	for _, u := range f.world.updates {
+		if u.Name != "notes" {
+			t.Errorf("asked for %+v", u)
+		}
+	}
+	f.world.list = f.world.list[:1]
+	if s := (&shell{fake: f}).run("servers", "install", "--all", "--yes").want(t, 8); strings.Contains(s.err, "no package is missing") {
+		t.Errorf("what was not looked at is said to lack nothing: %s", s.err)
+	}
+}
+
+// A package that cannot be looked up keeps no other from being looked up, and ends
+// the command with its own code.
+func TestServersInstall_LookupFails(t *testing.T) {
+	t.Parallel()
+	f := installing()
+	f.world.lookErr = core.Errorf(core.CodeDigestMismatch, "the registry has other content")
+	s := (&shell{fake: f}).run("servers", "install", "--all", "--yes").has(t, "err", "the registry has other content")
+	if len(f.world.updates) != 2 || s.code == 0 {
+		t.Errorf("exit code %d, asked for %+v", s.code, f.world.updates)
+	}
+}
+
+// needy are servers that need one of each: trust, a key, a package, and somebody who
+// accepts what one of them is now.
+func needy() *fake {
+	f := installing()
+	f.trust = api.TrustState{Workspace: "/w", Digest: hashA, Content: "{}"}
+	f.world.list[0].State = api.ServerNotTrusted
+	of := func(t core.ApprovalType, text string, context map[string]any) []api.ServerNeed {
+		return []api.ServerNeed{{Type: t, Description: text, Context: context, Digest: hashA}}
+	}
+	f.world.list = append(f.world.list,
+		api.ServerInfo{Name: "search", State: api.ServerNeeds, Kind: "other", Needs: of(core.ApproveKeys, "The server search needs KEY.", map[string]any{"instruction": "Add KEY to /w/.env"})},
+		api.ServerInfo{Name: "db", State: api.ServerNeeds, Kind: "other", Needs: of(core.ApproveIntegrity, "its command line is new", map[string]any{"kind": "command", "new_hash": "sha256:beef00"})})
+	f.world.keysIn = 3
+	return f
+}
+
+// One command decides all that servers need, each on what it is about.
+func TestServersInstall_All(t *testing.T) {
+	t.Parallel()
+	s := (&shell{tty: true, fake: needy(), stdin: "y\ny\ny\ny\nbeef\n"}).run("servers", "install", "--all").want(t, 0).has(t, "err",
+		"needed:", "files   trust", "search  missing key", "db      integrity", "trust this?", "Add KEY to /w/.env", "is it there now?", "install and approve these 2?",
+		"its command line is new", "accept this?", "type beef to approve")
+	w := s.fake.world
+	if s.fake.trusted != hashA || len(w.updates) != 4 || len(w.accepted) != 1 {
+		t.Fatalf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
+	}
+	if got := w.accepted[0]; got.Name != "db" || got.Digest != hashA || got.Presence != core.PresenceTerminal || got.By.Via != core.ViaCLI {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A no to one kind keeps no other from being decided, and nothing is accepted by less
+// than the four characters.
+func TestServersInstall_No(t *testing.T) {
+	t.Parallel()
+	s := (&shell{tty: true, fake: needy(), stdin: "n\nn\ny\ny\nbee\n"}).run("servers", "install", "--all").want(t, 8).has(t, "err",
+		"/w is not trusted", "installed ", "not approved: that was not beef")
+	if w := s.fake.world; s.fake.trusted != "" || len(w.updates) != 2 || len(w.accepted) != 0 {
+		t.Errorf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
+	}
+}
+
+// --yes, and a place without a terminal, trust nothing and accept nothing.
+func TestServersInstall_OnlyAtATerminal(t *testing.T) {
+	t.Parallel()
+	for _, tty := range []bool{true, false} {
+		s := (&shell{tty: tty, fake: needy(), stdin: "y\ny\ny\ny\nbeef\n"}).run("servers", "install", "--all", "--yes").want(t, 8).has(t, "err", "next: pml trust")
+		if w := s.fake.world; s.fake.trusted != "" || len(w.accepted) != 0 || len(w.updates) != 2 {
+			t.Errorf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
+		}
+	}
 }

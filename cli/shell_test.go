@@ -25,6 +25,7 @@ type shell struct {
 	env           map[string]string
 	secrets       []string // what is typed without echo; nil: there is no terminal for it
 	prompts       []string
+	dropTyped     func()
 	browsed       []string
 	ctx           context.Context
 	opened        int
@@ -34,8 +35,9 @@ type shell struct {
 	edit          func(ctx context.Context, name, text string) (string, error)
 	seenOpenFlags app.OpenOptions
 	server        *fakeServer
-	upkeep        app.Upkeep // nil: the build has none
+	maintenance   app.Maintenance // nil: the build has none
 	served        app.ServeOptions
+	notified      app.NotifyOptions
 	gap           string              // what the backend warns of
 	heard         func(stderr string) // called after it
 	clock         core.Clock          // nil: one that stands still
@@ -74,15 +76,15 @@ func (s *shell) run(args ...string) *shell {
 	}
 	var out, errs buffer
 	s.code = cli.Main(s.ctx, args, app.Deps{
-		ReadSecret: s.readSecret(), OpenURL: s.openURL, EditText: s.edit,
+		DropTyped: s.dropTyped, ReadSecret: s.readSecret(), OpenURL: s.openURL, EditText: s.edit,
 		Stdin: s.input, Stdout: &out, Stderr: &errs,
 		StdinTTY: s.tty, StdoutTTY: s.tty, StderrTTY: s.tty,
 		Width:   func() int { return s.width },
 		Environ: func(n string) (string, bool) { v, ok := s.env[n]; return v, ok },
 		Clock:   s.clock, User: "ann",
 		Version: app.Version{Version: "1.2.3", Commit: "abc", Go: "go1.26"},
-		Serve:   s.serve, LocalServer: s.localServer,
-		Upkeep: s.openUpkeep(),
+		Serve:   s.serve, Notify: s.notify, LocalServer: s.localServer,
+		Maintenance: s.openMaintenance(),
 		Open: func(_ context.Context, o app.OpenOptions) (app.Backend, error) {
 			s.opened++
 			s.seenOpenFlags = o

@@ -2,12 +2,14 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // busy is a machine on which something waits, runs, and has failed.
@@ -24,6 +26,7 @@ func busy() *fake {
 		run("af3a91c2-0000-4000-8000-000000000005", core.RunFailed, "long-ago.ts", 48*time.Hour),
 	}
 	f.runs[2].Error = core.Errorf(core.CodeToolFailed, "no such\nfile \x1b[2J")
+	f.world.connected = []api.ConnectedHost{{Client: core.Client{Name: "claude-code", Version: "2.1"}, Workspace: "/w", Transport: "stdio", PID: 7, Since: at}}
 	agent := core.Actor{Who: "ann", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}
 	f.audit = []core.AuditRow{{Seq: 1, At: at, Outcome: core.ApprovalApproved, By: agent}, {Seq: 2, At: at, Outcome: core.OutcomeRefused, By: agent}, {Seq: 3, At: at, Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}}}
 	f.config = `{"approvals":{"decider":"any","decider_from":"default","agent_may":"medium"},"paths":{"workspace":"/w"}}`
@@ -36,6 +39,7 @@ func TestStatus(t *testing.T) {
 	s := (&shell{fake: busy(), width: 80}).run("status").want(t, 0).has(t, "out",
 		"waiting (2)  pml approve", "  52e3f18c  low     write a", "nightly.ts", "0:59", "running (1)", "now.ts",
 		"failed (1)", "broken.ts", "no such", "who decides  /w", "not what is of high risk", "nobody has chosen that", "agents have made 1 decision in the last day")
+	s.has(t, "out", "connected (1)", "claude-code 2.1", "/w", "stdio, process 7")
 	if strings.Contains(s.out, "long-ago") || strings.Count(s.out, "\n") > 24 {
 		t.Error(s.out)
 	}
@@ -59,6 +63,24 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// Approvals that one decision can be about are one row, as in the inbox; one of another
+// risk is not among them.
+func TestStatus_Alike(t *testing.T) {
+	t.Parallel()
+	f := busy()
+	f.pending = nil
+	for i, risk := range []core.Risk{core.RiskMedium, core.RiskMedium, core.RiskHigh, core.RiskMedium} {
+		p := permission(risk)
+		p.ID, p.Tool = core.ID(fmt.Sprintf("%d2e3f18c-0000-4000-8000-000000000002", i)), "workspace:write_file"
+		p.Context = json.RawMessage(fmt.Sprintf(`{"arguments":{"path":"docs/a%d.md","content":"x"}}`, i))
+		f.pending = append(f.pending, p)
+	}
+	s := (&shell{fake: f, width: 80}).run("status").want(t, 0).has(t, "out", "waiting (4)", "  02e3f18c  medium  3 × write_file docs/*.md", "  22e3f18c  high    write_file docs/a2.md")
+	if strings.Contains(s.out, "12e3f18c") || strings.Contains(s.out, "32e3f18c") {
+		t.Error(s.out)
+	}
+}
+
 // pml alone shows it where somebody sits who was here before, and something waits.
 func TestStatus_PmlAlone(t *testing.T) {
 	t.Parallel()
@@ -74,4 +96,28 @@ func TestStatus_PmlAlone(t *testing.T) {
 			t.Errorf("%s: opened %d times: %s", name, sh.opened, sh.err)
 		}
 	}
+}
+
+// What is halted is said first; to halt and to resume are one command each, and a person's
+// to take back.
+func TestHalt(t *testing.T) {
+	t.Parallel()
+	f := busy()
+	(&shell{fake: f}).run("halt", "--reason", "enough").want(t, 0).has(t, "out", "this machine: halted by", ": enough").has(t, "err", "pml resume")
+	s := (&shell{fake: f}).run("status").want(t, 0)
+	if !strings.HasPrefix(s.out, "ALL CALLS ARE HALTED") {
+		t.Error(s.out)
+	}
+	(&shell{fake: f}).run("status", "--json").want(t, 0).has(t, "out", `"halted": [`)
+	(&shell{fake: f}).run("resume").want(t, 8).has(t, "err", "only a person")
+	if len(f.halts) != 1 {
+		t.Fatal("it was resumed")
+	}
+	(&shell{fake: f, tty: true, stdin: "n\n"}).run("resume").want(t, 9)
+	if len(f.halts) != 1 {
+		t.Fatal("it was resumed")
+	}
+	(&shell{fake: f, tty: true, stdin: "y\n"}).run("resume").want(t, 0).has(t, "err", "this machine: halted by", "let calls go on?").has(t, "out", "calls of this machine go on")
+	(&shell{fake: f}).run("resume", "--json").want(t, 0).has(t, "out", "[]")
+	(&shell{fake: f}).run("resume").want(t, 0).has(t, "out", "nothing is halted")
 }

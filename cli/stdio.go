@@ -13,8 +13,8 @@ func stdioCmd(a *app.App) *cobra.Command {
 		Short: "Be an MCP server on stdin and stdout, for an agent's host",
 		Long: `Serves MCP on stdin and stdout for the workspace of the current folder, or of
 PML_WORKSPACE. The agent gets execute, continue, abort, replan, approval_response,
-workflow_status and discover, and the tools that "expose" of .pml.json names
-("github:*") under their own names; these pass the same gates.
+workflow_status, flow_status and discover, and the tools that "expose" of .pml.json
+names ("github:*") under their own names; these pass the same gates.
 
 A host starts this command, and it ends when the host closes stdin. Runs that are
 unfinished by then are kept: "pml continue" or the next host takes them up.

@@ -2,18 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
-	"github.com/casys-ai/pml/cli/view"
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/api"
 )
 
 func trustCmd(a *app.App) *cobra.Command {
@@ -57,87 +52,11 @@ func trust(ctx context.Context, a *app.App, show, yes, full bool) error {
 		return err
 	}
 	if show || t.Trusted || t.Empty && len(t.TakenOut) == 0 {
-		return a.Print(t, func(w *strings.Builder) { writeTrust(w, t, full) })
+		return a.Print(t, func(w *strings.Builder) { _ = changes.WriteTrust(w, t, full) })
 	}
-	if !yes {
-		if ok, err := askTrust(ctx, a, t, full); err != nil || !ok {
-			return err
-		}
-	}
-	pin, err := a.PinFor(ctx, b, false)
-	if err != nil {
-		return err
-	}
-	if t.Human && yes && pin == "" {
-		return changes.TrustsInPerson(t)
-	}
-	if err := b.SetTrust(ctx, t.Digest, pin); err != nil {
+	if err := changes.Trust(ctx, a, b, t, yes, full); err != nil {
 		return err
 	}
 	t.Trusted = true
 	return a.Print(t, app.Line("trusted %s", core.Visible(t.Workspace, 0, false)))
-}
-
-// askTrust shows what would be trusted and asks. Without a terminal there is
-// nobody to ask, and the answer is no.
-func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (bool, error) {
-	refused := core.Errorf(core.CodeNotTrusted, "%s is not trusted", core.Visible(t.Workspace, 0, false))
-	if !a.CanAsk() {
-		return false, core.Errorf(core.CodeNotTrusted, "%s is not trusted, and there is no terminal to ask on; look with --show, then trust with --yes",
-			core.Visible(t.Workspace, 0, false)).WithNext("pml", "trust", "--show")
-	}
-	var w strings.Builder
-	writeTrust(&w, t, full)
-	io.WriteString(a.Stderr, w.String()+"trust this? type yes: ")
-	text, err := a.ReadLine(ctx)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, core.Errorf(core.CodeCancelled, "nothing was trusted: %w", err)
-	}
-	if answer := strings.ToLower(text); answer != "y" && answer != "yes" {
-		return false, refused
-	}
-	return true, nil
-}
-
-func writeTrust(w *strings.Builder, t api.TrustState, full bool) {
-	w.WriteString("workspace " + core.Visible(t.Workspace, 0, false) + "\n")
-	switch {
-	case t.Empty && len(t.TakenOut) == 0:
-		w.WriteString("its files grant nothing: there is nothing to trust\n")
-		return
-	case len(t.TakenOut) > 0:
-		w.WriteString("not trusted: these restrictions were taken out of its files since; they hold until you trust this\n")
-		for _, line := range t.TakenOut {
-			w.WriteString("-" + core.Visible(line, 0, false) + "\n")
-		}
-	case t.LockAside:
-		w.WriteString("pml.lock changed since you trusted it: the one that you trusted counts until you trust this one\n")
-	case t.Trusted:
-		w.WriteString("trusted\n")
-	case t.Diff != "":
-		w.WriteString("not trusted: it changed since you trusted it\n")
-	default:
-		w.WriteString("not trusted\n")
-	}
-	w.WriteString("digest " + t.Digest + "\n\n")
-	if t.Empty {
-		w.WriteString("its files grant nothing\n")
-		return
-	}
-	text, changes := t.Content, t.Diff != "" && !t.Trusted
-	if changes {
-		text = t.Diff
-	}
-	folded := 0
-	if !full {
-		w.WriteString(view.Counted(t.Content))
-		text, folded = view.Fold(text, t.Content, changes)
-	}
-	w.WriteString(core.Visible(strings.TrimRight(text, "\n"), 0, true) + "\n")
-	for _, warning := range t.Warnings {
-		w.WriteString("warning: " + core.Visible(warning, 0, false) + "\n")
-	}
-	if folded > 0 {
-		fmt.Fprintf(w, "%d line(s) are not shown; the digest is of all of them: pml trust --show --full\n", folded)
-	}
 }

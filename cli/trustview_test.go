@@ -26,7 +26,7 @@ func granted(t *testing.T, args []string, version string, packages int) string {
 		Flows       any   `json:"flow files"`
 		Lock        any   `json:"pml.lock"`
 	}{
-		flow{"allow": []string{"s:*"}}, flow{"s": flow{"command": "npx", "args": args}}, flow{"a": flow{"b": flow{"c": flow{"d": args}}}}, []any{"s:a"},
+		flow{"allow": []string{"s:*"}}, flow{"s": flow{"command": "npx", "args": args}}, flow{"default": "a", "a": flow{"b": flow{"c": flow{"d": args}}}}, []any{"s:a"},
 		flow{"f.json": flow{"sha256": "f00", "content": flow{"deep": "flow"}}},
 		flow{"sha256": "abc", "content": flow{"version": 1, "servers": flow{"s": flow{"version": version, "packages": list, "tools": flow{"a": "sha256:t"}}}}},
 	}, "", "  ")
@@ -43,7 +43,7 @@ func TestTrust_Folded(t *testing.T) {
 	content := granted(t, []string{"steal"}, "1.2.3", 2000)
 	state := api.TrustState{Workspace: "/w", Digest: hashA, Content: content}
 	shown := (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out",
-		hashA, `"steal"`, `"s:*"`, `"s:a"`, `"f00"`, `"abc"`, `"version": "1.2.3"`, "pins 1 server(s), 2000 package(s) and 1 tool(s)", "are not shown", "--full").out
+		hashA, `"steal"`, `"s:*"`, `"s:a"`, `"f00"`, `"abc"`, `"version": "1.2.3"`, "1 flow, 1 model\npml.lock pins: 1 server, 2000 packages, 1 tool\n", "not shown: ", "--full").out
 	if n := strings.Count(shown, "\n"); n > 70 || strings.Contains(shown, "dep7") || strings.Count(shown, `"steal"`) != 2 {
 		t.Errorf("%d lines:\n%s", n, shown)
 	}
@@ -52,9 +52,17 @@ func TestTrust_Folded(t *testing.T) {
 		t.Errorf("%s", whole)
 	}
 	asked := (&shell{tty: true, stdin: "yes\n", fake: &fake{trust: state}}).run("trust")
-	asked.has(t, "err", `"steal"`, "are not shown")
+	asked.has(t, "err", `"steal"`, "not shown: ")
 	if asked.fake.trusted != hashA {
 		t.Errorf("trusted %q, which is not the digest of the whole", asked.fake.trusted)
+	}
+	if strings.Contains(asked.err, "dep7") {
+		t.Error("nobody has asked for all of it")
+	}
+	read := (&shell{tty: true, stdin: "a\na\nno\n", fake: &fake{trust: state}}).run("trust")
+	read.has(t, "err", "trust this? [y]es / [n]o / show [a]ll: ", `"dep1999"`, "that is no answer: type y or n")
+	if n := strings.Count(read.err, `"dep1999"`); n != 1 || read.fake.trusted != "" {
+		t.Errorf("shown %d times, trusted %q", n, read.fake.trusted)
 	}
 }
 
@@ -74,7 +82,7 @@ func TestTrust_ReadOnlyShown(t *testing.T) {
 				t.Fatal(content)
 			}
 			state := api.TrustState{Workspace: "/w", Digest: hashA, Content: content}
-			s := (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", `"list_everything"`, "are not shown")
+			s := (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).has(t, "out", `"list_everything"`, "not shown: ")
 			if strings.Contains(s.out, "sha256:t") {
 				t.Errorf("what else is in pml.lock is not folded:\n%s", s.out)
 			}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,55 +16,67 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/env"
 )
 
 // removal is what pml uninstall would remove, and what it has, for a program.
 type removal struct {
 	Hosts  []api.HostChange `json:"hosts"`
 	Server *int             `json:"server_pid,omitempty"`
-	Home   string           `json:"home"`
-	Files  []string         `json:"workspace_files"`
-	Open   int              `json:"runs_not_ended"`
+	Home   string           `json:"home,omitempty"` // empty: it stays
+	// Foreign are the entries of pml's own folder that pml does not know. They stay, and
+	// the folder with them.
+	Foreign []string `json:"foreign,omitempty"`
+	Files   []string `json:"workspace_files"`
+	Open    int      `json:"runs_not_ended"`
 	// Done says that all of it was removed.
 	Done bool `json:"done"`
 }
 
 func uninstallCmd(a *app.App) *cobra.Command {
-	var yes, workspace bool
+	var o uninstallOptions
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove pml from this machine: hosts, server, its own folder",
 		Long: `Says what it would remove, asks, and removes it: what "pml init" has added to
 agent hosts, the server that runs, and pml's own folder with all runs, approvals,
-packages and sign-ins. Files of the workspace stay; with --workspace its .pml.json
-and pml.lock go, too. The program itself and .env are left to you.
+packages and sign-ins; what is in that folder and not pml's is named and stays.
+Files of the workspace stay; with --workspace its .pml.json and pml.lock go, too. The program itself and .env are left to you.
 
-Where other folders have pml in their agent hosts, nothing is removed before that
-is undone there.`,
-		Example: "  pml uninstall\n  pml uninstall --workspace --yes",
+Where other folders have pml in their agent hosts it names them and removes
+nothing. --here removes pml from this folder only: what "pml init" has added here,
+and with --workspace the two files. The server and pml's own folder stay.`,
+		Example: "  pml uninstall\n  pml uninstall --here --workspace\n  pml uninstall --workspace --yes",
 		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return uninstall(cmd.Context(), a, workspace, yes)
+			return uninstall(cmd.Context(), a, o)
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "remove it without asking")
-	cmd.Flags().BoolVar(&workspace, "workspace", false, "also .pml.json and pml.lock of this workspace")
+	cmd.Flags().BoolVar(&o.here, "here", false, "only what this folder has; other folders go on using pml")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "remove it without asking")
+	cmd.Flags().BoolVar(&o.workspace, "workspace", false, "also .pml.json and pml.lock of this workspace")
 	return cmd
 }
 
-func uninstall(ctx context.Context, a *app.App, workspace, yes bool) error {
+// uninstallOptions are the flags of pml uninstall.
+type uninstallOptions struct{ yes, workspace, here bool }
+
+func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 	b, err := a.Backend(ctx)
 	if err != nil {
 		return err
 	}
-	r, server, err := findRemoval(ctx, a, b, workspace)
+	r, server, err := findRemoval(ctx, a, b, o)
 	if err != nil {
 		return err
 	}
 	if a.Human() {
 		io.WriteString(a.Stderr, r.text())
 	}
-	if err := agreeToRemoval(ctx, a, yes); err != nil {
+	if o.here && r.nothing() {
+		return a.Print(r, app.Line("nothing to remove"))
+	}
+	if err := agreeToRemoval(ctx, a, o.yes); err != nil {
 		return err
 	}
 	for _, h := range r.Hosts {
@@ -82,12 +95,13 @@ func uninstall(ctx context.Context, a *app.App, workspace, yes bool) error {
 	if err := a.CloseBackend(); err != nil {
 		return err
 	}
-	for _, name := range append(r.Files, r.Home) {
-		if err := os.RemoveAll(name); err != nil {
-			return core.Errorf(core.CodeStoreFailed, "cannot remove %s: %w; remove it by hand", name, err)
-		}
+	if err := r.remove(); err != nil {
+		return err
 	}
 	r.Done = true
+	if o.here {
+		return a.Print(r, app.Line("removed from this folder; pml's own folder is left: pml uninstall removes it"))
+	}
 	self, err := os.Executable()
 	if err != nil {
 		self = "pml"
@@ -95,27 +109,59 @@ func uninstall(ctx context.Context, a *app.App, workspace, yes bool) error {
 	return a.Print(r, app.Line("removed; the program itself is left: rm %s", layout.ShellQuote(core.Visible(self, 0, false))))
 }
 
+// remove removes the files of the workspace and pml's own folder, or all of it that pml
+// knows.
+func (r removal) remove() error {
+	names := r.Files
+	switch {
+	case r.Home == "":
+	case len(r.Foreign) == 0:
+		names = append(names, r.Home)
+	default:
+		entries, err := os.ReadDir(r.Home)
+		if err != nil {
+			return core.Errorf(core.CodeStoreFailed, "cannot read %s: %w; remove it by hand", r.Home, err)
+		}
+		for _, e := range entries {
+			if !slices.Contains(r.Foreign, e.Name()) {
+				names = append(names, filepath.Join(r.Home, e.Name()))
+			}
+		}
+	}
+	for _, name := range names {
+		if err := os.RemoveAll(name); err != nil {
+			return core.Errorf(core.CodeStoreFailed, "cannot remove %s: %w; remove it by hand", name, err)
+		}
+	}
+	return nil
+}
+
 // findRemoval finds out what there is to remove, and refuses what must not be.
-func findRemoval(ctx context.Context, a *app.App, b app.Backend, workspace bool) (removal, app.LocalServer, error) {
+func findRemoval(ctx context.Context, a *app.App, b app.Backend, o uninstallOptions) (removal, app.LocalServer, error) {
 	r := removal{Files: []string{}}
 	paths, err := b.Paths(ctx)
 	if err != nil {
 		return r, nil, err
 	}
+	if o.here {
+		return r, nil, r.here(ctx, b, paths, o.workspace)
+	}
 	if r.Home = paths.Home; !isOwnFolder(paths) {
 		return r, nil, core.Errorf(core.CodeInvalidConfig, "%s does not look like a folder of pml's own, so nothing was removed; remove it by hand", core.Visible(paths.Home, 0, false))
+	}
+	if r.Foreign, err = (env.Home{Dir: paths.Home}).Foreign(); err != nil {
+		return r, nil, core.Errorf(core.CodeStoreFailed, "cannot read %s: %w; nothing was removed", core.Visible(paths.Home, 0, false), err)
 	}
 	others, err := b.HostWorkspaces(ctx)
 	if err != nil {
 		return r, nil, err
 	}
-	for _, dir := range others {
-		if dir != paths.Workspace {
-			return r, nil, core.Errorf(core.CodeAwaitingHuman, "agent hosts start pml from %s, too; nothing was removed: undo that in that folder first, with pml init --undo", core.Visible(dir, 0, false)).
-				WithNext("cd", dir)
-		}
+	others = slices.DeleteFunc(slices.Clone(others), func(dir string) bool { return dir == paths.Workspace })
+	if len(others) > 0 {
+		return r, nil, core.Errorf(core.CodeAwaitingHuman, "agent hosts start pml from other folders, too, so nothing was removed; run pml uninstall --here in each first:\n  %s", core.Visible(strings.Join(others, "\n  "), 0, true)).
+			WithNext("pml", "uninstall", "--here")
 	}
-	if r.Hosts, err = b.HostChanges(ctx, api.HostRequest{Undo: true}); err != nil {
+	if err := r.here(ctx, b, paths, o.workspace); err != nil {
 		return r, nil, err
 	}
 	page, err := b.Workflows(ctx, []core.RunState{core.RunWaiting, core.RunRunning, core.RunInterrupted}, 1000, "")
@@ -123,11 +169,6 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, workspace bool)
 		return r, nil, err
 	}
 	r.Open = len(page.Items)
-	for _, name := range []string{paths.Config, paths.Lock} {
-		if _, err := os.Lstat(name); err == nil && workspace {
-			r.Files = append(r.Files, name)
-		}
-	}
 	if a.LocalServer == nil {
 		return r, nil, nil
 	}
@@ -141,6 +182,20 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, workspace bool)
 	}
 	r.Server = &st.PID
 	return r, server, nil
+}
+
+// here finds out what pml has in this folder: its entries in files of agent hosts, and
+// with files its own two.
+func (r *removal) here(ctx context.Context, b app.Backend, paths api.Paths, files bool) (err error) {
+	if r.Hosts, err = b.HostChanges(ctx, api.HostRequest{Undo: true}); err != nil {
+		return err
+	}
+	for _, name := range []string{paths.Config, paths.Lock} {
+		if _, err := os.Lstat(name); err == nil && files {
+			r.Files = append(r.Files, name)
+		}
+	}
+	return nil
 }
 
 // isOwnFolder reports whether a folder holds what pml keeps and nothing that is
@@ -165,6 +220,11 @@ func isOwnFolder(p api.Paths) bool {
 	return own && filepath.IsAbs(p.Home)
 }
 
+// nothing reports whether a folder has nothing of pml's that would go.
+func (r removal) nothing() bool {
+	return len(r.Files) == 0 && !slices.ContainsFunc(r.Hosts, func(h api.HostChange) bool { return h.Change != nil })
+}
+
 func (r removal) text() string {
 	var w strings.Builder
 	for _, h := range r.Hosts {
@@ -180,11 +240,33 @@ func (r removal) text() string {
 	for _, name := range r.Files {
 		fmt.Fprintf(&w, "to remove: %s\n", core.Visible(name, 0, false))
 	}
-	fmt.Fprintf(&w, "to remove: %s, with all runs, approvals, the audit log, packages and sign-ins\n", core.Visible(r.Home, 0, false))
+	if r.Home == "" {
+		if w.Len() == 0 {
+			w.WriteString("agent hosts have nothing of pml from this folder\n")
+		}
+		return w.String()
+	}
+	if len(r.Foreign) > 0 {
+		fmt.Fprintf(&w, "left as it is, since it is not pml's: %s\n", core.Visible(strings.Join(foreignShown(r.Foreign), ", "), 0, false))
+	}
+	all := ""
+	if len(r.Foreign) > 0 {
+		all = "the rest of "
+	}
+	fmt.Fprintf(&w, "to remove: %s%s, with all runs, approvals, the audit log, packages and sign-ins\n", all, core.Visible(r.Home, 0, false))
 	if r.Open > 0 {
 		fmt.Fprintf(&w, "%s not ended and will be lost\n", map[bool]string{true: "1 run has", false: fmt.Sprintf("%d runs have", r.Open)}[r.Open == 1])
 	}
 	return w.String()
+}
+
+// foreignShown are the names of foreign entries that a person reads: the first ten.
+func foreignShown(names []string) []string {
+	const most = 10
+	if len(names) <= most {
+		return names
+	}
+	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
 }
 
 func agreeToRemoval(ctx context.Context, a *app.App, yes bool) error {

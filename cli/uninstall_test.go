@@ -64,7 +64,25 @@ func TestUninstall(t *testing.T) {
 	f := machineWith(t)
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall").want(t, 8).has(t, "err", "next: pml uninstall --yes")
 	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere"}
-	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "pml init --undo")
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "next: pml uninstall --here")
+	// This folder alone can go: its hosts and files, nothing else.
+	here := machineWith(t)
+	here.world.hostDirs, here.world.hosts = []string{"/elsewhere"}, []api.HostChange{host("codex", api.HostAdded)}
+	s := (&shell{fake: here, server: &fakeServer{}}).run("uninstall", "--here", "--workspace", "--yes").want(t, 0).has(t, "out", "removed from this folder")
+	if there(here.world.paths.Home) != 1 || there(here.world.paths.Config) != 0 || len(s.fake.world.told) != 1 {
+		t.Errorf("%v", s.fake.world.told)
+	}
+	(&shell{fake: machineWith(t), server: &fakeServer{}}).run("uninstall", "--here").want(t, 0).has(t, "out", "nothing to remove")
+	// What is not pml's in its folder is named and stays, and the folder with it.
+	mixed := machineWith(t)
+	foreign := filepath.Join(mixed.world.paths.Home, "photos")
+	if err := os.WriteFile(foreign, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	(&shell{fake: mixed, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 0).has(t, "err", "left as it is, since it is not pml's: photos", "to remove: the rest of "+mixed.world.paths.Home)
+	if there(foreign) != 1 || there(filepath.Join(mixed.world.paths.Home, "trust")) != 0 {
+		t.Error("it removed what is not pml's, or left what is")
+	}
 	f.world.hostDirs = nil
 	f.world.paths.Home = filepath.Dir(f.world.paths.Workspace) // above the workspace
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 13).has(t, "err", "does not look like")

@@ -20,6 +20,9 @@ const (
 	ApproveLayer      ApprovalType = "layer"
 	ApproveInDoubt    ApprovalType = "in_doubt"
 	ApproveHook       ApprovalType = "hook"
+	ApproveBudget     ApprovalType = "budget"
+	// ApproveHost is a call that an agent's host makes by itself, of a tool of its own.
+	ApproveHost ApprovalType = "host_permission"
 )
 
 // ApprovalState is the state of an approval.
@@ -56,7 +59,9 @@ type Approval struct {
 	ID    ID `json:"checkpoint_id"`
 	RunID ID `json:"workflow_id"`
 	// RunName is the name of the run; an older pml has kept none.
-	RunName   string `json:"workflow_name,omitempty"`
+	RunName string `json:"workflow_name,omitempty"`
+	// Agent is the agent in whose tree of runs the run is; empty: in none.
+	Agent     ID     `json:"agent_id,omitempty"`
 	Workspace string `json:"workspace"`
 	Side      Side   `json:"side"`
 	Owner     string `json:"owner,omitempty"` // of the run, filled in by the store
@@ -85,7 +90,10 @@ type Approval struct {
 	State       ApprovalState `json:"state"`
 	CreatedAt   time.Time     `json:"created_at"`
 	ExpiresAt   *time.Time    `json:"expires_at,omitempty"` // nil: never
-	DecidedBy   *DecidedBy    `json:"decided_by,omitempty"`
+	// HeldMS is how much of its time was left when calls were halted: ExpiresAt is nil
+	// until they go on. It means nothing beside an ExpiresAt.
+	HeldMS    int64      `json:"held_ms,omitempty"`
+	DecidedBy *DecidedBy `json:"decided_by,omitempty"`
 	// Answer carries what a decision says beyond yes or no: for in_doubt the
 	// way on, and the result to assume.
 	Answer *Answer `json:"answer,omitempty"`
@@ -97,6 +105,9 @@ type Approval struct {
 	Once bool `json:"once,omitempty"`
 	// Used is set once the runner has acted on the decision.
 	Used bool `json:"used,omitempty"`
+	// Path leads from an agent to the run that asks: the agent, its iteration, the run
+	// that it has started there. Filled in where an open approval is shown.
+	Path []string `json:"path,omitempty"`
 }
 
 // StateAt returns the approval's state at a time: an open one past its expiry
@@ -133,6 +144,8 @@ func (a Approval) NotForAgents() string {
 		return "what cannot be read"
 	}
 	switch {
+	case a.Type == ApproveBudget:
+		return "what spends more than a person has given"
 	case a.Risk != RiskLow && a.Risk != RiskMedium:
 		return "what is of high risk"
 	case what.Leaves:
@@ -282,4 +295,14 @@ type AuditRow struct {
 	Count    int    `json:"count,omitempty"`
 	PrevHash string `json:"prev_hash"`
 	Hash     string `json:"hash"`
+}
+
+// ForTree reports whether a permission was given for the run of an agent, so that it counts
+// for the calls of the same tool in another run: one of the same tree, workspace and owner.
+// It ends with the agent, which no run of its tree outlives. What an agent has decided counts
+// for the run that it was asked about.
+func (a Approval) ForTree(run Run, tool string) bool {
+	return a.Type == ApproveTool && a.State == ApprovalApproved && !a.Once && a.Answer != nil && a.Answer.Remember == RememberRun &&
+		a.DecidedBy != nil && a.DecidedBy.Via != ViaMCP &&
+		a.Tool == tool && a.RunID != run.ID && a.Agent != "" && a.Agent == run.AgentOfChildren() && a.Workspace == run.Workspace && a.Owner == run.Owner
 }

@@ -43,7 +43,7 @@ func (f *AuditFilter) Set(key, value string, now time.Time) (err error) {
 	case "by":
 		f.By = value
 	case "tool":
-		f.Tool = value
+		f.Tool = strings.Trim(value, "*") // a part of the name, so that fs:* is what begins with fs:
 	case "outcome":
 		f.Outcome = ApprovalState(value)
 		err = oneOf(value, AuditOutcomes)
@@ -68,7 +68,7 @@ func oneOf(value string, names []string) error {
 }
 
 // approvalTypes are all types of approval, as a filter may name them.
-var approvalTypes = []ApprovalType{ApproveDependency, ApproveKeys, ApproveIntegrity, ApproveTool, ApproveOAuth, ApproveLayer, ApproveInDoubt, ApproveHook}
+var approvalTypes = []ApprovalType{ApproveDependency, ApproveKeys, ApproveIntegrity, ApproveTool, ApproveOAuth, ApproveLayer, ApproveInDoubt, ApproveHook, ApproveBudget, ApproveHost}
 
 func approvalTypeNames() []string {
 	out := make([]string, len(approvalTypes))

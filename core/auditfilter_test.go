@@ -38,6 +38,12 @@ func TestAuditFilter_Set(t *testing.T) {
 	if err := f.Set("outcome", "aproved", time.Now()); !strings.Contains(err.Error(), "approved") {
 		t.Error(err)
 	}
+	for _, pattern := range []string{"fs:*", "fs", "*:write_file", "fs:write_file"} {
+		f = core.AuditFilter{}
+		if err := f.Set("tool", pattern, time.Now()); err != nil || !f.Match(core.AuditRow{Tool: "fs:write_file"}) || f.Match(core.AuditRow{Tool: "git:log"}) {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
 	f = core.AuditFilter{By: "claude"}
 	if !f.Match(core.AuditRow{By: core.Actor{Who: "root", Via: core.ViaMCP, Client: core.Client{Name: "Claude-Code"}}}) || f.Match(core.AuditRow{By: core.Actor{Who: "root", Via: core.ViaMCP}}) {
 		t.Error("an agent is found by its name")

@@ -43,11 +43,17 @@ const (
 	// KindReads is a list of calls which only read, made for one client one after the
 	// other. It was never a program: nothing of it can be run again.
 	KindReads Kind = "reads"
+	// KindAgent is a model that works towards a goal.
+	KindAgent Kind = "agent"
 )
 
 // OfferedTask begins the id of a task whose result is that of the server as it sent
 // it, not what a script would get: of the run that makes a proxied call.
 const OfferedTask = "offered_call"
+
+// CalledTask begins the id of the only task of a run that calls one tool for a person
+// (pml tools call).
+const CalledTask = "call"
 
 // HIL says before which layers a person is asked.
 type HIL string
@@ -75,6 +81,8 @@ const (
 	ViaHTTP        Via = "http"
 	ViaElicitation Via = "elicitation"
 	ViaRule        Via = "rule"
+	// ViaHook is the permission hook of an agent's host: it asks, and decides nothing.
+	ViaHook Via = "hook"
 )
 
 // Actor is who asked for or decided something.
@@ -136,7 +144,7 @@ func (a Actor) Name() string {
 // is foreign text.
 func (a Actor) Label() string {
 	switch host := a.Host(); {
-	case a.Via == ViaMCP && host != "":
+	case (a.Via == ViaMCP || a.Via == ViaHook) && host != "":
 		return "agent " + host
 	case a.Via == ViaMCP || a.Via == ViaElicitation && host != "" || a.Via == "":
 		return a.Name()
@@ -148,7 +156,7 @@ func (a Actor) Label() string {
 // Origin is who it is and by what means: "agent claude-code (ann)", "ann via cli", "ann
 // in claude-code". It is foreign text.
 func (a Actor) Origin() string {
-	if a.Via == "" || a.Via == ViaMCP || a.Via == ViaElicitation && a.Host() != "" {
+	if a.Via == "" || a.Via == ViaMCP || (a.Via == ViaElicitation || a.Via == ViaHook) && a.Host() != "" {
 		return a.Name()
 	}
 	return a.Who + " via " + string(a.Via)

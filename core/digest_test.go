@@ -127,6 +127,7 @@ func TestCanMove(t *testing.T) {
 		core.RunWaiting:     "running waiting interrupted complete failed aborted expired",
 		core.RunInterrupted: "running waiting interrupted aborted expired",
 		core.RunFailed:      "running",
+		core.RunComplete:    "running",
 	}
 	for _, from := range core.RunStates {
 		for _, to := range core.RunStates {

@@ -30,6 +30,7 @@ const (
 	CodeAwaitingHuman     Code = "awaiting_human"
 	CodePermissionDenied  Code = "permission_denied"
 	CodeDenied            Code = "denied"
+	CodeHalted            Code = "halted" // a person has halted all calls; none was made
 	CodeHookFailed        Code = "hook_failed"
 	CodeIntegrityFailed   Code = "integrity_failed"
 	CodeInstallFailed     Code = "install_failed"
@@ -56,6 +57,17 @@ const (
 	CodeAuth              Code = "auth_required"
 	CodeRateLimited       Code = "rate_limited" // ask again later; the HTTP answer says when
 	CodeInternal          Code = "internal"
+
+	CodeModelNoKey       Code = "model_no_key"         // no model is configured, or the key of one is not set
+	CodeModelKeyRefused  Code = "model_key_refused"    // by the provider
+	CodeModelQuota       Code = "model_quota"          // the account with the provider is used up
+	CodeModelUnavailable Code = "model_unavailable"    // the provider fails or is overloaded; again later
+	CodeModelContext     Code = "model_context"        // the conversation is longer than the model takes
+	CodeModelInvalid     Code = "model_invalid"        // the provider does not understand the request, or has no such model
+	CodeModelRefused     Code = "model_refused"        // by a policy of the provider
+	CodeModelStream      Code = "model_stream_broken"  // the answer broke off, or is not what the protocol says
+	CodeModelOutput      Code = "model_output_invalid" // what it said is not what was asked for
+	CodeModelTimeout     Code = "model_timeout"        // the provider sent nothing for too long
 )
 
 // Error is the one error type of pml. Message says what happened and to what;
@@ -70,7 +82,7 @@ type Error struct {
 	RunID    ID         `json:"workflow_id,omitempty"`
 	Faults   []Fault    `json:"faults,omitempty"`
 	Failures []Failure  `json:"failures,omitempty"`
-	Decided  *DecidedBy `json:"decided_by,omitempty"` // with CodeAlreadyDecided
+	Decided  *DecidedBy `json:"decided_by,omitempty"` // with CodeAlreadyDecided and CodeDenied
 	// Ambiguous are the ids that a prefix could mean, with CodeNotFound.
 	Ambiguous []ID `json:"ambiguous,omitempty"`
 	// Stack is the script's own stack, in positions of the user's source.
@@ -78,6 +90,17 @@ type Error struct {
 	// NotMade says of the failure of a call that nothing of it has got to its
 	// server, which is certain: it cannot have had an effect.
 	NotMade bool `json:"not_made,omitempty"`
+	// Retryable says that the same call, made again later, may go well: nothing of it has got to its
+	// server, and what was in the way passes, as with a server that is slow or restarts.
+	Retryable bool `json:"retryable,omitempty"`
+	// Provider says of a denial that it is about the provider of a model.
+	Provider bool `json:"provider,omitempty"`
+	// Made says of the failure of a call that its server has answered it, so that it
+	// has had its effect: the answer was not let through. It is never repeated by itself.
+	Made bool `json:"made,omitempty"`
+	// RetryAfter is how many seconds a provider of models wants to be left alone, with
+	// CodeRateLimited and CodeModelUnavailable; 0: it has not said.
+	RetryAfter int `json:"retry_after,omitempty"`
 
 	cause error
 }
@@ -114,6 +137,8 @@ type Failure struct {
 	Tool   string `json:"tool"`
 	Code   Code   `json:"error_code,omitempty"`
 	Error  string `json:"error"`
+	// Retryable is that of the task's error.
+	Retryable bool `json:"retryable,omitempty"`
 }
 
 // Errorf makes an error with a code; %w keeps the cause.
@@ -160,11 +185,29 @@ func (e *Error) WithRun(id ID) *Error {
 	return &c
 }
 
-// WithNotMade returns a copy of the error that says that the call was not made.
+// WithNotMade returns a copy of the error that says that the call was not made, and
+// whether it may go well later.
 func (e *Error) WithNotMade() *Error {
 	c := *e
 	c.NotMade = true
+	c.Retryable = c.Retryable || c.Code == CodeServerUnreachable || c.Code == CodeRateLimited
 	return &c
+}
+
+// WithMade returns a copy of the error that says that the call was made.
+func (e *Error) WithMade() *Error {
+	c := *e
+	c.Made = true
+	return &c
+}
+
+// DeniedBy is whoever has refused a call, as the audit log names it: the flow that did,
+// or the rules of the workspace.
+func (e *Error) DeniedBy() Actor {
+	if e.Decided != nil {
+		return e.Decided.Actor
+	}
+	return Actor{Who: "policy", Via: ViaRule}
 }
 
 // CodeOf returns the code of an error: empty for nil, CodeInternal for one

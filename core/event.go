@@ -23,13 +23,16 @@ const (
 	EventDecisionRequired  EventType = "decision_required"
 	EventReplanned         EventType = "replanned"
 	EventAgentIteration    EventType = "agent_iteration"
-	EventWorkflowComplete  EventType = "workflow_complete"
-	EventWorkflowFailed    EventType = "workflow_failed"
-	EventWorkflowAbort     EventType = "workflow_abort"
-	EventWorkflowExpired   EventType = "workflow_expired"
+	// EventAgentText is a piece of what a model writes, as it comes. It has no number, is not
+	// kept, and goes to those who ask for it by its name.
+	EventAgentText        EventType = "agent_text"
+	EventWorkflowComplete EventType = "workflow_complete"
+	EventWorkflowFailed   EventType = "workflow_failed"
+	EventWorkflowAbort    EventType = "workflow_abort"
+	EventWorkflowExpired  EventType = "workflow_expired"
 )
 
-// EventTypes lists every type, for validation and completion.
+// EventTypes lists every type that is kept, for validation and completion.
 var EventTypes = []EventType{
 	EventWorkflowStart, EventLayerStart, EventTaskStart, EventTaskComplete, EventTaskError, EventTaskWarning,
 	EventTaskLog, EventCheckpoint, EventApprovalRequested, EventApprovalResolved, EventDecisionRequired,
@@ -45,7 +48,7 @@ func (t EventType) NamesRun() bool {
 		EventWorkflowComplete, EventWorkflowFailed, EventWorkflowAbort, EventWorkflowExpired:
 		return true
 	case EventLayerStart, EventTaskStart, EventTaskComplete, EventTaskError, EventTaskWarning, EventTaskLog, EventCheckpoint,
-		EventReplanned, EventAgentIteration:
+		EventReplanned, EventAgentIteration, EventAgentText:
 	}
 	return false
 }

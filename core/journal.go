@@ -51,11 +51,14 @@ const (
 	OutcomeCancelled  Outcome = "cancelled"
 )
 
-// The pseudo-tools under which a script's sleeps and the code tasks of a DAG
-// are journaled. No server can be named pml.
+// The pseudo-tools under which a script's sleeps, the code tasks of a DAG, and what an
+// agent does are journaled: a request to its model, a run that it starts. No server can
+// be named pml.
 const (
 	SleepTool = "pml:sleep"
 	CodeTool  = "pml:code"
+	ModelTool = "pml:model"
+	RunTool   = "pml:run"
 )
 
 // Record is one line of a run's journal. A run has one writer, its runner,
@@ -68,15 +71,20 @@ type Record struct {
 	Layer   int        `json:"layer_index"`
 	Attempt int        `json:"attempt,omitempty"`
 	// ArgsDigest is Digest of the arguments as the program passed them; replay
-	// compares it. Args are those arguments, Sent what was sent instead when a
-	// person has changed them with the approval.
+	// compares it. Args are those arguments, Sent what is sent instead when hook flows
+	// or a person have changed them.
 	ArgsDigest string          `json:"args_digest,omitempty"`
 	Args       json.RawMessage `json:"args,omitempty"`
 	Sent       json.RawMessage `json:"sent,omitempty"`
-	Outcome    Outcome         `json:"outcome,omitempty"`
-	Result     json.RawMessage `json:"result,omitempty"`
-	Error      *Error          `json:"error,omitempty"`
-	StartedAt  time.Time       `json:"started_at,omitzero"`
+	// Passage is what hook flows made of the call; nil: it has met none. Its Args are
+	// left out where Sent has them: a person has changed nothing after the flows.
+	Passage   *Passage        `json:"passage,omitempty"`
+	Outcome   Outcome         `json:"outcome,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Error     *Error          `json:"error,omitempty"`
+	StartedAt time.Time       `json:"started_at,omitzero"`
+	// Agent is what the agent that the call has started was given and has used.
+	Agent *AgentShare `json:"agent,omitempty"`
 	// At is when the record was written; for a settled record it is the time
 	// that the program sees from then on.
 	At time.Time `json:"at"`

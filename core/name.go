@@ -89,8 +89,8 @@ func CleanCallName(tool string, args json.RawMessage, clean func(string) string)
 // tellingKeys are the names of arguments that say what a call is about, those that
 // say most first.
 var tellingKeys = []string{
-	"path", "file", "file_path", "filepath", "filename", "uri", "url", "query", "q", "sql", "command", "cmd", "pattern", "title", "subject",
-	"name", "to", "channel", "repo", "repository", "key", "id", "source", "directory", "dir", "folder", "message", "text",
+	"intent", "path", "file", "file_path", "filepath", "filename", "uri", "url", "query", "q", "sql", "command", "cmd", "pattern", "title", "subject",
+	"name", "to", "channel", "repo", "repository", "key", "id", "source", "directory", "dir", "folder", "message", "text", "model",
 }
 
 // secretKeys are parts of names of arguments that are never shown in a name.
@@ -133,6 +133,12 @@ func telling(args json.RawMessage) string {
 		}
 	}
 	return first
+}
+
+// Particular reports whether the arguments of a call say what it is about: one that
+// only names the folder in which everything is does not.
+func Particular(args json.RawMessage) bool {
+	return strings.Trim(telling(args), "./\\*") != ""
 }
 
 // maxTelling is how long an argument may be to be looked at at all, in bytes of JSON.

@@ -7,7 +7,7 @@ import (
 )
 
 // A panic is a defect of pml, or of what it is built with. It ends what it
-// happens in, as a failure that somebody is told of, and nothing else: the
+// happens in, as a failure that its caller gets, and nothing else: the
 // process works for others. So every goroutine has an end for it.
 
 // Recover ends a panic and tells then, which may be nil, of it. It is deferred,
@@ -22,8 +22,8 @@ func Recover(log *slog.Logger, doing string, then func(err *Error), about ...any
 	}
 }
 
-// Panicked logs what a panic has thrown, with the stack, and returns what is told
-// of it. That may hold anything, and so is told to nobody but the log, whole: the
+// Panicked logs what a panic has thrown, with the stack, and returns the error
+// for it. What was thrown may hold anything, and so goes to the log only, whole: the
 // log leaves values of keys out, and would not know a part of one.
 func Panicked(log *slog.Logger, doing string, thrown any, about ...any) *Error {
 	logPanic(log, append([]any{"while", doing, "panic", fmt.Sprint(thrown), "stack", string(debug.Stack())}, about...))

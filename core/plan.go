@@ -12,6 +12,9 @@ type Plan struct {
 	Tools  []string   `json:"tools"`  // distinct, sorted
 	// Unknown says what cannot be known before running.
 	Unknown []PlanNote `json:"unknown,omitempty"`
+	// Gates names what calls would meet that are not among Calls, where Unknown says that
+	// there may be some; filled in by whoever knows the workspace.
+	Gates []PlanGate `json:"gates,omitempty"`
 	// Warnings are mistakes that do not stop the program.
 	Warnings []PlanNote `json:"warnings,omitempty"`
 }

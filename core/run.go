@@ -30,6 +30,8 @@ var runMoves = map[RunState][]RunState{
 	RunInterrupted: {RunRunning, RunWaiting, RunAborted, RunExpired},
 	// A retry takes up a failed run again.
 	RunFailed: {RunRunning},
+	// So does a person an agent that had used up what it was given.
+	RunComplete: {RunRunning},
 }
 
 // CanMove reports whether a run may go from one state to another. Staying in a
@@ -72,10 +74,14 @@ type Run struct {
 	// Name is what people call the run, one line that is safe to show; Title has one
 	// for runs of an older pml, too. What it was asked by and from where, its origin,
 	// are RequestedBy, Workspace and Owner.
-	Name         string          `json:"name,omitempty"`
-	CreatedAt    time.Time       `json:"created_at"`
-	UpdatedAt    time.Time       `json:"updated_at"`
-	ExpiresAt    *time.Time      `json:"expires_at,omitempty"` // nil: never
+	Name      string     `json:"name,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil: never
+	// HeldMS is as that of an Approval.
+	HeldMS int64 `json:"held_ms,omitempty"`
+	// Halted is set while the run waits because calls are halted.
+	Halted       *Halt           `json:"halted,omitempty"`
 	EndedAt      *time.Time      `json:"ended_at,omitempty"`
 	Options      RunOptions      `json:"options"`
 	TotalLayers  int             `json:"total_layers"`
@@ -84,10 +90,15 @@ type Run struct {
 	Error        *Error          `json:"error,omitempty"`
 	// Dropped are the calls that the end of the run took back: an abort or a
 	// failure came first.
-	Dropped        []Dropped `json:"dropped,omitempty"`
-	ParentID       ID        `json:"parent_id,omitempty"`
-	RequestedBy    Actor     `json:"requested_by"`
-	IdempotencyKey string    `json:"idempotency_key,omitempty"`
+	Dropped  []Dropped `json:"dropped,omitempty"`
+	ParentID ID        `json:"parent_id,omitempty"`
+	// UnderAgent is the first agent above the run, of a run that an agent's tree has
+	// begun; empty for others.
+	UnderAgent ID `json:"under_agent,omitempty"`
+	// Starts is set once a call of the run has started another run.
+	Starts         bool   `json:"starts,omitempty"`
+	RequestedBy    Actor  `json:"requested_by"`
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	// IdempotencyDigest is of what the key was given for: program, input and
 	// options. Runs of an older pml have none.
 	IdempotencyDigest string `json:"idempotency_digest,omitempty"`
@@ -107,6 +118,8 @@ type Run struct {
 	// Imported is set on a copy of a run of another store: it has ended for good,
 	// whatever the run itself does where it is.
 	Imported *Imported `json:"imported,omitempty"`
+	// Agent is what an agent has used so far; filled in where the run is shown.
+	Agent *AgentSpent `json:"agent,omitempty"`
 }
 
 // Imported says where the copy of a run comes from.
@@ -126,6 +139,38 @@ type RunOptions struct {
 	PerLayer  bool            `json:"per_layer_validation,omitempty"`
 	HIL       HIL             `json:"hil,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
+	// Allowed are the only tools that the run may call, as globs of server:tool; nil:
+	// whatever the rules of its workspace let it call. Of a run that an agent started.
+	Allowed *[]string `json:"allowed_tools,omitempty"`
+	// MaxCalls bounds the calls of the run where that is less than its workspace's
+	// limit; 0: it does not.
+	MaxCalls int `json:"max_calls,omitempty"`
+	// Bounds are the lists of the runs above, each of which must allow a tool as well.
+	Bounds [][]string `json:"allowed_above,omitempty"`
+	// Budget is what agents that the run starts may spend together; of a run that an
+	// agent started.
+	Budget AgentBudget `json:"budget,omitzero"`
+	// Agents counts the agents that the run is in, itself included if it is one.
+	Agents int `json:"agents,omitempty"`
+}
+
+// AllowedLists are the lists of tools that bound a run: its own, and those of the runs
+// above.
+func (o RunOptions) AllowedLists() [][]string {
+	lists := slices.Clone(o.Bounds)
+	if o.Allowed != nil {
+		lists = append(lists, *o.Allowed)
+	}
+	return lists
+}
+
+// AgentOfChildren is the UnderAgent of what the run begins: the agent at the root of the
+// tree.
+func (r *Run) AgentOfChildren() ID {
+	if r.UnderAgent == "" && r.Kind == KindAgent {
+		return r.ID
+	}
+	return r.UnderAgent
 }
 
 // Dropped is a call that a run had asked for and that has no outcome, because
@@ -158,14 +203,18 @@ type Program struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	// File is the name of the source for messages, empty when there is none.
 	File string `json:"file,omitempty"`
-	// ResultBytes is what a script was told that it may return, which every replay
+	// ResultBytes is the bound on its result that a script has begun with, which every replay
 	// tells it again; 0: that was not said.
 	ResultBytes int64 `json:"result_bytes,omitempty"`
+	// Results are the runs whose results a script has as results, by handle.
+	Results map[string]ID `json:"results,omitempty"`
 	// Tasks is the DAG, Added what replans put behind its first tasks.
 	Tasks []TaskSpec `json:"tasks,omitempty"`
 	Added []Addition `json:"added,omitempty"`
 	// Plan is what analysis predicted.
 	Plan *Plan `json:"plan,omitempty"`
+	// Agent is what a run of kind agent works towards.
+	Agent *AgentSpec `json:"agent,omitempty"`
 }
 
 // Addition is one replan of a DAG: the tasks from an index on were added, none

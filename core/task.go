@@ -58,6 +58,8 @@ type TaskType string
 const (
 	TypeTool TaskType = "mcp_tool"
 	TypeCode TaskType = "code"
+	// TypeAgent works towards the goal in its arguments: it calls DelegateTool.
+	TypeAgent TaskType = "agent"
 )
 
 // TaskSpec is a task of a DAG as its author wrote it.

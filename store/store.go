@@ -32,15 +32,24 @@ type Store interface {
 	Reader
 	Decider
 	Runners
-	// Watch returns a channel that receives (without blocking, coalescing)
-	// after every commit by any process. It is closed with the context.
-	Watch(ctx context.Context) (<-chan struct{}, error)
-	// WatchOthers is Watch without the Commits of this Store: for a runner,
-	// which knows what it has committed itself. Whatever else changes the
-	// store in this process (decisions, requests, claims) does wake it.
-	WatchOthers(ctx context.Context) (<-chan struct{}, error)
+	Flows
+	Notices
+	Halts
+	Watcher
 	// Close releases the store; it waits for commits under way.
 	Close() error
+}
+
+// Watcher tells of commits.
+type Watcher interface {
+	// Watch returns a channel that receives (without blocking, coalescing)
+	// after every commit by any process; of a Claim other processes need not hear, which
+	// changes nothing that is shown of a run. It is closed with the context.
+	Watch(ctx context.Context) (<-chan struct{}, error)
+	// WatchOthers is Watch without the Commits and Claims of this Store: for a runner,
+	// which knows what it has committed and taken over itself. Whatever else changes
+	// the store in this process (decisions, requests) does wake it.
+	WatchOthers(ctx context.Context) (<-chan struct{}, error)
 }
 
 // Writer commits steps of runs.
@@ -84,6 +93,13 @@ type Step struct {
 	// Undecided are approvals of this run that nobody may have decided by now; else the
 	// step is core.CodeAlreadyDecided, and nothing of it is kept.
 	Undecided []core.ID
+	// Relies are permissions of other runs that let calls of this one on (Rely); else nothing
+	// of the step is kept.
+	Relies []Reliance
+	// Given is the decision with which somebody gives an agent that has ended more; else
+	// nil. It needs what an approval needs that is one for people where Human is set
+	// (approval.Permits); else nothing of the step is kept.
+	Given *Given
 	// Checkpoint is added; the 5 newest of a run are kept.
 	Checkpoint *core.Checkpoint
 	// Past makes a new run the copy of one of another store (core.Imported): it has
@@ -95,11 +111,26 @@ type Step struct {
 	Audit []core.AuditRow
 }
 
-// Begins reports whether the step begins a call for a runner that knows of no
-// request to abort the run: there must be none. One that knows keeps what it had
-// begun, and does not make the call.
+// Given is a decision that answers no approval.
+type Given struct {
+	core.Decision
+	Human bool
+}
+
+// Begins reports whether the step begins a call, which it does not take back again, for
+// a runner that knows of no request to abort the run: there must be none. One that knows
+// keeps what it had begun, and does not make the call.
 func (s *Step) Begins() bool {
-	return s.Run.Abort == nil && slices.ContainsFunc(s.Records, func(r core.Record) bool { return r.Kind == core.RecordStarted })
+	if s.Run.Abort != nil {
+		return false
+	}
+	for i, r := range s.Records {
+		back := func(v core.Record) bool { return v.Kind == core.RecordVoid && v.CallID == r.CallID }
+		if r.Kind == core.RecordStarted && !slices.ContainsFunc(s.Records[i+1:], back) {
+			return true
+		}
+	}
+	return false
 }
 
 // Aborted is the error of a step that begins a call of a run whose abort was
@@ -135,6 +166,20 @@ type Use struct {
 
 // Reader reads. What is read is consistent within one call.
 type Reader interface {
+	RunReader
+	// Approvals lists approvals, soonest expiry first, then those without. An
+	// open one of a run that has expired is expired.
+	Approvals(ctx context.Context, f ApprovalFilter) ([]core.Approval, error)
+	// Events lists events in order of Seq.
+	Events(ctx context.Context, f EventFilter) ([]core.Event, error)
+	// Audit lists rows of the audit log in order of Seq, or newest first.
+	Audit(ctx context.Context, f AuditFilter) ([]core.AuditRow, error)
+	// Guard is what decisions need.
+	Guard(ctx context.Context) (core.Guard, error)
+}
+
+// RunReader reads runs.
+type RunReader interface {
 	// Run returns a header. Unknown: core.CodeNotFound.
 	Run(ctx context.Context, id core.ID) (core.Run, error)
 	// Program returns what a run executes: the newest version.
@@ -148,15 +193,6 @@ type Reader interface {
 	// Journal returns the records after a sequence number, in order.
 	Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error)
 	Checkpoints(ctx context.Context, id core.ID) ([]core.Checkpoint, error)
-	// Approvals lists approvals, soonest expiry first, then those without. An
-	// open one of a run that has expired is expired.
-	Approvals(ctx context.Context, f ApprovalFilter) ([]core.Approval, error)
-	// Events lists events in order of Seq.
-	Events(ctx context.Context, f EventFilter) ([]core.Event, error)
-	// Audit lists rows of the audit log in order of Seq, or newest first.
-	Audit(ctx context.Context, f AuditFilter) ([]core.AuditRow, error)
-	// Guard is what decisions need.
-	Guard(ctx context.Context) (core.Guard, error)
 }
 
 // Found are the ids that a prefix matches.
@@ -184,6 +220,10 @@ type ApprovalFilter struct {
 	Workspace string
 	Owner     string
 	States    []core.ApprovalState
+	// Decidable leaves those that a decision can be about (core/approval.Decidable): open,
+	// or expired and not asked again, of a run that has not ended. It is read from
+	// indexes, so that what was decided in the past costs nothing.
+	Decidable bool
 	Now       time.Time
 	Limit     int
 	// Into receives the header of the run RunID, as of Reader.Run and without
@@ -191,6 +231,9 @@ type ApprovalFilter struct {
 	// not of this Owner and Workspace, is core.CodeNotFound.
 	Into *core.Run
 }
+
+// Unended are the states of runs that have not ended.
+var Unended = slices.DeleteFunc(slices.Clone(core.RunStates), core.RunState.Final)
 
 // EventFilter selects events after a sequence number.
 type EventFilter struct {
@@ -232,6 +275,22 @@ type Decider interface {
 	// expires no sooner. A still open one, or one that was renewed already, is
 	// returned as it is. Other states: as for Decide.
 	Renew(ctx context.Context, id, fresh core.ID, now time.Time, until *time.Time, by core.Actor) (core.Approval, error)
+	RunChanger
+	// ChangeGuard changes what decisions need and writes the rows for that, as one
+	// transaction: change is given what is stored and may be called more than once. Its
+	// error changes nothing.
+	ChangeGuard(ctx context.Context, change func(*core.Guard) error, rows ...core.AuditRow) error
+	// Record appends rows to the audit log for what was decided outside of a run
+	// (trust, an update, a wrong PIN): all of them or none, chained to the rows
+	// before them. Seq and hashes come from the store, and At where it is zero.
+	Record(ctx context.Context, rows ...core.AuditRow) error
+	// Expire records the expiry of approvals and runs that are due at a time
+	// and returns how many.
+	Expire(ctx context.Context, now time.Time) (int, error)
+}
+
+// RunChanger changes runs that somebody else may be running.
+type RunChanger interface {
 	// RequestAbort sets the abort request of a run that has not ended; the
 	// first one stays.
 	RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error)
@@ -241,16 +300,6 @@ type Decider interface {
 	// about other calls. program.Version must be the stored version + 1 (else
 	// core.CodeNotWaiting: somebody was faster).
 	Replan(ctx context.Context, id core.ID, program core.Program, by core.Actor, event core.Event) (core.Run, error)
-	// ChangeGuard changes what decisions need, as one transaction: change is given
-	// what is stored and may be called more than once. Its error changes nothing.
-	ChangeGuard(ctx context.Context, change func(*core.Guard) error) error
-	// Record appends rows to the audit log for what was decided outside of a run
-	// (trust, an update, a wrong PIN): all of them or none, chained to the rows
-	// before them. Seq and hashes come from the store, and At where it is zero.
-	Record(ctx context.Context, rows ...core.AuditRow) error
-	// Expire records the expiry of approvals and runs that are due at a time
-	// and returns how many.
-	Expire(ctx context.Context, now time.Time) (int, error)
 }
 
 // Renewal is the new expiry of a run after a decision; nil in RunUntil leaves
@@ -263,6 +312,87 @@ type Renewal struct {
 	// the newest, as long as it asks the same.
 	Fresh core.ID
 	Until *time.Time
+}
+
+// Halts stops all calls of the runs of a store, and lets them go on. While they are
+// halted:
+//
+//   - a step that Begins a call is core.CodeHalted, and nothing of it is kept;
+//   - the time of open approvals and of runs that can expire stands still (HeldMS).
+//
+// A step whose run waits for a halt that is over (core.Run.Halted) leaves it interrupted:
+// there is something to do.
+type Halts interface {
+	// Halted returns who has halted calls, nil while they may begin.
+	Halted(ctx context.Context) (*core.Halt, error)
+	// Halt halts calls, with a row in the audit log, and returns the halt that holds:
+	// an earlier one stays.
+	Halt(ctx context.Context, h core.Halt) (core.Halt, error)
+	// LetGo ends a halt, with a row in the audit log, and returns it; nil when there was
+	// none. Only a person may: approval.MayResume.
+	LetGo(ctx context.Context, r core.Resumption) (*core.Halt, error)
+}
+
+// Flows keeps what hook flows did, and what they keep.
+type Flows interface {
+	// SaveFlowRuns writes flow runs, all or none; one whose ID and StartedAt are known
+	// is replaced. Of each flow the newest core.KeptFlowRuns stay.
+	SaveFlowRuns(ctx context.Context, runs ...core.FlowRun) error
+	// FlowRuns lists flow runs, newest first (started_at, id).
+	FlowRuns(ctx context.Context, f FlowRunFilter) ([]core.FlowRun, error)
+	// FlowVariables returns what a flow keeps: the zero value for nothing.
+	FlowVariables(ctx context.Context, key core.FlowKey) (core.FlowVariables, error)
+	// SetFlowVariables is a compare-and-set: v.Version must follow the stored one (else
+	// core.CodeNotWaiting: somebody was faster). To set again what is stored under that
+	// version is no error, so it is safe to repeat.
+	SetFlowVariables(ctx context.Context, key core.FlowKey, v core.FlowVariables) error
+}
+
+// FlowRunFilter selects flow runs. Zero fields do not restrict.
+type FlowRunFilter struct {
+	Key   core.FlowKey // without Flow: of all flows
+	RunID core.ID      // of the run that made the call
+	Owner string
+	Limit int
+}
+
+// Match reports whether the filter selects a flow run.
+func (f FlowRunFilter) Match(r core.FlowRun) bool {
+	return (f.Key.Flow == "" || f.Key == r.Key()) && (f.RunID == "" || f.RunID == r.RunID) && (f.Owner == "" || f.Owner == r.Owner)
+}
+
+// Notices keeps what is to be sent to people about approvals (core/notify): one document,
+// which belongs to no run and which several processes change.
+type Notices interface {
+	// Notices returns the document and its version: nil and 0 before the first.
+	Notices(ctx context.Context) (doc []byte, version int64, err error)
+	// SetNotices is a compare-and-set: version must follow the stored one (else
+	// core.CodeNotWaiting: somebody was faster). To set again what is stored under that
+	// version is no error, so it is safe to repeat.
+	SetNotices(ctx context.Context, doc []byte, version int64) error
+}
+
+// Follows decides a compare-and-set by a version, the same in every store: whether there is
+// something to write, or faster where somebody else was. same is whether what is to be set
+// is what is stored: under its version that is a write of which the answer was lost.
+func Follows(stored, version int64, same bool, faster error) (write bool, err error) {
+	switch {
+	case version == stored && same:
+		return false, nil
+	case version != stored+1:
+		return false, faster
+	}
+	return true, nil
+}
+
+// FasterNotices is the error of a document that somebody else has set meanwhile.
+func FasterNotices() error {
+	return core.Errorf(core.CodeNotWaiting, "another process has changed what is to be sent; read it and try again")
+}
+
+// FasterFlow is the error of variables that somebody else has set meanwhile.
+func FasterFlow(key core.FlowKey) error {
+	return core.Errorf(core.CodeNotWaiting, "the variables of the flow %s were changed meanwhile; read them and try again", core.Visible(key.Flow, 120, false))
 }
 
 // Runners says which process runs a run.

@@ -45,12 +45,14 @@ const [mod, tests] = await Promise.all([
   mcp.workspace.search({ query: "func Test", glob: "*_test.go" }),
 ]);
 const largest = [...sources].sort((a, b) => b.lines - a.lines || (a.path < b.path ? -1 : 1)).slice(0, 5);
+const bySize = Object.entries(packages).sort(([, a], [, b]) => b.lines - a.lines);
 console.log(`read ${sources.length} Go files`);
 return {
   module: mod.content.match(/^module (\S+)/m)?.[1],
   go_files: all.length,
   lines: sources.reduce((sum, s) => sum + s.lines, 0),
   test_functions: tests.truncated ? `more than ${tests.matches.length}` : tests.matches.length,
-  packages: Object.fromEntries(Object.entries(packages).sort(([, a], [, b]) => b.lines - a.lines)),
-  largest: largest.map((s) => `${s.path} (${s.lines} lines)`),
+  packages: Object.keys(packages).length,
+  largest_packages: bySize.slice(0, 5).map(([name, p]) => `${name} (${p.lines} lines in ${p.files} files, ${p.tests} test files)`),
+  largest_files: largest.map((s) => `${s.path} (${s.lines} lines)`),
 };

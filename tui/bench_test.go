@@ -26,7 +26,7 @@ func large(b *testing.B) (*model, *fakeClock) {
 	m := newModel(Options{
 		Backend: &fakeBackend{}, Clock: clock, User: "ada", Keys: bindings, Environ: vars("TERM=xterm-ghostty"), Profile: paint.Ansi16, Palette: paint.Ansi,
 	}, state.New(maxEvents), &fakeFeed{})
-	m.after = func(time.Duration) tea.Cmd { return nil }
+	m.after = func(time.Duration, tea.Msg) tea.Cmd { return nil }
 	m.Update(tea.WindowSizeMsg{Width: 160, Height: 45})
 	m.Update(changeMsg{func(s *state.State) {
 		for i := range 10_000 {

@@ -23,6 +23,12 @@ type started struct {
 	stop context.CancelFunc
 }
 
+// commands are the command lines of pml that run behind the program, newest last.
+type commands struct {
+	running []*started
+	leaving bool // whoever wants to leave knows that they would be stopped
+}
+
 // command runs a command line of pml behind the program.
 func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 	args, err := splitLine(i.Line)
@@ -39,15 +45,15 @@ func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 	}
 	ctx, stop := context.WithCancel(m.reading)
 	c := &started{line: core.Visible("pml "+i.Line, 80, false), stop: stop}
-	m.commands = append(m.commands, c)
-	m.sayCommand(now)
+	m.commands.running = append(m.commands.running, c)
+	m.say(screen.Note, m.commands.status(), now)
 	return m.launch(ctx, false, func(ctx context.Context) then {
 		defer stop()
 		out := &bounded{}
 		code := m.o.Command(ctx, args, out)
 		text := out.text()
 		return func(m *model, now time.Time) tea.Cmd {
-			m.ended(c, now)
+			m.say(screen.Note, m.commands.ended(c), now)
 			m.screen.ShowOutput(i.Line, text, code, now)
 			m.feed.Refresh() // it may have changed anything
 			return nil
@@ -76,35 +82,34 @@ func endless(args []string) bool {
 	return watch || short && (runs || len(words) > 0 && words[0] == "events")
 }
 
-// ended forgets a command that has ended.
-func (m *model) ended(c *started, now time.Time) {
-	m.commands = slices.DeleteFunc(m.commands, func(other *started) bool { return other == c })
-	m.leaving = m.leaving && len(m.commands) > 0
-	if len(m.commands) > 0 {
-		m.sayCommand(now)
-		return
+// ended forgets a command that has ended, and returns what to show of the commands then.
+func (c *commands) ended(one *started) string {
+	c.running = slices.DeleteFunc(c.running, func(other *started) bool { return other == one })
+	if len(c.running) > 0 {
+		return c.status()
 	}
-	m.say(screen.Note, "ended: "+c.line, now)
+	c.leaving = false
+	return "ended: " + one.line
 }
 
-// sayCommand says what runs: the newest command, and how many there are.
-func (m *model) sayCommand(now time.Time) {
-	n := len(m.commands)
-	text := "running: " + m.commands[n-1].line
+// status names the newest command, and counts the others. At least one runs.
+func (c *commands) status() string {
+	n := len(c.running)
+	text := "running: " + c.running[n-1].line
 	if n > 1 {
 		text += fmt.Sprintf(" and %d more", n-1)
 	}
-	m.say(screen.Note, text+"   esc stops it", now)
+	return text + "   esc stops it"
 }
 
 // stopCommand stops the newest command, where a key means that: nothing is open
 // that it would close.
 func (m *model) stopCommand(k keys.Key, now time.Time) bool {
-	n := len(m.commands)
+	n := len(m.commands.running)
 	if n == 0 || k.Name != "esc" || k.Paste || m.screen.Open() {
 		return false
 	}
-	c := m.commands[n-1]
+	c := m.commands.running[n-1]
 	c.stop()
 	m.say(screen.Note, "stopping: "+c.line, now)
 	return true

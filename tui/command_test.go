@@ -36,8 +36,8 @@ func TestModel_CommandIsSeen(t *testing.T) {
 	h.send(tea.KeyMsg{Type: tea.KeyEsc})
 	h.shows("stopping: pml execute")
 	h.release()
-	if h.quit || len(h.m.commands) != 0 || h.m.leaving {
-		t.Errorf("quit %t, %d commands", h.quit, len(h.m.commands))
+	if h.quit || len(h.m.commands.running) != 0 || h.m.commands.leaving {
+		t.Errorf("quit %t, %d commands", h.quit, len(h.m.commands.running))
 	}
 	h.want(screen.Quit{})
 	if !h.quit {

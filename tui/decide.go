@@ -38,7 +38,7 @@ func (m *model) decide(i screen.Decide) tea.Cmd {
 			})
 			done = append(done, v)
 			if core.CodeOf(v.err) == core.CodeAuth || ctx.Err() != nil {
-				break // a wrong PIN is wrong for all, and each try counts
+				break // a wrong PIN is wrong for all, and the guard limits tries
 			}
 		}
 		return func(m *model, now time.Time) tea.Cmd {

@@ -66,6 +66,8 @@ func (m *model) carry(i screen.Intent, now time.Time) tea.Cmd {
 		return m.move(i.Run, "aborted", func(ctx context.Context) (api.Result, error) {
 			return m.o.Backend.Abort(ctx, i.Run, m.actor(), i.Reason)
 		})
+	case screen.Halt, screen.Resume:
+		return m.halt(i)
 	case screen.Replan:
 		return m.replan(i.Run)
 	default:
@@ -93,6 +95,20 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 		return m.loadAudit()
 	case screen.LoadServers:
 		return m.loadServers()
+	case screen.LoadFlows:
+		return m.loadFlows()
+	case screen.FindFlowRuns:
+		return m.findFlowRuns(i)
+	case screen.TryFlow:
+		return m.tryFlow(i)
+	case screen.TryFlowOnAll:
+		return m.tryFlowOnAll(i)
+	case screen.SaveFlow:
+		return m.saveFlow(i)
+	case screen.EditFlowPart:
+		return m.editFlowPart(i, now)
+	case screen.SwitchFlow:
+		return m.switchFlow(i)
 	case screen.CheckServer:
 		return m.checkServer(i, now)
 	case screen.Shell:
@@ -107,9 +123,9 @@ func (m *model) actor() core.Actor { return core.Actor{Who: m.o.User, Via: core.
 // quit ends the program, once what was decided is told. Whoever wants it a
 // second time does not wait.
 func (m *model) quit(now time.Time) tea.Cmd {
-	if n := len(m.commands); n > 0 && !m.leaving {
-		m.leaving = true
-		m.say(screen.Bad, m.commands[n-1].line+" still runs here and would be stopped; once more leaves at once", now)
+	if n := len(m.commands.running); n > 0 && !m.commands.leaving {
+		m.commands.leaving = true
+		m.say(screen.Bad, m.commands.running[n-1].line+" still runs here and would be stopped; once more leaves at once", now)
 		return nil
 	}
 	if m.busy == 0 || m.quitting {
@@ -195,6 +211,8 @@ func standing(r api.Result) string {
 	switch r.Status {
 	case api.StatusApprovalRequired, api.StatusLayerComplete, api.StatusAwaitingHuman:
 		return "; it waits for a decision"
+	case api.StatusHalted:
+		return "; it waits, as all calls are halted"
 	case api.StatusComplete, api.StatusSuccess:
 		return "; it is complete"
 	case api.StatusError:
@@ -287,40 +305,46 @@ func (m *model) copy(i screen.Copy, now time.Time) tea.Cmd {
 	return nil
 }
 
+// auditLog reads the audit logs of both halves, page by page.
+type auditLog struct {
+	read  func(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, error)
+	since api.Since // how far they have been read
+}
+
 // loadAudit reads the rows of the audit logs that are new, and keeps the newest.
 func (m *model) loadAudit() tea.Cmd {
-	since := m.audited
+	log := m.audit
 	rows := m.state.Audit()
 	rows = slices.Clip(rows) // the state's own stay as they are
 	return m.effect(func(ctx context.Context) then {
-		rows, since, err := m.newestAudit(ctx, rows, since)
+		rows, err := log.newest(ctx, rows)
 		return func(m *model, now time.Time) tea.Cmd {
 			if err != nil {
 				m.say(screen.Bad, problem("cannot read the audit log", err), now)
 			}
-			m.audited = since
+			m.audit = log
 			m.state.SetAudit(rows)
 			return nil
 		}
 	})
 }
 
-// newestAudit adds what comes after since, and says how far it has come.
-func (m *model) newestAudit(ctx context.Context, rows []core.AuditRow, since api.Since) ([]core.AuditRow, api.Since, error) {
+// newest adds the rows that come after those that were read before.
+func (l *auditLog) newest(ctx context.Context, rows []core.AuditRow) ([]core.AuditRow, error) {
 	for {
-		page, err := m.o.Backend.Audit(ctx, api.AuditQuery{Since: since, Limit: auditPage})
+		page, err := l.read(ctx, api.AuditQuery{Since: l.since, Args: true, Limit: auditPage})
 		if err != nil || len(page) == 0 {
-			return rows, since, err
+			return rows, err
 		}
-		before := since
+		before := l.since
 		for _, r := range page {
-			since = since.Past(r.Side, r.Seq)
+			l.since = l.since.Past(r.Side, r.Seq)
 		}
 		rows = append(rows, page...)
 		slices.SortStableFunc(rows, screen.ByAuditTime) // one half may have been away
 		rows = rows[max(0, len(rows)-maxAudit):]
-		if len(page) < auditPage || since == before {
-			return rows, since, nil
+		if len(page) < auditPage || l.since == before {
+			return rows, nil
 		}
 	}
 }

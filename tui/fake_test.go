@@ -43,6 +43,7 @@ func (c *fakeClock) move(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.
 
 // fakeBackend answers as it is told and remembers what it was asked.
 type fakeBackend struct {
+	halts        []core.Halt
 	feed.Backend // for what is not asked
 
 	mu        sync.Mutex
@@ -199,10 +200,13 @@ func (b *fakeBackend) KeysFound(_ context.Context, id core.ID) ([]string, error)
 	return slices.Clone(b.keys), b.err
 }
 
+func (b *fakeBackend) ShowsPerson(context.Context) (bool, error) { return b.needPin, nil }
+
 func (b *fakeBackend) NeedsPin(context.Context) (bool, error) { return b.needPin, nil }
 
 // fakeFeed remembers what it was asked to read.
 type fakeFeed struct {
+	listens   core.ID
 	touched   []core.ID
 	wanted    [][]core.ID
 	refreshed int
@@ -211,6 +215,7 @@ type fakeFeed struct {
 func (f *fakeFeed) Want(ids []core.ID) { f.wanted = append(f.wanted, ids) }
 func (f *fakeFeed) Refresh()           { f.refreshed++ }
 func (f *fakeFeed) Touch(id core.ID)   { f.touched = append(f.touched, id) }
+func (f *fakeFeed) Listen(id core.ID)  { f.listens = id }
 
 // harness drives a model without a terminal: commands run at once, ticks wait
 // until they are let go.
@@ -257,7 +262,7 @@ func newHarness(t *testing.T, change func(*Options)) *harness {
 	}
 	h.m.crashed = func(c crash) { h.crashes = append(h.crashes, c) }
 	h.m.dir = t.TempDir()
-	h.m.after = func(d time.Duration) tea.Cmd { h.ticks = append(h.ticks, d); return nil }
+	h.m.after = func(d time.Duration, _ tea.Msg) tea.Cmd { h.ticks = append(h.ticks, d); return nil }
 	h.m.exec = func(c *exec.Cmd, done tea.ExecCallback) tea.Cmd {
 		h.edits = append(h.edits, c.Args[len(c.Args)-1])
 		return func() tea.Msg { return done(c.Run()) }
@@ -375,4 +380,28 @@ func (h *harness) run1(state core.RunState) core.Run {
 
 func (*fakeBackend) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+}
+
+func (b *fakeBackend) Halts(context.Context) ([]core.Halt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.halts), nil
+}
+
+func (b *fakeBackend) HaltCalls(_ context.Context, by core.Actor, reason string) ([]core.Halt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halts = []core.Halt{{Side: core.SideClient, By: by, At: began, Reason: reason}}
+	return slices.Clone(b.halts), nil
+}
+
+func (b *fakeBackend) ResumeCalls(_ context.Context, req api.ResumeRequest) ([]core.Halt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if req.Presence == "" {
+		return nil, core.Errorf(core.CodeAwaitingHuman, "only a person lets calls go on")
+	}
+	was := b.halts
+	b.halts = nil
+	return was, nil
 }

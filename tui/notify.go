@@ -12,7 +12,7 @@ import (
 	"github.com/casys-ai/pml/tui/osc"
 )
 
-// stage is how much a person was told of an approval.
+// stage is which notices of an approval pml has shown.
 type stage int
 
 // The stages, in the order in which they come.
@@ -22,7 +22,7 @@ const (
 	last
 )
 
-// When an approval that expires is told of again.
+// When pml notifies again of an approval that is about to expire.
 const (
 	soonBefore = 60 * time.Second
 	lastBefore = 20 * time.Second

@@ -48,6 +48,12 @@ func (g guarded) Events(ctx context.Context, id core.ID, since api.Since, follow
 	return g.Reader.Events(ctx, id, since, follow, f)
 }
 
+// Said implements feed.Reader.
+func (g guarded) Said(ctx context.Context, id core.ID, f func(core.Event) error) (err error) {
+	defer g.caught(&err)
+	return g.Reader.Said(ctx, id, f)
+}
+
 // Audit implements feed.Reader.
 func (g guarded) Audit(ctx context.Context, q api.AuditQuery) (_ []core.AuditRow, err error) {
 	defer g.caught(&err)

@@ -11,7 +11,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/feed"
 	"github.com/casys-ai/pml/tui/osc"
 	"github.com/casys-ai/pml/tui/paint"
@@ -27,23 +26,23 @@ type reader interface {
 	Want(ids []core.ID)
 	Refresh()
 	Touch(id core.ID)
+	Listen(id core.ID)
 }
 
 // model is what the library drives: it turns its messages into calls of the
 // screen, and what the screen wants into commands.
 type model struct {
-	o     Options
-	state *state.State
-	// audited is how far the audit logs have been read.
-	audited api.Since
-	screen  *screen.Screen
-	feed    reader
-	term    osc.Terminal
-	send    func(sequence string) // to the terminal, between frames
-	dir     string                // files are saved in, empty: the current folder
-	// after has a tickMsg come, exec the library's way to lend the terminal to another
+	o      Options
+	state  *state.State
+	audit  auditLog
+	screen *screen.Screen
+	feed   reader
+	term   osc.Terminal
+	send   func(sequence string) // to the terminal, between frames
+	dir    string                // files are saved in, empty: the current folder
+	// after has a message come later, exec is the library's way to lend the terminal to another
 	// program.
-	after func(d time.Duration) tea.Cmd
+	after func(d time.Duration, msg tea.Msg) tea.Cmd
 	exec  func(c *exec.Cmd, done tea.ExecCallback) tea.Cmd
 
 	// reading ends with the program; deciding, which must not be cut off, later.
@@ -65,13 +64,16 @@ type model struct {
 	wanted   []core.ID
 	running  []core.ID
 	watched  watched
+	hosts    lookout
 	title    string
 	working  bool
 	ticking  bool
 	busy     int  // decisions that are under way
 	quitting bool // as soon as none is
-	commands []*started
-	leaving  bool // whoever wants to leave knows that commands would be stopped
+	commands commands
+	flowing  bool      // the flows are being read
+	flowsAt  int64     // the version of the state for which they are, or will be, read again
+	flowsDue time.Time // when they are read again; zero: nothing has happened since
 }
 
 // moment is a state at a second.
@@ -111,8 +113,9 @@ func newModel(o Options, s *state.State, r reader) *model {
 		}),
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
 		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner),
+		audit: auditLog{read: o.Backend.Audit},
 	}
-	m.after = func(d time.Duration) tea.Cmd { return after(m.reading, d, tickMsg{}) }
+	m.after = func(d time.Duration, msg tea.Msg) tea.Cmd { return after(m.reading, d, msg) }
 	return m
 }
 
@@ -140,8 +143,12 @@ func (m *model) Update(msg tea.Msg) (_ tea.Model, cmd tea.Cmd) {
 func (m *model) handle(msg tea.Msg, now time.Time) []tea.Cmd {
 	switch msg := msg.(type) {
 	case changeMsg:
+		decided := m.state.Decisions()
 		msg.change(m.state)
 		m.screen.Changed(now)
+		if m.state.Decisions() != decided {
+			return m.carryOut(m.screen.AuditGrew(), now)
+		}
 	case tickMsg:
 		m.ticking = false
 	case tea.KeyMsg:
@@ -184,7 +191,7 @@ func (m *model) handle(msg tea.Msg, now time.Time) []tea.Cmd {
 }
 
 // settle brings up to date what follows from the state and the screen: what the
-// feed should read, what a person is told, when to draw again.
+// feed should read, which notices a person gets, when to draw again.
 func (m *model) settle(now time.Time) []tea.Cmd {
 	if at := m.at(now); at != m.known {
 		expired := len(m.waiting) > 0 && m.waiting[0].StateAt(now) != core.ApprovalOpen
@@ -201,6 +208,9 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 			m.feed.Want(m.wanted)
 		}
 	}
+	if m.state.Loaded {
+		m.feed.Listen(m.screen.Listens())
+	}
 	if running := m.taken.running(m.state); !slices.Equal(running, m.running) {
 		m.running = running
 		m.touched++
@@ -210,15 +220,24 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 	if cmd := m.lookForKeys(now); cmd != nil {
 		cmds = append(cmds, cmd)
 	}
+	if cmd := m.followFlows(now); cmd != nil {
+		cmds = append(cmds, cmd)
+	}
+	if cmd := m.lookForHosts(now); cmd != nil {
+		cmds = append(cmds, cmd)
+	}
 	d := m.activity.every(now, m.said)
-	if len(m.commands) > 0 {
+	if m.screen.Shows(screen.PanelHosts) {
+		d = cmp.Or(d, slowTick)
+	}
+	if len(m.commands.running) > 0 {
 		if d = cmp.Or(d, slowTick); now.Sub(m.said) >= flashTime {
-			m.sayCommand(now)
+			m.say(screen.Note, m.commands.status(), now)
 		}
 	}
 	if d > 0 && !m.ticking {
 		m.ticking = true
-		cmds = append(cmds, m.after(d))
+		cmds = append(cmds, m.after(d, tickMsg{}))
 	}
 	return cmds
 }

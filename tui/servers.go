@@ -16,35 +16,46 @@ import (
 	"github.com/casys-ai/pml/tui/screen"
 )
 
-// Servers looks at the MCP servers of the workspace.
-type Servers interface {
+// Machine looks at the MCP servers of the workspace and the hosts of agents.
+type Machine interface {
 	// Servers lists them without starting anything.
 	Servers(ctx context.Context) ([]api.ServerInfo, error)
 	// CheckServers starts those that may be started, and says how they stand.
 	CheckServers(ctx context.Context, names ...string) ([]api.ServerInfo, error)
+	// RestartServer ends the process that one of them has here and starts it anew.
+	RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error)
+	// ConnectedHosts are the hosts that are connected now.
+	ConnectedHosts(ctx context.Context) ([]api.ConnectedHost, error)
 }
 
 // loadServers reads the servers.
 func (m *model) loadServers() tea.Cmd {
-	if m.o.Servers == nil {
+	if m.o.Machine == nil {
 		m.screen.ShowServers(nil, true, errors.New("this terminal has no set-up of a machine"))
 		return nil
 	}
 	return m.effect(func(ctx context.Context) then {
-		list, err := m.o.Servers.Servers(ctx)
+		list, err := m.o.Machine.Servers(ctx)
 		return func(m *model, _ time.Time) tea.Cmd { m.screen.ShowServers(list, true, err); return nil }
 	})
 }
 
 // checkServer starts one server and says how it stands.
 func (m *model) checkServer(i screen.CheckServer, now time.Time) tea.Cmd {
-	if m.o.Servers == nil {
+	if m.o.Machine == nil {
 		return nil
 	}
 	name := core.Visible(i.Name, 60, false)
-	m.say(screen.Note, "starting "+name, now)
+	text, start := "starting "+name, func(ctx context.Context) ([]api.ServerInfo, error) { return m.o.Machine.CheckServers(ctx, i.Name) }
+	if i.Anew {
+		text, start = "restarting "+name, func(ctx context.Context) ([]api.ServerInfo, error) { return m.o.Machine.RestartServer(ctx, i.Name) }
+	}
+	if i.Owners != "" {
+		text += " here; that of " + i.Owners + " goes on"
+	}
+	m.say(screen.Note, text, now)
 	return m.effect(func(ctx context.Context) then {
-		list, err := m.o.Servers.CheckServers(ctx, i.Name)
+		list, err := start(ctx)
 		return func(m *model, now time.Time) tea.Cmd {
 			switch {
 			case err != nil:
@@ -83,7 +94,7 @@ func (m *model) shell(i screen.Shell, now time.Time) tea.Cmd {
 				m.say(screen.Bad, problem(line, err), now)
 			}
 			m.feed.Refresh()
-			return tea.Batch(m.back(), m.loadServers())
+			return tea.Batch(m.back(), m.loadServers(), m.loadFlows())
 		}}
 	})
 }

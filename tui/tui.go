@@ -41,8 +41,10 @@ type Options struct {
 	// Command runs a command line of pml in this process and writes what it
 	// prints to out, without colour; it returns the exit code. It must not read.
 	Command func(ctx context.Context, args []string, out io.Writer) int
-	// Servers are the MCP servers of the workspace; nil: nobody can tell.
-	Servers Servers
+	// Machine is what this machine has beside runs; nil: nobody can tell.
+	Machine Machine
+	// Flows are the hook flows of the home and the workspace; nil: nobody can tell.
+	Flows Flows
 	// Self is pml itself with arguments, to be run in the terminal; with wait it stays
 	// until the person has read what it wrote. Nil: it cannot be run.
 	Self func(ctx context.Context, args []string, wait bool) *exec.Cmd
@@ -50,11 +52,11 @@ type Options struct {
 	OpenURL func(ctx context.Context, url string) error
 	// Warnings are texts that the backend wants a person to know. May be nil.
 	Warnings <-chan string
-	// Stderr is told of a panic once the terminal is as it was. May be nil.
+	// Stderr gets the report of a panic once the terminal is restored. May be nil.
 	Stderr io.Writer
 }
 
-// Notify says how the person is told of what waits.
+// Notify says how pml notifies the person of what waits.
 type Notify string
 
 // The ways to notify.

@@ -36,6 +36,10 @@ type App struct {
 	// File is the program that the command runs, for messages.
 	File  string
 	stdin *bufio.Reader
+	// reading is where a reader of standard input puts its line that nobody has taken yet.
+	reading chan line
+	// Folder is whose workspace the backend is opened for; empty: the current folder's.
+	Folder string
 	// passive is set where a person has asked for nothing yet: a shell completes.
 	passive bool
 
@@ -170,7 +174,7 @@ func (a *App) Backend(ctx context.Context) (Backend, error) {
 	}
 	level, _ := a.Environ("PML_LOG")
 	b, err := a.Open(ctx, OpenOptions{
-		Home: a.Flags.Home, Server: a.Flags.Server, Log: level, Progress: a.Progress.Event, Working: a.working, Warn: a.warn, NoStart: a.passive,
+		Home: a.Flags.Home, Server: a.Flags.Server, Workspace: a.Folder, Log: level, Progress: a.Progress.Event, Working: a.working, Warn: a.warn, NoStart: a.passive,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -16,13 +17,33 @@ import (
 // output is not for a program.
 func (a *App) CanAsk() bool { return a.Human() && a.StdinTTY && a.StderrTTY }
 
+// Ask asks a question whose answer decides something and reads a line. What was typed
+// before the question was there is no answer to it.
+func (a *App) Ask(ctx context.Context, question string) (string, error) {
+	a.dropTyped()
+	if a.StderrTTY {
+		question = strings.Join(layout.Wrap(question, a.Width()), "\n")
+	}
+	io.WriteString(a.Stderr, question)
+	return a.ReadLine(ctx)
+}
+
 // AskYes asks a question until the answer is yes or no: an empty line is
 // neither. At the end of the input nobody answered, which is
 // core.CodeAwaitingHuman.
 func (a *App) AskYes(ctx context.Context, question string) (bool, error) {
+	return a.AskYesOrAll(ctx, question, nil)
+}
+
+// AskYesOrAll is AskYes about something of which a part is not shown: all shows the
+// whole of it, once, before the question is asked again; nil: all of it was shown.
+func (a *App) AskYesOrAll(ctx context.Context, question string, all func()) (bool, error) {
 	for {
-		io.WriteString(a.Stderr, question+" [y]es / [n]o: ")
-		line, err := a.ReadLine(ctx)
+		answers, keys := " [y]es / [n]o: ", "y or n"
+		if all != nil {
+			answers, keys = " [y]es / [n]o / show [a]ll: ", "y, n or a"
+		}
+		line, err := a.Ask(ctx, question+answers)
 		if errors.Is(err, io.EOF) {
 			io.WriteString(a.Stderr, "\n")
 			return false, core.Errorf(core.CodeAwaitingHuman, "nobody answered: nothing was done")
@@ -35,7 +56,14 @@ func (a *App) AskYes(ctx context.Context, question string) (bool, error) {
 			return true, nil
 		case "n", "no":
 			return false, nil
+		case "a", "all":
+			if all != nil {
+				all()
+				all = nil
+				continue
+			}
 		}
+		a.Say("that is no answer: type %s", keys)
 	}
 }
 

@@ -8,9 +8,9 @@ type Backend interface {
 	api.Runs
 	Journal
 	Decisions
-	api.Catalog
-	api.DAGs
+	Tools
 	api.Setup
+	Hooks
 	Close() error
 }
 
@@ -19,6 +19,19 @@ type Journal interface {
 	api.Workflows
 	api.Archive
 	api.Audit
+	api.Halting
+}
+
+// Tools are what programs call, and the programs that are graphs of calls.
+type Tools interface {
+	api.Catalog
+	api.DAGs
+}
+
+// Hooks are what runs around calls: pml's own, and those of hosts that ask pml.
+type Hooks interface {
+	api.Flows
+	api.HostCalls
 }
 
 // Decisions are what waits for a person.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -27,6 +28,9 @@ type Deps struct {
 	// echo. It returns when the context ends, too, and leaves the terminal as it
 	// found it. Nil where there is no terminal: then no PIN can be given.
 	ReadSecret func(ctx context.Context, prompt string) (string, error)
+	// DropTyped forgets what was typed on the terminal and not read yet. Nil where that
+	// cannot be done.
+	DropTyped func()
 	// ReadFD reads one line from a file descriptor that this process was given. Nil
 	// where that cannot be done.
 	ReadFD func(fd int) (string, error)
@@ -47,12 +51,15 @@ type Deps struct {
 	// Stdio answers an agent's host on stdin and stdout until stdin ends or the
 	// context does. Nil where there is none.
 	Stdio func(ctx context.Context, o OpenOptions) error
+	// Notify tells people of what waits on this machine until the context ends or nothing
+	// is left to do. Nil where there is none.
+	Notify func(ctx context.Context, o NotifyOptions) error
 	// LocalServer gives the server that the options mean: this machine's own, or
 	// the one they name. It opens nothing. Nil where there is none.
 	LocalServer func(o OpenOptions) (LocalServer, error)
-	// Upkeep gives what works on the database files of the home. It opens nothing.
+	// Maintenance gives what works on the database files of the home. It opens nothing.
 	// Nil where there is none.
-	Upkeep func(o OpenOptions) (Upkeep, error)
+	Maintenance func(o OpenOptions) (Maintenance, error)
 }
 
 // OpenOptions are the choices of a command that the backend must know.
@@ -68,21 +75,32 @@ type OpenOptions struct {
 	// has kept, only what decides or runs something starts one, and the part of a
 	// server that refuses is left out.
 	Watching bool
-	// Warn is told what a person should know about an answer that has a gap. It
+	// Warn is called with what a person should know about an answer that has a gap. It
 	// may be called from any goroutine.
 	Warn func(text string)
 	// Via is how decisions come in; empty: by the command line.
 	Via core.Via
-	// Link is told of the connection to the server while all events are
+	// Link is called with each change of the connection to the server while all events are
 	// followed. May be nil.
 	Link func(Link)
 	// Progress gets the events of the runs that this process runs, live and
 	// from any goroutine. It must not be called after Close returned.
 	Progress func(core.Event)
-	// Working is told, often and from any goroutine, what is being installed and how
+	// Working is called, often and from any goroutine, with what is being installed and how
 	// far it is; an empty text when it is over. It must not be called after Close
 	// returned.
 	Working func(text string)
+}
+
+// NotifyOptions are the choices of the process that tells people of what waits.
+type NotifyOptions struct {
+	OpenOptions
+	// Idle is after how long with nothing to do it leaves; 0: never.
+	Idle time.Duration
+	// Background is set where pml has started it by itself: it logs to a file.
+	Background bool
+	// Ready is called once it has begun.
+	Ready func()
 }
 
 // Link is how a command that follows all events stands with the server.

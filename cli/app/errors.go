@@ -29,14 +29,16 @@ type errorBody struct {
 func (a *App) printError(e *core.Error, exit int) {
 	next := e.Next
 	if len(next) == 0 {
-		next = a.defaultNext(e)
+		next = defaultNext(e)
 	}
 	if a.AsJSON() {
 		a.printErrorJSON(e, exit, next)
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", a.PaintErr(layout.Bad, "error:"), core.Visible(strings.TrimRight(e.Message, "\n"), 8000, true))
+	const head = "error:"
+	text := a.folded(head + " " + core.Visible(strings.TrimRight(e.Message, "\n"), 8000, true))
+	fmt.Fprintf(&b, "%s%s\n", a.PaintErr(layout.Bad, head), strings.TrimPrefix(text, head))
 	if e.Location != nil && len(e.Faults) == 0 {
 		at := core.Fault{File: a.File, At: e.Location}.String()
 		fmt.Fprintf(&b, "  at %s\n", core.Visible(strings.TrimSuffix(at, ": "), 0, false))
@@ -86,7 +88,7 @@ func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 }
 
 // defaultNext is the command that helps with an error that names none itself.
-func (a *App) defaultNext(e *core.Error) []string {
+func defaultNext(e *core.Error) []string {
 	switch e.Code {
 	case core.CodeNotFound:
 		return []string{"pml", "workflows", "ls"}

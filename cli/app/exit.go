@@ -68,7 +68,8 @@ var ExitCodes = map[core.Code]int{
 	core.CodeAwaitingHuman:     ExitPending,
 	core.CodePermissionDenied:  exitDenied,
 	core.CodeDenied:            exitDenied,
-	core.CodeHookFailed:        exitDenied, // a gate that fails denies
+	core.CodeHalted:            ExitPending, // a person lets calls go on: pml resume
+	core.CodeHookFailed:        exitDenied,  // a gate that fails denies
 	core.CodeIntegrityFailed:   ExitFailed,
 	core.CodeInstallFailed:     ExitFailed,
 	core.CodeServerUnreachable: ExitUnreachable,
@@ -94,6 +95,17 @@ var ExitCodes = map[core.Code]int{
 	core.CodeAuth:              exitAuth,
 	core.CodeRateLimited:       ExitFailed,
 	core.CodeInternal:          ExitFailed,
+
+	core.CodeModelNoKey:       exitAuth,
+	core.CodeModelKeyRefused:  exitAuth,
+	core.CodeModelQuota:       ExitFailed,
+	core.CodeModelUnavailable: ExitUnreachable,
+	core.CodeModelContext:     ExitFailed,
+	core.CodeModelInvalid:     ExitFailed,
+	core.CodeModelRefused:     exitDenied,
+	core.CodeModelStream:      ExitFailed,
+	core.CodeModelOutput:      ExitFailed,
+	core.CodeModelTimeout:     ExitFailed,
 }
 
 // StatusCodes maps the status of a result; StatusError goes by its error code.
@@ -105,6 +117,7 @@ var StatusCodes = map[api.Status]int{
 	api.StatusLayerComplete:    ExitPending,
 	api.StatusApprovalRequired: ExitPending,
 	api.StatusAwaitingHuman:    ExitPending,
+	api.StatusHalted:           ExitPending,
 	api.StatusExecuteLocally:   ExitPending,
 	api.StatusRunning:          exitTimeout,
 	api.StatusAborted:          ExitAborted,
@@ -176,7 +189,7 @@ func ResultError(r api.Result) error {
 	}
 	e := &core.Error{
 		Code: r.ErrorCode, Message: r.Error, Next: r.Next, Location: r.Location, RunID: r.WorkflowID,
-		Faults: r.Faults, Failures: r.Failures, Decided: r.Decided, Stack: r.Stack,
+		Faults: r.Faults, Failures: r.Failures, Decided: r.Decided, Stack: r.Stack, Retryable: r.Retryable,
 	}
 	if e.Code == "" {
 		e.Code = core.CodeInternal

@@ -12,27 +12,55 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// ReadLine reads a line of standard input, or returns when the context ends.
-// After that nothing may read standard input any more: the reader it leaves
-// behind still owns it.
+// line is what was read of standard input.
+type line struct {
+	text string
+	err  error
+}
+
+// ReadLine reads a line of standard input, or returns when the context ends. The
+// reader that is left behind then owns standard input: the next ReadLine takes its line,
+// and nothing else may read.
 func (a *App) ReadLine(ctx context.Context) (string, error) {
-	type line struct {
-		text string
-		err  error
+	if a.reading == nil {
+		got := make(chan line, 1)
+		a.reading = got
+		go func() {
+			s, err := a.stdin.ReadString('\n')
+			if errors.Is(err, io.EOF) && s != "" {
+				err = nil
+			}
+			got <- line{strings.TrimSpace(s), err}
+		}()
 	}
-	got := make(chan line, 1)
-	go func() {
-		s, err := a.stdin.ReadString('\n')
-		if errors.Is(err, io.EOF) && s != "" {
-			err = nil
-		}
-		got <- line{strings.TrimSpace(s), err}
-	}()
 	select {
-	case l := <-got:
+	case l := <-a.reading:
+		a.reading = nil
 		return l.text, l.err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
+	}
+}
+
+// dropTyped drops what was typed before a question was there, also where a reader that
+// was left behind has it already.
+func (a *App) dropTyped() {
+	if a.DropTyped == nil {
+		return
+	}
+	a.DropTyped()
+	if a.reading == nil {
+		_, _ = a.stdin.Discard(a.stdin.Buffered()) // what is buffered can be discarded
+		return
+	}
+	select {
+	case l := <-a.reading:
+		if a.reading = nil; l.err != nil { // the end of the input is nothing that was typed
+			again := make(chan line, 1)
+			again <- l
+			a.reading = again
+		}
+	default:
 	}
 }
 

@@ -120,8 +120,7 @@ func (a *App) Note(format string, args ...any) {
 	if a.Flags.Quiet || !a.Human() {
 		return
 	}
-	a.Progress.Clear()
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
+	a.Say(format, args...)
 }
 
 // PrintResult writes the value that a script returned: a string as it is,
@@ -188,7 +187,23 @@ func (a *App) screen() progress.Screen {
 // Say tells something on stderr that belongs to the outcome, quiet or not.
 func (a *App) Say(format string, args ...any) {
 	a.Progress.Clear()
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
+	io.WriteString(a.Stderr, a.folded(fmt.Sprintf(format, args...))+"\n")
+}
+
+// folded breaks a message for a person where words end, so that the terminal does not
+// break it inside of them. What is indented stays as it is, and so does a command: it is
+// there to be copied.
+func (a *App) folded(text string) string {
+	if !a.StderrTTY {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if !strings.HasPrefix(l, " ") && !strings.HasPrefix(l, "next: ") {
+			lines[i] = strings.Join(layout.Wrap(l, a.Width()), "\n")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // SayNext names the command that comes next.

@@ -56,6 +56,6 @@ type ServeOptions struct {
 	JSONLog bool
 	// ReadyFD is the descriptor of a starter that waits for it; 0 by hand.
 	ReadyFD int
-	// Ready is told where it listens, once it does.
+	// Ready is called with the addresses, once the server listens.
 	Ready func(addresses []string)
 }

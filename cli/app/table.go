@@ -18,8 +18,8 @@ func Always[T any](s layout.Style) func(T) layout.Style { return func(T) layout.
 // terminal only, which wants them.
 func (a *App) Colour() bool { return a.StdoutTTY && a.wantsColour() }
 
-// colourErr is Colour of standard error.
-func (a *App) colourErr() bool { return a.StderrTTY && a.wantsColour() }
+// ColourErr is Colour of standard error.
+func (a *App) ColourErr() bool { return a.StderrTTY && a.wantsColour() }
 
 func (a *App) wantsColour() bool {
 	no, _ := a.Environ("NO_COLOR")
@@ -31,7 +31,7 @@ func (a *App) wantsColour() bool {
 func (a *App) Paint(s layout.Style, text string) string { return s.On(text, a.Colour()) }
 
 // PaintErr is text for standard error in a style.
-func (a *App) PaintErr(s layout.Style, text string) string { return s.On(text, a.colourErr()) }
+func (a *App) PaintErr(s layout.Style, text string) string { return s.On(text, a.ColourErr()) }
 
 // table is a table on its way to the screen.
 type table[T any] struct {

@@ -45,6 +45,9 @@ type Proposal struct {
 	// Ask is the question, Again the command that writes without asking.
 	Ask   string   `json:"-"`
 	Again []string `json:"-"`
+	trust bool     // --trust was given
+	// InPerson: there is no --yes, somebody at a terminal agrees.
+	InPerson bool `json:"-"`
 }
 
 // Propose shows a change, asks, and writes it. Without a terminal and without
@@ -53,6 +56,7 @@ func Propose(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Flag
 	if p.Changes == nil {
 		p.Changes = []api.Change{} // a list for programs, not null
 	}
+	p.trust = f.trust
 	showProposal(a, p)
 	if p.Empty() {
 		return nil
@@ -105,7 +109,10 @@ func showProposal(a *app.App, p *Proposal) {
 
 // AgreeToChange asks whether what was shown may be written.
 func AgreeToChange(ctx context.Context, a *app.App, p *Proposal) error {
-	if !a.CanAsk() {
+	switch {
+	case !a.CanAsk() && p.InPerson:
+		return core.Errorf(core.CodeAwaitingHuman, "nothing was written: there is no terminal to ask on, and a person has to agree to this").WithNext(p.Again...)
+	case !a.CanAsk():
 		return core.Errorf(core.CodeAwaitingHuman, "nothing was written: there is no terminal to ask on; look at the change, then write it with --yes").
 			WithNext(p.Again...)
 	}
@@ -143,7 +150,7 @@ func keepTrust(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Fl
 
 // mayKeepTrust refuses --trust where people decide and no PIN shows that one does.
 func mayKeepTrust(ctx context.Context, b app.Backend) error {
-	if need, err := b.NeedsPin(ctx); err != nil || need {
+	if shows, err := b.ShowsPerson(ctx); err != nil || shows {
 		return err // the PIN is asked for
 	}
 	t, err := b.Trust(ctx)
@@ -170,6 +177,9 @@ func Conclude(a *app.App, p *Proposal, err error, next ...string) error {
 	}
 	switch {
 	case p.Trusted != nil && !*p.Trusted:
+		if p.trust {
+			a.Note("note: --trust keeps a trusted workspace trusted, and this one was not: pml trust shows all that its files grant")
+		}
 		a.Note("next: pml trust")
 	case p.Written && len(next) > 0:
 		a.Note("next: %s", layout.ShellJoin(next))
@@ -222,11 +232,4 @@ func writeRemoved(w *strings.Builder, r api.Removed) {
 	if len(r.Trees)+len(r.Kept) == 0 {
 		fmt.Fprintf(w, "no package of %s is installed on this machine\n", core.Visible(r.Name, 0, false))
 	}
-}
-
-// TrustsInPerson is the error where people decide and nobody has shown to be one:
-// what is trusted could allow what they are asked about.
-func TrustsInPerson(t api.TrustState) error {
-	return core.Errorf(core.CodeAwaitingHuman, "people decide in %s (approvals.decider is human), so one of them trusts what its files grant: on a terminal without --yes, or with the PIN (pml config pin; without a terminal --pin-fd); nothing was trusted",
-		core.Visible(t.Workspace, 0, false)).WithNext("pml", "trust")
 }

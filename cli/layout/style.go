@@ -33,11 +33,11 @@ func StyleOf(word string) Style {
 	switch strings.TrimRight(word, ":") {
 	case "complete", "success", "approved", "ok", "ready", "connected", "running", "low", "trusted":
 		return Good
-	case "waiting", "paused", "open", "needs", "not_trusted", "warn", "warning", "medium", "interrupted", "approval_required", "uncertain":
+	case "waiting", "paused", "open", "needs", "not_trusted", "warn", "warning", "medium", "interrupted", "approval_required", "uncertain", "halted":
 		return Warn
-	case "failed", "error", "denied", "refused", "broken", "fail", "high", "aborted":
+	case "failed", "error", "denied", "blocked", "timeout", "refused", "broken", "fail", "high", "aborted":
 		return Bad
-	case "expired", "superseded", "stopped", "skipped", "pending":
+	case "expired", "superseded", "stopped", "skipped", "pending", "cancelled":
 		return Dim
 	}
 	return Plain

@@ -80,7 +80,7 @@ func (t *Busy) Show(text string) {
 	io.WriteString(t.screen.W, text)
 }
 
-// End removes the line. Nothing is told after it.
+// End removes the line. Nothing is shown after it.
 func (t *Busy) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -30,6 +30,7 @@ type Progress struct {
 	phase   phase
 	ticking chan struct{}
 	held    bool // a question is on the terminal
+	written written
 	waits   bool // questions are decided elsewhere while the command waits
 }
 
@@ -94,8 +95,11 @@ func (p *Progress) Begun(id core.ID) {
 func (p *Progress) Event(e core.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.RunID != "" {
+	if e.RunID != "" && p.written.spent == nil { // those below an agent are not the command's
 		p.id = e.RunID
+	}
+	if p.written.spent != nil {
+		p.agent(e)
 	}
 	if e.Type == core.EventTaskLog && e.TaskID == "" && p.phase.covers(e.Message) {
 		return
@@ -118,8 +122,12 @@ func (p *Progress) Event(e core.Event) {
 // redraw shows the event in the line on the terminal, logs and warnings above.
 func (p *Progress) redraw(e core.Event, what string) {
 	question := e.Type == core.EventApprovalRequested || e.Type == core.EventApprovalResolved
+	if p.written.open && e.Type != core.EventTaskLog && e.Type != core.EventTaskWarning {
+		return
+	}
 	if e.Type == core.EventTaskLog || e.Type == core.EventTaskWarning || p.waits && question && what != "" {
 		p.line.erase(p.screen)
+		p.leaveText()
 		fmt.Fprintf(p.screen.W, "%s\n", what)
 	}
 	// Thousands of calls need not be thousands of redraws: the ticker follows.
@@ -136,6 +144,10 @@ const (
 
 // tell writes the event as a line if it is one that a person reads in a log.
 func (p *Progress) tell(e core.Event, what string) {
+	if p.written.spent != nil {
+		p.write(p.tellAgent(e, what))
+		return
+	}
 	p.lines.add(e)
 	var out []string
 	switch e.Type {
@@ -157,7 +169,7 @@ func (p *Progress) tell(e core.Event, what string) {
 func (p *Progress) write(lines []string) {
 	for _, text := range lines {
 		if text != "" {
-			fmt.Fprintf(p.screen.W, "tasks %d/%d  %s  %s\n", p.done, len(p.tasks), p.elapsed(), text)
+			fmt.Fprintf(p.screen.W, "%s  %s  %s\n", p.standing(), p.elapsed(), text)
 		}
 	}
 }
@@ -205,11 +217,19 @@ func (p *Progress) note(e core.Event) string {
 		return "approval decided: " + tool
 	case core.EventReplanned:
 		return "replanned"
-	case core.EventCheckpoint, core.EventLayerStart, core.EventDecisionRequired, core.EventAgentIteration,
+	case core.EventCheckpoint, core.EventLayerStart, core.EventDecisionRequired, core.EventAgentIteration, core.EventAgentText,
 		core.EventWorkflowComplete, core.EventWorkflowFailed, core.EventWorkflowAbort, core.EventWorkflowExpired:
 		return ""
 	}
 	return ""
+}
+
+// standing is how far the run is, at the beginning of a line.
+func (p *Progress) standing() string {
+	if p.written.spent != nil {
+		return p.written.spent.Text()
+	}
+	return fmt.Sprintf("tasks %d/%d", p.done, len(p.tasks))
 }
 
 func reason(e core.Event) string {
@@ -233,6 +253,8 @@ func (p *Progress) summary() string {
 	switch {
 	case p.phase.now != "":
 		return p.phase.now + "  " + p.elapsed().Round(time.Second).String()
+	case p.written.spent != nil:
+		return p.written.spent.Text() + "  " + p.elapsed().String()
 	case len(p.tasks) == 0 && p.id == "":
 		return "starting  " + p.elapsed().String()
 	}
@@ -244,6 +266,9 @@ func (p *Progress) elapsed() time.Duration {
 }
 
 func (p *Progress) draw() {
+	if p.written.open {
+		return
+	}
 	p.line.draw(p.screen, p.summary())
 	p.drawn++
 	p.drawnAt = p.screen.Now()
@@ -282,6 +307,7 @@ func (p *Progress) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line.erase(p.screen)
+	p.leaveText()
 	p.held = true
 }
 
@@ -297,6 +323,7 @@ func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line.erase(p.screen)
+	p.leaveText()
 }
 
 // Stop ends progress: nothing is drawn after it.

@@ -32,7 +32,7 @@ func approvalsLsCmd(a *app.App) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List what waits, soonest expiry first",
-		Long:    "Lists the approvals that wait, soonest expiry first; with --all also those that are decided or expired.",
+		Long:    "Lists the approvals that wait, soonest expiry first; with --all also those that are decided or expired, newest\nfirst.",
 		Example: "  pml approvals ls\n  pml approvals ls --all -o wide\n  pml approvals ls --json | jq -r '.items[].checkpoint_id'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
@@ -48,7 +48,11 @@ func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) err
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(list, soonest)
+	order := soonest
+	if all { // most of them do not wait any more
+		order = func(x, y core.Approval) int { return y.CreatedAt.Compare(x.CreatedAt) }
+	}
+	slices.SortStableFunc(list, order)
 	return app.PrintList(a, api.Page[core.Approval]{Items: list}, "nothing waits for a decision", []app.Column[core.Approval]{
 		{Title: "APPROVAL", Get: func(p core.Approval) string { return p.ID.Short() }, Style: app.Always[core.Approval](layout.Ident)},
 		{Title: "TOOL", Get: func(p core.Approval) string { return p.Tool }},
@@ -112,7 +116,7 @@ func approvalsShowCmd(a *app.App) *cobra.Command {
 
 func printApproval(a *app.App, p core.Approval) error {
 	return a.Print(p, func(w *strings.Builder) {
-		text := view.Approval(p, 1, 1, a.Now())
+		text := card(a, view.Approval(p, 1, 1, a.Now()))
 		if p.StateAt(a.Now()) != core.ApprovalOpen {
 			text = strings.Replace(text, "approval required: ", "approval: ", 1)
 		}

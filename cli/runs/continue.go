@@ -20,11 +20,13 @@ type continueOptions struct {
 	checkpoint           string
 	digest               string
 	allOfType            string
+	all                  bool
 	reason               string
 	answer, result       string
 	resultSet            bool
 	edit                 bool
 	arguments            string
+	more                 core.AgentMore
 	extras               extras
 	wait                 WaitFlags
 }
@@ -39,8 +41,11 @@ func ContinueCmd(a *app.App) *cobra.Command {
 		Use:   "continue ID",
 		Short: "Go on with a run that waits or was interrupted",
 		Long: `Takes up a run that stopped, also one that paused after a layer (--per-layer).
---approve or --deny decides an approval first: the one that --approval names,
-otherwise the first that is open. --deny rejects the call and lets the run go
+--approve or --deny decides an approval first, the one that --approval names.
+Where several wait and none is named, pml shows them one after another at a
+terminal and asks about each; without a terminal it decides the first that is
+open. --all decides all of them, every one shown first, except those that are
+decided one by one (integrity, calls in doubt). --deny rejects the call and lets the run go
 on; with --abort it also ends the run. You can give the ID of an approval
 instead of the ID of a run. If other approvals are still open the exit code
 is 8. "pml approve ID" and "pml deny ID" are the same in fewer words.
@@ -51,18 +56,24 @@ is 8. "pml approve ID" and "pml deny ID" are the same in fewer words.
 the process that runs it ends, and --remember rule for good: pml shows the rule
 and then writes it into .pml.json.
 
+An agent (pml agent) that has used up its iterations or its budget goes on with
+more of them: --more, --budget-tokens, --budget-usd, --budget-calls. Only a
+person gives an agent more. Nothing that was answered is asked or paid again.
+
 If a PIN is set, pml asks for it at the terminal or reads it from --pin-fd. If
 only people may decide (approvals.decider is human), you answer on a terminal,
 or you give the PIN.`,
 		Example: `  pml continue 7f3a91c2
   pml continue 7f3a91c2 --approve
   pml continue @latest --deny --reason "wrong folder"
+  pml continue 7f3a91c2 --approve --all
   pml continue 7f3a91c2 --approve --all-of-type tool_permission
   pml continue 7f3a91c2 --approve --remember rule
   pml continue 7f3a91c2 --approve --approval 41d2e07b --allow-scripts
   pml continue 7f3a91c2 --approve --approval 41d2e07b --arguments args.json
   pml continue 7f3a91c2 --approve --pin-fd 3 3<pin.txt
-  pml continue 7f3a91c2 --answer skip --result '{"sent":true}'`,
+  pml continue 7f3a91c2 --answer skip --result '{"sent":true}'
+  pml continue 7f3a91c2 --more 5 --budget-usd 0.50`,
 		Args:              app.ExactArgs("ID"),
 		ValidArgsFunction: completeRuns(a),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,6 +86,7 @@ or you give the PIN.`,
 	f.BoolVar(&o.deny, "deny", false, "deny it: the call is rejected, the run goes on")
 	f.StringVar(&o.answer, "answer", "", "for a call in doubt: run-again or skip")
 	f.StringVar(&o.result, "result", "", "with --answer skip: the result to assume, JSON or @FILE")
+	o.addMore(cmd)
 	o.addWhich(a, cmd)
 	o.addYes(cmd)
 	o.addNo(cmd)
@@ -98,6 +110,7 @@ func (o *continueOptions) addWhich(a *app.App, cmd *cobra.Command) {
 	f.StringVar(&o.checkpoint, "approval", "", "the approval that is meant (--checkpoint is the same)")
 	f.StringVar(&o.digest, "expect-digest", "", "decide only if the approval still has this digest")
 	f.StringVar(&o.allOfType, "all-of-type", "", "decide all that wait of a type (not integrity)")
+	f.BoolVar(&o.all, "all", false, "decide all that wait in the run, every one shown (not what is decided one by one)")
 	f.StringVar(&o.reason, "reason", "", "why; kept in the audit log")
 	a.AddPinFD(cmd)
 	AddWaitFlags(cmd, &o.wait, true)
@@ -131,13 +144,16 @@ func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if err := o.checkMore(); err != nil {
+		return err
+	}
 	if err := o.extras.check(a, *o); err != nil {
 		return err
 	}
 	if err := o.checkEdit(a); err != nil {
 		return err
 	}
-	if err := o.wait.Check(a, cmd, o.decides()); err != nil {
+	if err := o.wait.Check(a, cmd, o.decides() || o.gives()); err != nil {
 		return err
 	}
 	return continueRun(cmd.Context(), a, *o)
@@ -183,7 +199,9 @@ func (o continueOptions) check() error {
 		return app.Usagef("%s approvals are decided one by one, never with --all-of-type", o.allOfType)
 	case o.resultSet && o.answer != answerSkip:
 		return app.Usagef("--result goes with --answer skip")
-	case !o.decides() && (o.checkpoint != "" || o.digest != "" || o.allOfType != ""):
+	case o.all && (o.checkpoint != "" || o.allOfType != "" || o.digest != "" || o.answer != "" || o.edits() || o.extras.wants() != ""):
+		return app.Usagef("--all decides all that wait in a run, as they are: it goes with --approve or --deny alone")
+	case !o.decides() && (o.all || o.checkpoint != "" || o.digest != "" || o.allOfType != ""):
 		return app.Usagef("say what to decide: --approve, --deny or --answer")
 	}
 	if o.answer != "" {
@@ -235,6 +253,9 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.all && approval != "" {
+		return app.Usagef("--all decides all that wait in a run, and %s is one approval; name the run: %s", approval.Short(), id.Short())
+	}
 	if d != nil && d.AllOfType == "" {
 		d.Checkpoint = approval
 		if o.checkpoint != "" {
@@ -244,6 +265,11 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 		}
 	}
 	decisions := []*api.Decision{nil}
+	if o.gives() {
+		if decisions[0], err = o.decideMore(ctx, a, b, id); err != nil {
+			return err
+		}
+	}
 	if d != nil {
 		if decisions, err = see(ctx, a, b, id, d, o); err != nil {
 			return err
@@ -253,20 +279,24 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 	if o.wait.hold() {
 		a.Progress.Wait()
 	}
-	last := len(decisions) - 1
-	for _, d := range decisions[:last] {
-		if _, err := b.Continue(ctx, api.ContinueRequest{ID: id, Decision: d, Reason: d.Reason, By: a.Actor()}); err != nil {
-			return err
-		}
+	if len(decisions) > 1 {
+		return carryAll(ctx, a, b, id, decisions, o)
 	}
 	reason := o.reason
-	if d := decisions[last]; d != nil {
+	if d := decisions[0]; d != nil {
 		reason = d.Reason
 	}
-	r, err := b.Continue(ctx, api.ContinueRequest{
-		ID: id, Decision: decisions[last], Reason: reason, By: a.Actor(), Wait: o.wait.Limit(a), HoldApprovals: o.wait.hold(),
-	})
+	seen, done := context.WithCancel(ctx)
+	defer done()
+	watchAgent(seen, a, b, id)
+	r, err := b.Continue(ctx, o.request(a, id, decisions[0], reason))
 	return Settle(ctx, a, b, r, err, o.wait)
+}
+
+// request goes on with a run, after a decision if there is one, and waits as the flags
+// say.
+func (o continueOptions) request(a *app.App, id core.ID, d *api.Decision, reason string) api.ContinueRequest {
+	return api.ContinueRequest{ID: id, Decision: d, Reason: reason, By: a.Actor(), Wait: o.wait.Limit(a), HoldApprovals: o.wait.hold()}
 }
 
 // resolve turns what a person typed into the id of a run and, when it named an

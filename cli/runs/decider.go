@@ -26,7 +26,7 @@ const latest = "@latest"
 // digest that was shown. Without a terminal the id that was given is
 // the consent, and the audit log says that nobody was asked.
 func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, o continueOptions) ([]*api.Decision, error) {
-	about, open, err := openOf(ctx, a, b, run, d, o.extras.wants())
+	about, open, err := openOf(ctx, a, b, run, d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +34,9 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 		if err := latestMay(a, run, open, d); err != nil {
 			return nil, err
 		}
+	}
+	if o.oneByOne(a, d, open) {
+		return askEach(ctx, a, b, open, d, o)
 	}
 	if o.edits() && len(about) == 0 {
 		return nil, core.Errorf(core.CodeNotWaiting, "nothing waits here whose arguments could be changed; nothing was decided").
@@ -44,7 +47,7 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 			return nil, err
 		}
 	}
-	if len(about) == 1 && (d.AllOfType != "" || o.extras.wants() != "") {
+	if len(about) == 1 && (o.all || d.AllOfType != "" || o.extras.wants() != "") {
 		d = bound(*d, about[0])
 	} else if len(about) == 1 && d.ExpectDigest == "" {
 		// Who names no approval means what waits; if somebody else is faster, the
@@ -72,6 +75,7 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 	all := make([]*api.Decision, len(about))
 	for i, p := range about {
 		all[i] = bound(*d, p)
+		all[i].Abort = d.Abort && i == len(about)-1 // the run has to be there for the others
 	}
 	return all, nil
 }
@@ -122,6 +126,10 @@ func bound(d api.Decision, p core.Approval) *api.Decision {
 // askOne asks about one approval as every command does.
 func askOne(ctx context.Context, a *app.App, b app.Backend, p core.Approval, of int, d *api.Decision, x extras) ([]*api.Decision, error) {
 	got, err := ask(ctx, a, b, question{about: p, n: 1, of: of, given: d, verb: verbApprove, pin: x.pin})
+	if core.CodeOf(err) == core.CodeAlreadyDecided && d.Approve && approvedAlready(ctx, b, p.ID) {
+		overtaken(a, err)
+		return []*api.Decision{nil}, nil
+	}
 	if err != nil && !errors.Is(err, errInputEnds) {
 		return nil, err
 	}
@@ -173,7 +181,7 @@ func showAll(a *app.App, about []core.Approval, of int) error {
 	for i, p := range about {
 		if !a.AsJSON() {
 			a.Progress.Clear()
-			io.WriteString(a.Stderr, view.Approval(p, i+1, of, a.Now()))
+			io.WriteString(a.Stderr, cardErr(a, view.Approval(p, i+1, of, a.Now())))
 			continue
 		}
 		if err := a.SayJSON(map[string]core.Approval{"deciding": p}); err != nil {
@@ -214,7 +222,8 @@ func listed(list []core.Approval) string {
 
 // openOf are the approvals that a decision is about, out of those of the run that
 // wait: what has expired as well, since a decision asks it again.
-func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, want core.ApprovalType) (about, open []core.Approval, err error) {
+func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, o continueOptions) (about, open []core.Approval, err error) {
+	want := o.extras.wants()
 	if d.Checkpoint != "" {
 		p, err := b.Approval(ctx, d.Checkpoint)
 		if err != nil {
@@ -247,10 +256,12 @@ func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.
 	if d.Answer != nil && d.Answer.InDoubt != "" { // the first that such an answer can be about
 		slices.SortStableFunc(list, func(x, y core.Approval) int { return notInDoubt(x) - notInDoubt(y) })
 	}
-	if d.AllOfType == "" && len(list) > 1 {
+	if o.all {
+		list, err = together(run, list)
+	} else if d.AllOfType == "" && len(list) > 1 {
 		list = list[:1]
 	}
-	return list, open, nil
+	return list, open, err
 }
 
 func notInDoubt(p core.Approval) int {

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/casys-ai/pml/cli/app"
@@ -23,7 +24,7 @@ func inbox(ctx context.Context, a *app.App, verb, reason string) error {
 	if !a.CanAsk() {
 		return inboxUnasked(ctx, a, b, verb)
 	}
-	in := inboxOf{a: a, b: b, verb: verb, reason: reason, later: map[core.ID]bool{}}
+	in := inboxOf{a: a, b: b, verb: verb, reason: reason, later: map[core.ID]bool{}, apart: map[approval.Kin]bool{}}
 	a.StartProgress()
 	for {
 		open, err := in.open(ctx)
@@ -60,22 +61,8 @@ func inboxUnasked(ctx context.Context, a *app.App, b app.Backend, verb string) e
 // openNow is all that waits for a decision, soonest expiry first, and after it what
 // has expired and a run still waits for.
 func openNow(ctx context.Context, a *app.App, b app.Backend) ([]core.Approval, error) {
-	all, err := b.Approvals(ctx, true)
-	if err != nil {
-		return nil, err
-	}
-	list := approval.Decidable(all, a.Now())
-	lapsed := func(p core.Approval) bool { return p.StateAt(a.Now()) == core.ApprovalExpired }
-	if !slices.ContainsFunc(list, lapsed) {
-		return list, nil
-	}
-	page, err := b.Workflows(ctx, []core.RunState{core.RunWaiting, core.RunRunning, core.RunInterrupted}, 500, "")
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list, func(p core.Approval) bool {
-		return lapsed(p) && !slices.ContainsFunc(page.Items, func(r core.Run) bool { return r.ID == p.RunID })
-	}), nil
+	list, err := b.Decidable(ctx)
+	return approval.Decidable(list, a.Now()), err
 }
 
 // inboxOf is one walk through what waits.
@@ -84,9 +71,10 @@ type inboxOf struct {
 	b            app.Backend
 	verb, reason string
 	later        map[core.ID]bool
-	going        []core.ID // runs that go on since a decision
-	asked        bool      // anything was
-	over         bool      // nobody answers any more; what goes on is waited for
+	apart        map[approval.Kin]bool // asked about one by one, though they are alike
+	going        []core.ID             // runs that go on since a decision
+	asked        bool                  // anything was
+	over         bool                  // nobody answers any more; what goes on is waited for
 }
 
 // open is what waits and was not left for later.
@@ -95,14 +83,24 @@ func (in *inboxOf) open(ctx context.Context) ([]core.Approval, error) {
 	return slices.DeleteFunc(list, func(p core.Approval) bool { return in.later[p.ID] }), err
 }
 
-// decide asks about the first that is open, and carries the answer to it.
+// decide asks about the first that is open, and those like it with it, and carries the
+// answer to them.
 func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	p := open[0]
 	if in.asked {
 		in.a.Say("")
 	}
 	in.asked = true
+	kin, _ := approval.KinOf(p)
+	if alike := approval.Alike(open); len(alike) > 1 && !in.apart[kin] {
+		return in.decideAlike(ctx, kin, alike)
+	}
 	d, err := ask(ctx, in.a, in.b, question{about: p, n: 1, of: len(open), verb: in.verb})
+	if core.CodeOf(err) == core.CodeAlreadyDecided {
+		overtaken(in.a, err)
+		in.later[p.ID] = true
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -110,9 +108,36 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 		in.later[p.ID] = true
 		return nil
 	}
-	w, err := in.b.Workflow(ctx, p.RunID)
+	_, err = in.carry(ctx, p, d)
+	return err
+}
+
+// decideAlike asks about approvals that are alike at once.
+func (in *inboxOf) decideAlike(ctx context.Context, kin approval.Kin, alike []core.Approval) error {
+	all, apart, err := askAlike(ctx, in.a, in.b, alike, in.verb)
 	if err != nil {
 		return err
+	}
+	in.apart[kin] = apart
+	if len(all) == 0 && !apart {
+		for _, p := range alike {
+			in.later[p.ID] = true
+		}
+	}
+	for i, d := range all {
+		if again, err := in.carry(ctx, alike[i], d); err != nil || again {
+			return err
+		}
+	}
+	return nil
+}
+
+// carry takes a decision about an approval; again says that it is to be asked about
+// again.
+func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) (again bool, err error) {
+	w, err := in.b.Workflow(ctx, p.RunID)
+	if err != nil {
+		return false, err
 	}
 	d.Reason = in.reason
 	req := api.ContinueRequest{ID: p.RunID, Decision: d, Reason: d.Reason, By: in.a.Actor()}
@@ -120,8 +145,8 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 		req.Wait = -1 // nothing may continue it later, which would pass its pause
 	}
 	_, err = in.b.Continue(ctx, req)
-	switch core.CodeOf(err) {
-	case "":
+	switch {
+	case err == nil:
 		word := "denied"
 		if d.Approve {
 			word = "approved"
@@ -130,15 +155,16 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 		if !slices.Contains(in.going, p.RunID) {
 			in.going = append(in.going, p.RunID)
 		}
-		return nil
-	case core.CodeCancelled, core.CodeInternal, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeServerUnreachable:
-		return err
-	case core.CodeAuth: // a PIN with a slip of the finger: it is asked about again
+		return false, nil
+	case core.CodeOf(err) == core.CodeAuth: // a PIN with a slip of the finger
+		again = true
+	case endsAll(err):
+		return false, err
 	default: // who was faster has decided, or it is not for this person to decide
 		in.later[p.ID] = true
 	}
 	in.a.Say("%s", core.Visible(err.Error(), 2000, false))
-	return nil
+	return again, nil
 }
 
 // await waits for the next of the runs that go on, and says how it stands.
@@ -162,10 +188,19 @@ func (in *inboxOf) await(ctx context.Context) error {
 	if w.State == core.RunWaiting {
 		return nil // what it asks comes up
 	}
-	in.a.Say("%s (%s) is %s", w.Title(), id.Short(), w.State)
+	text := fmt.Sprintf("%s (%s) is %s", w.Title(), id.Short(), w.State)
+	if w.Error != nil {
+		text += ": " + core.OneLine(w.Error.Message, 300)
+	}
+	in.a.Say("%s", text)
 	next := []string{"pml", "workflows", "show", id.Short()}
-	if w.State == core.RunComplete {
+	switch w.State {
+	case core.RunComplete:
 		next[2] = "result"
+	case core.RunFailed:
+		in.a.SayNext(next...)
+		next = []string{"pml", "retry", id.Short()}
+	default:
 	}
 	in.a.SayNext(next...)
 	return nil

@@ -58,16 +58,28 @@ func prompt(ctx context.Context, a *app.App, b app.Backend, pending []core.Appro
 
 // ask shows an approval, asks about it and returns the decision, nil for later. An
 // empty line is a yes to what is of low or medium risk, on a terminal, if it was typed
-// after the question was there.
+// after the question was there. When somebody else decides it meanwhile the question is
+// over, and that is the error: core.CodeAlreadyDecided.
 func ask(ctx context.Context, a *app.App, b app.Backend, q question) (*api.Decision, error) {
 	a.Progress.Hold()
 	defer a.Progress.Release()
-	io.WriteString(a.Stderr, view.Approval(q.about, q.n, q.of, a.Now()))
+	open, stop := untilDecided(ctx, b, q.about)
+	defer stop()
+	d, err := q.answer(open, a, b)
+	if was := faster(open); was != nil && err != nil {
+		io.WriteString(a.Stderr, "\n")
+		return nil, was
+	}
+	return d, err
+}
+
+// answer shows the card and reads what the person makes of it.
+func (q question) answer(ctx context.Context, a *app.App, b app.Backend) (*api.Decision, error) {
+	io.WriteString(a.Stderr, cardErr(a, view.Approval(q.about, q.n, q.of, a.Now())))
 	choices := q.choices(a)
 	for {
-		io.WriteString(a.Stderr, q.text(choices))
 		shown := a.Now()
-		line, err := a.ReadLine(ctx)
+		line, err := a.Ask(ctx, q.text(choices))
 		if errors.Is(err, io.EOF) {
 			io.WriteString(a.Stderr, "\n")
 			return nil, errInputEnds
@@ -80,6 +92,7 @@ func ask(ctx context.Context, a *app.App, b app.Backend, q question) (*api.Decis
 		})
 		switch {
 		case i < 0:
+			a.Say("that is no answer: type one of the letters in brackets")
 			continue
 		case choices[i].later:
 			return nil, nil
@@ -249,4 +262,20 @@ func scriptsOf(p core.Approval) []string {
 		return nil
 	}
 	return c.Dependency.Scripts
+}
+
+// cardErr is the card of an approval for standard error.
+func cardErr(a *app.App, text string) string {
+	if !a.StderrTTY {
+		return text
+	}
+	return view.Card(text, a.Width(), a.ColourErr())
+}
+
+// card is the card of an approval for standard output.
+func card(a *app.App, text string) string {
+	if !a.StdoutTTY {
+		return text
+	}
+	return view.Card(text, a.LineLimit(), a.Colour())
 }

@@ -99,6 +99,10 @@ func (f *WaitFlags) hold() bool { return f.onApproval == onWait }
 func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err error, f WaitFlags) error {
 	for err == nil && ctx.Err() == nil {
 		d, derr := decide(ctx, a, b, r, f.onApproval)
+		if core.CodeOf(derr) == core.CodeAlreadyDecided {
+			r, err = goOnBy(ctx, a, b, f.request(a, r.WorkflowID, nil), derr)
+			continue
+		}
 		if derr != nil {
 			return derr
 		}
@@ -108,7 +112,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 		if d == nil {
 			return report(a, r, prompted(r, f))
 		}
-		req := api.ContinueRequest{ID: r.WorkflowID, Decision: d, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: f.hold()}
+		req := f.request(a, r.WorkflowID, d)
 		asked := r
 		r, err = b.Continue(ctx, req)
 		if core.CodeOf(err) == core.CodeAuth && f.onApproval == onPrompt {
@@ -118,11 +122,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 			continue
 		}
 		if errors.Is(err, &core.Error{Code: core.CodeAlreadyDecided}) {
-			// Someone was faster. What they decided counts; the run goes on by it.
-			a.Progress.Clear()
-			fmt.Fprintf(a.Stderr, "note: %s\n", core.Visible(err.Error(), 2000, false))
-			req.Decision = nil
-			r, err = b.Continue(ctx, req)
+			r, err = goOnBy(ctx, a, b, f.request(a, r.WorkflowID, nil), err)
 		}
 	}
 	if err == nil {
@@ -134,13 +134,25 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 	return err
 }
 
+// request goes on with a run, after a decision if there is one.
+func (f *WaitFlags) request(a *app.App, id core.ID, d *api.Decision) api.ContinueRequest {
+	return api.ContinueRequest{ID: id, Decision: d, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: f.hold()}
+}
+
+// goOnBy says that somebody was faster, and goes on with the run: their decision stands.
+func goOnBy(ctx context.Context, a *app.App, b app.Backend, req api.ContinueRequest, was error) (api.Result, error) {
+	overtaken(a, was)
+	req.Follow = true
+	return b.Continue(ctx, req)
+}
+
 // Held waits on for a run that stopped for an approval, where the flags say so
 // and the call that started it could not.
 func Held(ctx context.Context, a *app.App, b api.Runs, r api.Result, err error, f WaitFlags) (api.Result, error) {
 	if err != nil || !f.hold() || r.Status != api.StatusApprovalRequired {
 		return r, err
 	}
-	return b.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: true})
+	return b.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: true, Follow: true})
 }
 
 // decide returns the decision to take about a result, nil to leave it as it is.
@@ -185,13 +197,25 @@ func report(a *app.App, r api.Result, seen core.ID) error {
 		if err := a.Encode(r, a.Format()); err != nil {
 			return err
 		}
+		if code == app.ExitOK && stoppedEarly(r) {
+			return app.ExitStatus(app.ExitFailed)
+		}
 		return reportError(r, code)
 	}
 	switch r.Status {
 	case api.StatusSuccess, api.StatusComplete:
+		if r.Kind == core.KindAgent {
+			return agentReport(a, r.WorkflowID, r.Result)
+		}
 		return a.PrintResult(r.Result)
 	case api.StatusApprovalRequired, api.StatusAwaitingHuman, api.StatusLayerComplete:
 		reportPending(a, r, seen)
+	case api.StatusHalted:
+		a.Say("%s", core.Visible(r.Reason, 1000, false))
+		a.Say("the run %s waits, and nothing of it is lost", r.WorkflowID.Short())
+		a.SayNext("pml", "resume")
+		a.SayNext("pml", "continue", r.WorkflowID.Short())
+		return app.ExitStatus(code)
 	case api.StatusRunning:
 		// In this process it stops with it; in another one it goes on.
 		a.Say("the wait is over; the run %s has not ended", r.WorkflowID.Short())
@@ -286,7 +310,7 @@ func reportPending(a *app.App, r api.Result, seen core.ID) {
 			break
 		}
 		if p.ID != seen {
-			io.WriteString(a.Stderr, view.Approval(p, i+1, len(pending), a.Now()))
+			io.WriteString(a.Stderr, cardErr(a, view.Approval(p, i+1, len(pending), a.Now())))
 		}
 	}
 	id := r.WorkflowID.Short()

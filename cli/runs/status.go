@@ -14,6 +14,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // lately is how long ago what failed and what agents decided is still told.
@@ -28,12 +29,17 @@ const (
 
 // status is what pml status tells.
 type status struct {
+	Halted      []core.Halt     `json:"halted,omitempty"`
 	Waiting     []core.Approval `json:"waiting"` // also what has expired and is asked again by a decision
 	Running     []core.Run      `json:"running"`
 	Interrupted []core.Run      `json:"interrupted"`
 	Failed      []core.Run      `json:"failed"` // within a day
 	Decides     decides         `json:"decides"`
-	Warnings    []string        `json:"warnings,omitempty"`
+	// Connected are the hosts of agents that are connected to this machine.
+	Connected []api.ConnectedHost `json:"connected"`
+	// Silent are the carriers of messages about approvals that do not take them now.
+	Silent   []api.NotifyCarrier `json:"silent,omitempty"`
+	Warnings []string            `json:"warnings,omitempty"`
 }
 
 // decides is who may decide in this workspace.
@@ -73,7 +79,7 @@ func StatusIfWaiting(ctx context.Context, a *app.App) bool {
 		return false
 	}
 	s, err := statusOf(ctx, a, b)
-	if err != nil || len(s.Waiting) == 0 {
+	if err != nil || len(s.Waiting)+len(s.Halted) == 0 {
 		return false
 	}
 	return printStatus(a, s) == nil
@@ -81,6 +87,9 @@ func StatusIfWaiting(ctx context.Context, a *app.App) bool {
 
 func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err error) {
 	if s.Waiting, err = openNow(ctx, a, b); err != nil {
+		return s, err
+	}
+	if s.Halted, err = b.Halts(ctx); err != nil {
 		return s, err
 	}
 	since := a.Now().Add(-lately)
@@ -104,6 +113,14 @@ func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err err
 			}
 		}
 	}
+	if s.Connected, err = b.ConnectedHosts(ctx); err != nil {
+		return s, err
+	}
+	carriers, err := b.NotifyCarriers(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Silent = slices.DeleteFunc(carriers, func(c api.NotifyCarrier) bool { return c.State == api.NotifyReady })
 	s.Decides, err = decidesOf(ctx, b, since)
 	return s, err
 }
@@ -154,10 +171,13 @@ func printStatus(a *app.App, s status) error {
 	}
 	return a.Print(s, func(w *strings.Builder) {
 		v := statusView{a: a, w: w}
+		v.halted(s.Halted)
 		v.waiting(s.Waiting)
 		v.runs("running", "", s.Running, false)
 		v.runs("interrupted", "pml continue ID goes on", s.Interrupted, false)
 		v.runs("failed", "in the last day; pml retry ID runs again what failed", s.Failed, true)
+		v.connected(s.Connected)
+		v.silent(s.Silent)
 		v.decides(s.Decides)
 	})
 }
@@ -189,6 +209,14 @@ func (v statusView) rows(rows [][]layout.Cell, more string) {
 	}
 }
 
+func (v statusView) halted(list []core.Halt) {
+	if len(list) == 0 {
+		return
+	}
+	v.w.WriteString(v.a.Paint(layout.Bad, "ALL CALLS ARE HALTED") + "  " + v.a.Paint(layout.Dim, "pml resume lets them go on") + "\n")
+	writeHalts(v.w, list, "  ")
+}
+
 func (v statusView) waiting(list []core.Approval) {
 	if len(list) == 0 {
 		v.w.WriteString("nothing waits for a decision\n")
@@ -196,13 +224,45 @@ func (v statusView) waiting(list []core.Approval) {
 	}
 	v.head("waiting", len(list), "pml approve shows them one after another and asks")
 	var rows [][]layout.Cell
-	for _, p := range list {
+	for _, alike := range groupsOf(list) {
+		p := alike[0]
 		rows = append(rows, []layout.Cell{
 			{Text: "  " + p.ID.Short(), Style: layout.Ident}, {Text: string(p.Risk), Style: layout.StyleOf(string(p.Risk))},
-			{Text: core.OneLine(whatOf(p), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: layout.Left(v.a.Now(), p.ExpiresAt), Style: layout.Dim},
+			{Text: core.OneLine(whatOfAll(alike), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: layout.Left(v.a.Now(), p.ExpiresAt), Style: layout.Dim},
 		})
 	}
 	v.rows(rows, "pml approvals ls")
+}
+
+// groupsOf are approvals with those that are alike together, where the first of them
+// stands.
+func groupsOf(list []core.Approval) (groups [][]core.Approval) {
+	at := map[approval.Kin]int{}
+	for _, p := range list {
+		kin, ok := approval.KinOf(p)
+		if i, had := at[kin]; ok && had {
+			groups[i] = append(groups[i], p)
+			continue
+		}
+		if ok {
+			at[kin] = len(groups)
+		}
+		groups = append(groups, []core.Approval{p})
+	}
+	return groups
+}
+
+// whatOfAll is what approvals that are alike ask for: how many, and what they have in
+// common.
+func whatOfAll(alike []core.Approval) string {
+	if len(alike) == 1 {
+		return whatOf(alike[0])
+	}
+	whats := make([]string, len(alike))
+	for i, p := range alike {
+		whats[i] = whatOf(p)
+	}
+	return fmt.Sprintf("%d × %s", len(alike), approval.Pattern(whats))
 }
 
 // whatOf is an approval in a few words: the call with the argument that says most.
@@ -210,7 +270,7 @@ func whatOf(p core.Approval) string {
 	var c struct {
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	if p.Type == core.ApproveTool && json.Unmarshal(p.Context, &c) == nil && len(c.Arguments) > 0 {
+	if (p.Type == core.ApproveTool || p.Type == core.ApproveHost) && json.Unmarshal(p.Context, &c) == nil && len(c.Arguments) > 0 {
 		return core.CallName(p.Tool, c.Arguments)
 	}
 	return strings.TrimSpace(strings.ReplaceAll(string(p.Type), "_", " ") + " " + p.Tool)
@@ -235,12 +295,43 @@ func (v statusView) runs(word, note string, list []core.Run, failed bool) {
 			{Text: "  " + r.ID.Short(), Style: layout.Ident}, {Text: core.OneLine(r.Title(), 40)},
 			{Text: layout.Ago(v.a.Now(), r.UpdatedAt), Style: layout.Dim}, {Text: core.Visible(r.RequestedBy.Label(), 40, false), Style: layout.Dim},
 		}
+		if r.Agent != nil {
+			row = append(row, layout.Cell{Text: r.Agent.Text()})
+		}
 		if failed && r.Error != nil {
 			row = append(row, layout.Cell{Text: core.OneLine(r.Error.Message, 200)})
 		}
 		rows = append(rows, row)
 	}
 	v.rows(rows, "pml workflows ls --state "+word)
+}
+
+// silent says which messages do not arrive.
+func (v statusView) silent(list []api.NotifyCarrier) {
+	if len(list) == 0 {
+		return
+	}
+	v.head("not notified", len(list), "carriers that take no messages; pml notify test tries one")
+	var rows [][]layout.Cell
+	for _, c := range list {
+		rows = append(rows, []layout.Cell{{Text: "  " + c.Name, Style: layout.Ident}, {Text: c.State, Style: layout.Bad}, {Text: core.OneLine(c.Error, 200)}})
+	}
+	v.rows(rows, "pml notify ls")
+}
+
+func (v statusView) connected(list []api.ConnectedHost) {
+	if len(list) == 0 {
+		return
+	}
+	v.head("connected", len(list), "hosts of agents")
+	var rows [][]layout.Cell
+	for _, c := range list {
+		rows = append(rows, []layout.Cell{
+			{Text: "  " + core.OneLine(strings.TrimSpace(c.Client.Name+" "+c.Client.Version), 60)}, {Text: core.Visible(c.Workspace, 200, false)},
+			{Text: fmt.Sprintf("%s, process %d", core.Visible(c.Transport, 10, false), c.PID), Style: layout.Dim}, {Text: layout.Ago(v.a.Now(), c.Since), Style: layout.Dim},
+		})
+	}
+	v.rows(rows, "pml status --json")
 }
 
 func (v statusView) decides(d decides) {

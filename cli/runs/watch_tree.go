@@ -73,6 +73,31 @@ func treeText(a *app.App, w core.Workflow) string {
 		took = w.EndedAt.Sub(w.CreatedAt)
 	}
 	styled(layout.StyleOf(string(w.State)), core.Visible(fmt.Sprintf("%s  %s  %s  %s", w.Title(), w.State, layout.Millis(float64(took.Milliseconds())), w.ID.Short()), 0, false))
+	if w.Kind == core.KindAgent {
+		lines := agentLines(w, nil)
+		if n := len(lines) - treeTasks; n > 0 {
+			line(fmt.Sprintf("  %d earlier", n))
+			lines = lines[n:]
+		}
+		for _, l := range lines {
+			styled(l.Style, l.Text)
+		}
+		if w.Agent != nil {
+			line("  used " + w.Agent.Text())
+		}
+	} else {
+		treeTasksText(w, line, styled)
+	}
+	for _, p := range w.Approvals {
+		if p.StateAt(a.Now()) == core.ApprovalOpen {
+			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! waits for a person: %s, risk %s, %s", cmp.Or(p.Description, p.Subject), p.Risk, leftText(a, p)), 0, false))
+		}
+	}
+	return b.String()
+}
+
+// treeTasksText is what a script or a DAG has called, by layer.
+func treeTasksText(w core.Workflow, line func(string), styled func(layout.Style, string)) {
 	over, total := 0, 0
 	for _, l := range w.Layers {
 		for i := range l.Tasks {
@@ -110,12 +135,6 @@ func treeText(a *app.App, w core.Workflow) string {
 	if rest < 0 {
 		line(fmt.Sprintf("  and %d more", -rest))
 	}
-	for _, p := range w.Approvals {
-		if p.StateAt(a.Now()) == core.ApprovalOpen {
-			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! waits for a person: %s, risk %s, %s", cmp.Or(p.Description, p.Subject), p.Risk, leftText(a, p)), 0, false))
-		}
-	}
-	return b.String()
 }
 
 func leftText(a *app.App, p core.Approval) string {

@@ -23,7 +23,9 @@ func ApproveCmd(a *app.App) *cobra.Command {
 		Short: "Approve what waits: one approval, or all of them one after another",
 		Long: `Approves what an ID names, a run or an approval, and goes on with the run: the
 same as "pml continue ID --approve". Without an ID it shows what waits, one
-after another, and asks about each; Ctrl-D ends it.
+after another, and asks about each; Ctrl-D ends it. What asks the same of one
+run is shown as one list and decided together or one by one. Where a run waits
+for several approvals, its ID asks about each, and --all decides all of them.
 
 --edit opens the arguments of a call in $EDITOR, --arguments takes them from a
 file: they are checked against the tool, judged anew and shown again with what
@@ -34,6 +36,7 @@ result, and the audit log has both.
 		Example: `  pml approve
   pml approve 41d2e07b
   pml approve 41d2e07b --edit
+  pml approve 7f3a91c2 --all
   pml approve 7f3a91c2 --remember run
   pml approve 41d2e07b --expect-digest sha256:9f04… --json`,
 	})
@@ -50,7 +53,8 @@ func DenyCmd(a *app.App) *cobra.Command {
 		Long: `Denies what an ID names, a run or an approval: the call is rejected and the run
 goes on without it; with --abort the run ends. It is the same as
 "pml continue ID --deny". Without an ID it shows what waits, one after another,
-and asks about each; Ctrl-D ends it.
+and asks about each; Ctrl-D ends it. Where a run waits for several approvals,
+its ID asks about each, and --all denies all of them.
 
 What is denied is shown first. Without a terminal it goes to stderr, and
 @latest denies nothing.`,

@@ -19,13 +19,16 @@ import (
 
 // layerOf is "2/5": the layer that a run is in, of how many.
 func layerOf(r core.Run) string {
+	if r.Agent != nil {
+		return fmt.Sprintf("iteration %d", r.Agent.Iterations)
+	}
 	if r.TotalLayers == 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%d/%d", min(r.CurrentLayer+1, r.TotalLayers), r.TotalLayers)
 }
 
-func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
+func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[core.ID]core.Workflow) {
 	line := func(k, v string) {
 		if v != "" {
 			fmt.Fprintf(w, "%-10s %s\n", k, core.Visible(v, 0, false))
@@ -33,7 +36,7 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
 	}
 	line("name", wf.Title())
 	line("run", string(wf.ID))
-	line("state", string(wf.State))
+	fmt.Fprintf(w, "%-10s %s\n", "state", a.Paint(layout.StyleOf(string(wf.State)), core.Visible(string(wf.State), 0, false)))
 	if wf.Side == core.SideServer {
 		line("side", string(wf.Side))
 	}
@@ -50,21 +53,22 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
 	if wf.ExpiresAt != nil && !wf.State.Final() {
 		line("expires", layout.Left(a.Now(), wf.ExpiresAt))
 	}
-	line("layer", layerOf(wf.Run))
+	if wf.ParentID != "" {
+		line("started by", "run "+wf.ParentID.Short())
+	}
+	if wf.Agent != nil {
+		line("model", wf.Agent.Model)
+		line("used", wf.Agent.Text())
+	} else {
+		line("layer", layerOf(wf.Run))
+	}
 	if wf.Error != nil {
 		line("error", string(wf.Error.Code)+": "+wf.Error.Message)
 	}
-	for _, l := range wf.Layers {
-		fmt.Fprintf(w, "\nlayer %d\n", l.Index+1)
-		rows := make([][]string, 0, len(l.Tasks))
-		for _, t := range l.Tasks {
-			rows = append(rows, taskRow(t))
-		}
-		w.WriteString(layout.Align(rows, a.LineLimit()))
-	}
+	writeTasks(a, w, wf, below)
 	for _, p := range wf.Approvals {
 		if p.StateAt(a.Now()) == core.ApprovalOpen {
-			w.WriteString("\n" + view.Approval(p, 1, 1, a.Now()))
+			w.WriteString("\n" + card(a, view.Approval(p, 1, 1, a.Now())))
 		}
 	}
 	if expired := unanswered(wf.Approvals, a.Now()); len(expired) > 0 && wf.State == core.RunWaiting {
@@ -73,6 +77,29 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow) {
 			fmt.Fprintf(w, "expired without a decision: %s\n", core.Visible(p.ID.Short()+" "+string(p.Type)+" "+p.Tool, 0, false))
 		}
 		fmt.Fprintf(w, "next: pml continue %s (asks again)\n", wf.ID.Short())
+	}
+}
+
+// writeTasks writes what a run has done: an agent step by step, any other by layer.
+func writeTasks(a *app.App, w *strings.Builder, wf core.Workflow, below map[core.ID]core.Workflow) {
+	if wf.Kind == core.KindAgent {
+		w.WriteByte('\n')
+		for _, l := range agentLines(wf, below) {
+			text := l.Text
+			if limit := a.LineLimit(); limit > 1 {
+				text = layout.Cut(text, limit-1)
+			}
+			w.WriteString(a.Paint(l.Style, text) + "\n")
+		}
+		return
+	}
+	for _, l := range wf.Layers {
+		fmt.Fprintf(w, "\n%s\n", a.Paint(layout.Bold, fmt.Sprintf("layer %d", l.Index+1)))
+		rows := make([][]layout.Cell, 0, len(l.Tasks))
+		for _, t := range l.Tasks {
+			rows = append(rows, taskRow(t))
+		}
+		w.WriteString(layout.AlignCells(rows, a.LineLimit(), a.Colour()))
 	}
 }
 
@@ -105,16 +132,19 @@ var glyphs = map[core.TaskState]string{
 	core.TaskError: "x", core.TaskFailedSafe: "~", core.TaskSkipped: "-",
 }
 
-func taskRow(t core.Task) []string {
+func taskRow(t core.Task) []layout.Cell {
 	about := ""
 	if t.Error != nil {
 		about = t.Error.Message
 	} else if t.Predicted {
 		about = "expected"
 	}
-	row := []string{"  " + glyphs[t.State] + " " + string(t.State), t.ID, t.Tool, layout.Millis(t.DurationMS), about}
+	row := []layout.Cell{
+		{Text: "  " + glyphs[t.State] + " " + string(t.State), Style: layout.StyleOf(string(t.State))},
+		{Text: t.ID}, {Text: t.Tool}, {Text: layout.Millis(t.DurationMS)}, {Text: about},
+	}
 	for i := range row {
-		row[i] = core.Visible(row[i], 0, false)
+		row[i].Text = core.Visible(row[i].Text, 0, false)
 	}
 	return row
 }

@@ -28,6 +28,8 @@ type listOptions struct {
 	states []string
 	limit  int
 	cursor string
+	// children lists the runs of agents below them.
+	children bool
 }
 
 func workflowsLsCmd(a *app.App) *cobra.Command {
@@ -36,13 +38,16 @@ func workflowsLsCmd(a *app.App) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List runs, newest first",
-		Long:    "Lists runs, newest first. --state may be given several times or as a list.",
-		Example: "  pml workflows ls\n  pml workflows ls --state waiting,interrupted -o wide",
+		Long: `Lists runs, newest first. --state may be given several times or as a list.
+The runs that an agent has started are not listed by themselves: --children lists them
+below it.`,
+		Example: "  pml workflows ls\n  pml workflows ls --state waiting,interrupted -o wide\n  pml workflows ls --children",
 		Args:    app.MaxArgs(0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return listWorkflows(cmd.Context(), a, o) },
 	}
 	cmd.Flags().StringSliceVar(&o.states, "state", nil, "only runs in this state")
 	cmd.Flags().IntVar(&o.limit, "limit", 50, "at most this many")
+	cmd.Flags().BoolVar(&o.children, "children", false, "also the runs that agents have started, below each")
 	cmd.Flags().StringVar(&o.cursor, "cursor", "", "go on after an earlier list (its \"next\")")
 	_ = cmd.RegisterFlagCompletionFunc("state", app.CompleteFixed(stateNames()...))
 	return cmd
@@ -67,11 +72,18 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 	if err != nil {
 		return err
 	}
-	return app.PrintList(a, page, "no runs", []app.Column[core.Run]{
-		{Title: "NAME", Get: core.Run.Title, Flex: true},
+	depth := map[core.ID]int{}
+	if o.children {
+		if page.Items, err = withChildren(ctx, b, page.Items, depth); err != nil {
+			return err
+		}
+	}
+	columns := []app.Column[core.Run]{
+		{Title: "NAME", Get: func(r core.Run) string { return strings.Repeat("  ", depth[r.ID]) + nameBelow(r, depth[r.ID]) }, Flex: true},
 		{Title: "RUN", Get: func(r core.Run) string { return r.ID.Short() }, Style: app.Always[core.Run](layout.Ident)},
-		{Title: "STATE", Get: func(r core.Run) string { return string(r.State) }, Style: func(r core.Run) layout.Style { return layout.StyleOf(string(r.State)) }},
+		{Title: "STATE", Get: stateOf, Style: func(r core.Run) layout.Style { return layout.StyleOf(string(r.State)) }},
 		{Title: "LAYER", Drop: 3, Get: layerOf},
+		{Title: costTitle, Drop: 4, Get: costOf},
 		{Title: "AGE", Get: func(r core.Run) string { return layout.Ago(a.Now(), r.CreatedAt) }},
 		{Title: "BY", Drop: 1, Get: func(r core.Run) string { return r.RequestedBy.Label() }},
 		{Title: "WORKSPACE", Drop: 2, Get: func(r core.Run) string { return r.Workspace }},
@@ -79,8 +91,15 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 		{Title: "UPDATED", Wide: true, Get: func(r core.Run) string { return layout.Stamp(r.UpdatedAt) }},
 		{Title: "KIND", Wide: true, Get: func(r core.Run) string { return string(r.Kind) }},
 		{Title: "SIDE", Wide: true, Get: func(r core.Run) string { return string(r.Side) }},
-	})
+	}
+	if !slices.ContainsFunc(page.Items, func(r core.Run) bool { return r.Agent != nil }) {
+		columns = slices.DeleteFunc(columns, func(c app.Column[core.Run]) bool { return c.Title == costTitle })
+	}
+	return app.PrintList(a, page, "no runs", columns)
 }
+
+// costTitle heads the column of what agents have cost; a list without agents has none.
+const costTitle = "COST"
 
 func stateNames() []string {
 	names := make([]string, len(core.RunStates))
@@ -115,7 +134,13 @@ func workflowsShowCmd(a *app.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Print(w, func(out *strings.Builder) { writeWorkflow(a, out, w) })
+		var below map[core.ID]core.Workflow
+		if a.Human() {
+			if below, err = readBelow(ctx, b, w); err != nil {
+				return err
+			}
+		}
+		return a.Print(w, func(out *strings.Builder) { writeWorkflow(a, out, w, below) })
 	})
 }
 

@@ -47,8 +47,8 @@ is kept in .env, never in .pml.json. --header is the same for a URL, written
 "Name: value". --oauth-client-id is for a server whose authorization server lets
 no program register itself: you register pml there, with the callback
 http://127.0.0.1:PORT/callback, and give its client id here; --oauth-secret names
-the variable of .env that has the client secret. Nothing is installed or started: "pml servers check" says what a
-server needs.`,
+the variable of .env that has the client secret. Nothing is installed or started: "pml
+servers install" decides what a server needs, "pml servers check" only says it.`,
 		Example: `  pml servers add files -- npx -y @modelcontextprotocol/server-filesystem .
   pml servers add search --env TAVILY_API_KEY -- npx -y tavily-mcp
   pml servers add web --url https://mcp.example.com/mcp --header 'X-Api-Key'
@@ -271,5 +271,23 @@ func addServer(ctx context.Context, a *app.App, o addOptions, e api.ServerEntry)
 		p.Again = []string{"pml", "servers", "add", "--help"}
 	}
 	err = changes.Propose(ctx, a, b, p, o.change)
-	return changes.Conclude(a, p, err, "pml", "servers", "check", o.name)
+	next := []string{"pml", "servers", "check", o.name}
+	if p.Written {
+		next = nextOf(ctx, b, o.name, next)
+	}
+	return changes.Conclude(a, p, err, next...)
+}
+
+// nextOf is the command that decides what a server needs, where one does; else other.
+func nextOf(ctx context.Context, b app.Backend, name string, other []string) []string {
+	list, err := b.Servers(ctx)
+	if err != nil {
+		return other // the change is made; a check says what is wrong
+	}
+	for _, s := range list {
+		if s.Name == name && s.State == api.ServerNeeds && len(s.Next) > 0 {
+			return s.Next
+		}
+	}
+	return other
 }

@@ -25,19 +25,28 @@ when one failed, and else 8 when one needs a decision.`,
 }
 
 func checkServers(ctx context.Context, a *app.App, b app.Backend, names []string) error {
-	busy := a.Busy("checking servers")
-	list, err := b.CheckServers(ctx, names...)
-	busy.End()
+	list, err := startServers(ctx, a, b, names)
 	if err != nil {
 		return err
 	}
+	return sayChecked(a, list)
+}
+
+func startServers(ctx context.Context, a *app.App, b app.Backend, names []string) ([]api.ServerInfo, error) {
+	busy := a.Busy("checking servers")
+	defer busy.End()
+	return b.CheckServers(ctx, names...)
+}
+
+// sayChecked prints how servers stand that were started.
+func sayChecked(a *app.App, list []api.ServerInfo) error {
 	if err := printServers(a, list); err != nil {
 		return err
 	}
 	if a.Human() {
 		var w strings.Builder
 		for _, s := range list {
-			writeServer(&w, s)
+			writeServer(a, &w, s)
 		}
 		if err := a.Write(w.String()); err != nil {
 			return err

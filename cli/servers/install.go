@@ -24,25 +24,30 @@ func serversInstallCmd(a *app.App) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
 		Use:   "install (NAME… | --all)",
-		Short: "Install the packages that servers miss, after one question for all",
-		Long: `Looks up what the named servers, or all of them, miss on this machine, shows it
-in one list and asks once. A yes installs and approves exactly that, without
-install scripts: "pml servers update NAME --allow-scripts" runs those. A package
-that is pinned and has a newer version is left to "pml servers update". What else
-a server needs, a key or a sign-in, is said at the end.`,
+		Short: "Decide what servers need: trust, keys, packages, integrity",
+		Long: `Lists what the named servers, or all of them, need before they can be called,
+and decides it, one kind after the other: the trust of this workspace's files,
+keys that .env does not have yet, the packages that are missing (one list, one
+question), and what is not as it was approved. A yes to the packages installs
+and approves exactly those, without install scripts: "pml servers update NAME
+--allow-scripts" runs those. A package that is pinned and has a newer version is
+left to "pml servers update". A sign-in is left to "pml servers connect".
+
+--yes is a yes to the packages only. Trust, keys and integrity are asked about at
+a terminal; without one what is left is said at the end, with exit code 8.`,
 		Example:           "  pml servers install files\n  pml servers install --all\n  pml servers install --all --yes",
 		ValidArgsFunction: completeServers(a, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
 			if o.all == (len(args) > 0) {
-				return app.Usagef("name the servers, or give --all for those that miss something").WithNext("pml", "servers", "install", "--help")
+				return app.Usagef("name the servers, or give --all for those that miss something").WithNext("pml", "servers", "install", "--all")
 			}
 			return installServers(cmd.Context(), a, o)
 		},
 	}
 	a.AddPinFD(cmd)
-	cmd.Flags().BoolVar(&o.all, "all", false, "all servers that miss a package")
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "install and approve it without asking")
+	cmd.Flags().BoolVar(&o.all, "all", false, "all servers")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "install and approve the packages without asking")
 	return cmd
 }
 
@@ -51,7 +56,18 @@ func installServers(ctx context.Context, a *app.App, o installOptions) error {
 	if err != nil {
 		return err
 	}
-	missing, err := missingPackages(ctx, a, b, o.names)
+	list, err := namedServers(ctx, b, o.names)
+	if err != nil {
+		return err
+	}
+	sayNeeded(a, list)
+	if list, err = o.trust(ctx, a, b, list); err == nil {
+		list, err = o.keys(ctx, a, b, list)
+	}
+	if err != nil {
+		return err
+	}
+	missing, failed, err := missingPackages(ctx, a, b, list)
 	if err != nil {
 		return err
 	}
@@ -65,17 +81,20 @@ func installServers(ctx context.Context, a *app.App, o installOptions) error {
 		if err := installMissing(ctx, a, b, missing); err != nil {
 			return err
 		}
-	} else {
+	} else if failed == nil && !slices.ContainsFunc(list, notLookedAt) {
 		a.Note("no package is missing")
 	}
-	return checkServers(ctx, a, b, o.names)
+	if failed != nil {
+		return failed
+	}
+	return o.accept(ctx, a, b)
 }
 
-// missingPackages are the trees that servers would install.
-func missingPackages(ctx context.Context, a *app.App, b app.Backend, names []string) ([]api.Update, error) {
+// namedServers are the servers of these names, all without any.
+func namedServers(ctx context.Context, b app.Backend, names []string) ([]api.ServerInfo, error) {
 	list, err := b.Servers(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil || len(names) == 0 {
+		return list, err
 	}
 	known := make([]string, len(list))
 	for i, s := range list {
@@ -86,19 +105,28 @@ func missingPackages(ctx context.Context, a *app.App, b app.Backend, names []str
 			return nil, core.Errorf(core.CodeInvalidArguments, "no server is called %q%s", core.Visible(n, 80, false), core.Suggest(n, known)).WithNext("pml", "servers", "ls")
 		}
 	}
-	out := []api.Update{}
+	return slices.DeleteFunc(slices.Clone(list), func(s api.ServerInfo) bool { return !slices.Contains(names, s.Name) }), nil
+}
+
+// missingPackages are the trees that servers would install. What keeps one server
+// from it, trust or its registry, is said and keeps no other from it; failed is what
+// could not be looked up.
+func missingPackages(ctx context.Context, a *app.App, b app.Backend, list []api.ServerInfo) (out []api.Update, failed, err error) {
 	for _, s := range list {
-		if s.Kind != "npm" || s.Installed || len(names) > 0 && !slices.Contains(names, s.Name) {
+		if notLookedAt(s) {
+			a.Note("%s: not installed, its workspace is not trusted on this machine; next: pml trust, then pml servers install %s",
+				core.Visible(s.Name, 0, false), layout.ShellQuote(s.Name))
 			continue
 		}
-		if s.State == api.ServerNotTrusted {
-			return nil, core.Errorf(core.CodeNotTrusted, "the server %s comes from a workspace that is not trusted on this machine; nothing was installed", core.Visible(s.Name, 80, false)).
-				WithNext("pml", "trust")
+		if s.Kind != "npm" || s.Installed {
+			continue
 		}
 		u, err := askUpdate(ctx, a, b, api.UpdateRequest{Name: s.Name, By: a.Actor()}, "asking the registry: "+s.Name)
 		switch {
+		case ctx.Err() != nil:
+			return nil, nil, err
 		case err != nil:
-			return nil, err
+			failed = errors.Join(failed, err)
 		case u.Current:
 		case u.From != "" && !nothingNewer(u):
 			a.Note("%s: %s is pinned and %s is newer; next: pml servers update %s", core.Visible(s.Name, 0, false), u.From, u.To, layout.ShellQuote(s.Name))
@@ -106,7 +134,13 @@ func missingPackages(ctx context.Context, a *app.App, b app.Backend, names []str
 			out = append(out, u)
 		}
 	}
-	return out, nil
+	return out, failed, nil
+}
+
+// notLookedAt reports whether nobody knows what a server would install: its
+// workspace is not trusted.
+func notLookedAt(s api.ServerInfo) bool {
+	return s.Kind == "npm" && !s.Installed && s.State == api.ServerNotTrusted
 }
 
 // printMissing shows the list to a person; a program gets what came of it.

@@ -46,7 +46,7 @@ func lockServers(ctx context.Context, a *app.App, b app.Backend, check bool, nam
 	if r.Servers == nil {
 		r.Servers = []api.ServerInfo{}
 	}
-	if err := a.Print(r, func(w *strings.Builder) { writeLock(w, r) }); err != nil {
+	if err := a.Print(r, func(w *strings.Builder) { writeLock(a, w, r) }); err != nil {
 		return err
 	}
 	failed := slices.ContainsFunc(r.Servers, func(s api.ServerInfo) bool { return s.State == api.ServerFailed })
@@ -65,7 +65,7 @@ func lockServers(ctx context.Context, a *app.App, b app.Backend, check bool, nam
 	return nil
 }
 
-func writeLock(w *strings.Builder, r api.LockReport) {
+func writeLock(a *app.App, w *strings.Builder, r api.LockReport) {
 	file, names := core.Visible(r.File, 0, false), core.Visible(strings.Join(r.Changed, ", "), 0, false)
 	switch {
 	case r.Written:
@@ -77,7 +77,7 @@ func writeLock(w *strings.Builder, r api.LockReport) {
 	}
 	for _, s := range r.Servers {
 		if s.State == api.ServerFailed {
-			writeServer(w, s)
+			writeServer(a, w, s)
 		}
 	}
 }

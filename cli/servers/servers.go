@@ -47,7 +47,8 @@ func serversLsCmd(a *app.App) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the configured servers; start nothing",
 		Long: `Lists the configured servers with what is known of them without starting one:
-how they stand, what they run, which version is pinned.`,
+how they stand, what they run, which version is pinned. One whose last start
+failed is broken, with the reason below the list, until it starts again.`,
 		Example: "  pml servers ls\n  pml servers ls -o wide\n  pml servers ls --json | jq -r '.items[] | select(.state != \"ready\").name'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
@@ -58,18 +59,30 @@ how they stand, what they run, which version is pinned.`,
 			if err := printServers(a, list); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(list, func(s api.ServerInfo) bool { return s.State != api.ServerReady }) {
-				a.Note("next: pml servers check")
-			}
+			sayBroken(a, list)
+			sayNext(a, list)
 			return nil
 		}),
+	}
+}
+
+// sayNext names the command that decides what is open, or else the one that looks again.
+func sayNext(a *app.App, list []api.ServerInfo) {
+	open := func(n api.ServerNeed) bool { return n.Type != core.ApproveOAuth }
+	switch {
+	case slices.ContainsFunc(list, func(s api.ServerInfo) bool {
+		return s.State == api.ServerNotTrusted || slices.ContainsFunc(s.Needs, open)
+	}):
+		a.Note("next: pml servers install --all")
+	case slices.ContainsFunc(list, func(s api.ServerInfo) bool { return s.State != api.ServerReady }):
+		a.Note("next: pml servers check")
 	}
 }
 
 func printServers(a *app.App, list []api.ServerInfo) error {
 	return app.PrintList(a, api.Page[api.ServerInfo]{Items: list}, "no servers are configured", []app.Column[api.ServerInfo]{
 		{Title: "NAME", Get: func(s api.ServerInfo) string { return s.Name }},
-		{Title: "STATE", Get: func(s api.ServerInfo) string { return string(s.State) }, Style: func(s api.ServerInfo) layout.Style { return layout.StyleOf(string(s.State)) }},
+		{Title: "STATE", Get: stateOf, Style: func(s api.ServerInfo) layout.Style { return layout.StyleOf(stateOf(s)) }},
 		{Title: "KIND", Drop: 2, Get: func(s api.ServerInfo) string { return s.Kind }},
 		{Title: "VERSION/URL", Flex: true, Get: versionOrURL},
 		{Title: "TOOLS", Get: toolCount},
@@ -82,6 +95,29 @@ func printServers(a *app.App, list []api.ServerInfo) error {
 		{Title: "FILE", Wide: true, Get: func(s api.ServerInfo) string { return dash(s.File) }},
 		{Title: "WARNING", Wide: true, Get: func(s api.ServerInfo) string { return dash(s.Warning) }},
 	})
+}
+
+// stateOf is the state of a server in a word for people.
+func stateOf(s api.ServerInfo) string {
+	if s.State == api.ServerFailed {
+		return "broken"
+	}
+	return string(s.State)
+}
+
+// sayBroken names the servers that do not start, and why.
+func sayBroken(a *app.App, list []api.ServerInfo) {
+	for _, s := range list {
+		if s.State != api.ServerFailed {
+			continue
+		}
+		when := ""
+		if s.FailedAt != nil {
+			when = " (" + layout.Ago(a.Now(), *s.FailedAt) + " ago)"
+		}
+		reason := core.Visible(strings.Join(strings.Fields(s.Error), " "), 2000, false)
+		a.Note("%s: %s: %s%s", core.Visible(s.Name, 80, false), a.PaintErr(layout.Bad, "broken"), reason, when)
+	}
 }
 
 func dash(s string) string {
@@ -131,7 +167,7 @@ func needsOf(s api.ServerInfo) string {
 
 // writeServer shows what a table has no room for: what a server needs, what is
 // wrong with it, and what to do.
-func writeServer(w *strings.Builder, s api.ServerInfo) {
+func writeServer(a *app.App, w *strings.Builder, s api.ServerInfo) {
 	var d strings.Builder
 	text := func(k, v string) {
 		if v != "" {
@@ -146,12 +182,15 @@ func writeServer(w *strings.Builder, s api.ServerInfo) {
 		text("what", n.Description)
 		view.WriteContext(&d, needed(n), s.Name)
 		text("digest", n.Digest)
+		if n.Type == core.ApproveIntegrity {
+			text("decided", "by the next command, or when a run first calls one of its tools")
+		}
 		if n.Type == core.ApproveOAuth && len(s.Next) == 0 {
 			s.Next = []string{"pml", "servers", "connect", s.Name}
 		}
 	}
 	if s.Error != "" {
-		text("error", strings.TrimSpace(s.Error))
+		text("error", strings.Join(strings.Fields(s.Error), " "))
 	}
 	text("warning", s.Warning)
 	writeHealth(&d, s)
@@ -161,13 +200,18 @@ func writeServer(w *strings.Builder, s api.ServerInfo) {
 	} else if s.State == api.ServerNotTrusted {
 		d.WriteString("  next: pml trust\n")
 	}
-	if d.Len() > 0 {
-		fmt.Fprintf(w, "\n%s\n%s", core.Visible(s.Name, 0, false), d.String())
+	if d.Len() == 0 {
+		return
 	}
+	all := core.Visible(s.Name, 0, false) + "\n" + d.String()
+	if a.StdoutTTY {
+		all = view.Card(all, a.Width(), a.Colour())
+	}
+	w.WriteString("\n" + all)
 }
 
 // needed is the context of what a server needs. The address of a sign-in is
-// left out: nobody hears of it once this command has ended.
+// left out: it means nothing once this command has ended.
 func needed(n api.ServerNeed) json.RawMessage {
 	raw, err := json.Marshal(n.Context)
 	var fields map[string]json.RawMessage

@@ -133,8 +133,7 @@ func agreeToUpdate(ctx context.Context, a *app.App, u api.Update, scripts bool) 
 		question = "install and approve this? [y]es, without its scripts / with its [s]cripts / [n]o: "
 	}
 	for {
-		io.WriteString(a.Stderr, question)
-		text, err := a.ReadLine(ctx)
+		text, err := a.Ask(ctx, question)
 		switch text = strings.ToLower(text); {
 		case errors.Is(err, io.EOF):
 			io.WriteString(a.Stderr, "\n")

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	}
 	line("approval", string(p.ID))
 	line("run", run(p))
+	line("path", strings.Join(p.Path, " → "))
 	line("workspace", p.Workspace)
 	if p.RequestedBy.Who != "" {
 		line("asked by", p.RequestedBy.Origin())
@@ -56,6 +58,63 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	line("renews", string(p.Renews))
 	line("renewed by", string(p.RenewedBy))
 	return b.String()
+}
+
+// Card is Approval for a terminal of some columns, 0 for none: long lines of pml's own
+// are folded, and with colour the risk and what changes stand out.
+func Card(text string, columns int, colour bool) string {
+	var b strings.Builder
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		own := strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "   ")
+		style := layout.Plain
+		switch {
+		case i == 0:
+			style = layout.Bold
+		case strings.HasPrefix(line, "  risk "):
+			style = layout.StyleOf(strings.TrimSpace(strings.TrimPrefix(line, "  risk ")))
+		case strings.HasPrefix(line, "    +"):
+			style = layout.Good
+		case strings.HasPrefix(line, "    -"):
+			style = layout.Bad
+		}
+		for _, part := range folded(line, own, columns) {
+			b.WriteString(style.On(part, colour) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// folded are the rows of a line of a card on so many columns. What goes on stands under
+// what it is of: own lines of pml have a key, others end in a backslash. A word
+// without a space, such as a digest, is copied whole: it gets a row of its own.
+func folded(line string, own bool, columns int) []string {
+	const key = 15
+	if columns <= 2*key || layout.Width(line) <= columns {
+		return []string{line}
+	}
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	hang := min(indent+2, columns/2)
+	if own && len(line) > key {
+		if !strings.Contains(line[key:], " ") {
+			return []string{strings.TrimRight(line[:key], " "), strings.Repeat(" ", 4) + line[key:]}
+		}
+		hang = key
+	}
+	head, goesOn := line[:indent], ` \` // so that foreign text cannot begin what looks like a line
+	if own && len(line) > key {
+		head, goesOn = line[:key], ""
+	}
+	rows := layout.Wrap(line[len(head):], columns-hang-len(goesOn))
+	for n := range rows {
+		if n > 0 {
+			head = strings.Repeat(" ", hang)
+		}
+		rows[n] = head + rows[n]
+		if n < len(rows)-1 {
+			rows[n] += goesOn
+		}
+	}
+	return rows
 }
 
 // risk is the risk, and why it is that.
@@ -84,32 +143,46 @@ func expiry(p core.Approval, now time.Time) string {
 	case left == "expired":
 		return left
 	}
+	if p.Type == core.ApproveHost {
+		return "in " + left + " (hooks.wait): the host asks by itself then"
+	}
 	return "in " + left + " (approvals.ttl)"
 }
 
 // WriteContext shows the context of an approval. What only says the tool's name
 // again is left out.
 func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
-	fields, claims := fieldsOf(raw), false
+	fields, _ := asked.Fields(raw)
+	claims := false
 	for _, f := range fields {
-		claims = claims || f.key == "kind" && string(f.value) == `"readonly"`
+		claims = claims || f.Key == "kind" && string(f.Value) == `"readonly"`
 	}
 	for _, f := range fields {
 		var s string
-		isText := json.Unmarshal(f.value, &s) == nil
+		isText := json.Unmarshal(f.Value, &s) == nil
 		switch {
-		case isText && (f.key == "tool" || f.key == "tool_id" || f.key == "fqdn_base") && s == tool:
+		case isText && (f.Key == "tool" || f.Key == "tool_id" || f.Key == "fqdn_base") && s == tool:
 			continue
-		case isText && f.key == "namespace" && strings.HasPrefix(tool, s+":"):
+		case isText && f.Key == "namespace" && strings.HasPrefix(tool, s+":"):
 			continue
-		case f.key == "risk_why" && isText, f.key == "needs_installation" && string(f.value) == "false", f.key == "file" && fileOf(fields) != nil,
-			f.key == "read_only" && claims: // the same names stand among what changed
+		case f.Key == "risk_why" && isText, (f.Key == "needs_installation" || f.Key == "leaves_workspace") && string(f.Value) == "false", f.Key == "file" && fileOf(fields) != nil,
+			f.Key == "read_only" && claims: // the same names stand among what changed
 			continue
-		case f.key == "kind" && asked.Changed(s, "-") != "":
+		case f.Key == "kind" && asked.Changed(s, "-") != "":
 			fmt.Fprintf(b, "  %-12s %s\n", "kind", asked.Changed(s, oldHash(fields)))
 			continue
-		case f.key == "arguments":
-			writeArguments(b, f.value, fileOf(fields))
+		case f.Key == "arguments":
+			writeArguments(b, f.Value, fileOf(fields))
+			continue
+		case f.Key == "changed_by_flows", f.Key == "asked_by_flows": // the description has the questions
+			continue
+		case f.Key == "arguments_before_flows":
+			i := slices.IndexFunc(fields, func(f asked.Field) bool { return f.Key == "changed_by_flows" })
+			if i < 0 {
+				break
+			}
+			b.WriteString("  " + asked.ChangedBy(fields[i].Value) + ":\n")
+			writeLines(b, asked.Arguments(f.Value, nil))
 			continue
 		}
 		writeField(b, f, 2)
@@ -119,7 +192,11 @@ func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
 // writeArguments lays out what a call would send.
 func writeArguments(b *strings.Builder, args json.RawMessage, file *asked.File) {
 	b.WriteString("  arguments:\n")
-	for _, l := range asked.Arguments(args, file) {
+	writeLines(b, asked.Arguments(args, file))
+}
+
+func writeLines(b *strings.Builder, lines []asked.Line) {
+	for _, l := range lines {
 		text := "    " + l.Text
 		if l.Label != "" {
 			text = "    " + l.Label + "  " + l.Text
@@ -130,9 +207,10 @@ func writeArguments(b *strings.Builder, args json.RawMessage, file *asked.File) 
 
 // ArgumentsOf are the arguments that an approval asks about, as they are shown.
 func ArgumentsOf(p core.Approval) json.RawMessage {
-	for _, f := range fieldsOf(p.Context) {
-		if f.key == "arguments" {
-			return f.value
+	fields, _ := asked.Fields(p.Context)
+	for _, f := range fields {
+		if f.Key == "arguments" {
+			return f.Value
 		}
 	}
 	return json.RawMessage("{}")
@@ -153,29 +231,29 @@ func ArgumentsChanged(before, now json.RawMessage) string {
 }
 
 // fileOf is what a call would do to a file, nil where the gate has not said.
-func fileOf(fields []field) *asked.File {
+func fileOf(fields []asked.Field) *asked.File {
 	for _, f := range fields {
 		var file asked.File
-		if f.key == "file" && json.Unmarshal(f.value, &file) == nil && file.State != "" {
+		if f.Key == "file" && json.Unmarshal(f.Value, &file) == nil && file.State != "" {
 			return &file
 		}
 	}
 	return nil
 }
 
-func oldHash(fields []field) (hash string) {
+func oldHash(fields []asked.Field) (hash string) {
 	for _, f := range fields {
-		if f.key == "old_hash" {
-			_ = json.Unmarshal(f.value, &hash) // what is no text is none
+		if f.Key == "old_hash" {
+			_ = json.Unmarshal(f.Value, &hash) // what is no text is none
 		}
 	}
 	return hash
 }
 
-func writeField(b *strings.Builder, f field, indent int) {
+func writeField(b *strings.Builder, f asked.Field, indent int) {
 	pad := strings.Repeat(" ", indent)
-	key := core.Visible(strings.ReplaceAll(f.key, "_", " "), 0, false)
-	if f.key == "size_bytes" {
+	key := core.Visible(strings.ReplaceAll(f.Key, "_", " "), 0, false)
+	if f.Key == "size_bytes" {
 		key = "size"
 	}
 	if lines, ok := linesOf(f); ok {
@@ -183,14 +261,16 @@ func writeField(b *strings.Builder, f field, indent int) {
 		writeBounded(b, lines, indent+2)
 		return
 	}
-	if sub := fieldsOf(f.value); len(sub) > 0 {
+	if sub, _ := asked.Fields(f.Value); len(sub) > 0 {
 		fmt.Fprintf(b, "%s%s:\n", pad, key)
 		for _, s := range sub {
 			writeField(b, s, indent+2)
 		}
 		return
 	}
-	fmt.Fprintf(b, "%s%-*s %s\n", pad, 14-indent, key, contextValue(f))
+	if value := contextValue(f); value != "" {
+		fmt.Fprintf(b, "%s%-*s %s\n", pad, 14-indent, key, value)
+	}
 }
 
 // What a block shows of a list of changes. The gate bounds what it asks; this
@@ -202,12 +282,12 @@ const (
 
 // linesOf returns the lines of what is read line by line: what changed, and
 // the scripts that want to run.
-func linesOf(f field) ([]string, bool) {
-	if f.key != "changed" && f.key != "scripts" {
+func linesOf(f asked.Field) ([]string, bool) {
+	if f.Key != "changed" && f.Key != "scripts" {
 		return nil, false
 	}
 	var lines []string
-	if json.Unmarshal(f.value, &lines) != nil || len(lines) == 0 {
+	if json.Unmarshal(f.Value, &lines) != nil || len(lines) == 0 {
 		return nil, false
 	}
 	return lines, true
@@ -225,55 +305,27 @@ func writeBounded(b *strings.Builder, lines []string, indent int) {
 }
 
 // contextValue is a value of a context on one line.
-func contextValue(f field) string {
+func contextValue(f asked.Field) string {
 	var s string
-	if json.Unmarshal(f.value, &s) == nil && bytes.HasPrefix(f.value, []byte(`"`)) {
+	if json.Unmarshal(f.Value, &s) == nil && bytes.HasPrefix(f.Value, []byte(`"`)) {
 		return core.Visible(s, 0, false)
 	}
 	var list []string
-	if json.Unmarshal(f.value, &list) == nil && list != nil {
+	if json.Unmarshal(f.Value, &list) == nil && list != nil {
 		if len(list) == 0 {
 			return "none"
 		}
 		return core.Visible(strings.Join(list, ", "), 0, false)
 	}
-	if f.key == "size_bytes" {
-		if n, err := strconv.ParseInt(string(f.value), 10, 64); err == nil {
+	if f.Key == "size_bytes" {
+		if n, err := strconv.ParseInt(string(f.Value), 10, 64); err == nil {
 			if n == 0 {
 				return "not known"
 			}
 			return fmt.Sprintf("%d (%s)", n, layout.Size(n))
 		}
 	}
-	return layout.Compact(f.value)
-}
-
-type field struct {
-	key   string
-	value json.RawMessage
-}
-
-// fieldsOf returns the fields of a JSON object in their order, nil for any
-// other value.
-func fieldsOf(raw json.RawMessage) []field {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	var out []field
-	for dec.More() {
-		k, err := dec.Token()
-		if err != nil {
-			return out
-		}
-		var f field
-		f.key, _ = k.(string)
-		if dec.Decode(&f.value) != nil {
-			return out
-		}
-		out = append(out, f)
-	}
-	return out
+	return layout.Compact(f.Value)
 }
 
 // PendingOf returns what a result waits for. A result that names only the

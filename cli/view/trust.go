@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/casys-ai/pml/cli/layout"
 )
 
 // What is granted is JSON, indented by two. Of these parts of it, which programs
@@ -27,7 +29,7 @@ func Fold(text, content string, changes bool) (out string, n int) {
 	run := 0
 	end := func() {
 		if run > 0 {
-			fmt.Fprintf(&b, "            … %d line(s)\n", run)
+			fmt.Fprintf(&b, "            … %s\n", layout.Plural(run, "line"))
 		}
 		n, run = n+run, 0
 	}
@@ -110,12 +112,13 @@ func (l lineLimits) at(n int) int {
 func Counted(content string) string {
 	var all struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
-		Expose  []string                   `json:"expose"`
+		Expose  json.RawMessage            `json:"expose"`
 		Allow   struct {
-			Allow []string `json:"allow"`
+			Allow []json.RawMessage `json:"allow"`
 		} `json:"permissions"`
-		Flows map[string]json.RawMessage `json:"flow files"`
-		Lock  struct {
+		Flows  map[string]json.RawMessage `json:"flow files"`
+		Models map[string]json.RawMessage `json:"models"`
+		Lock   struct {
 			Content struct {
 				Servers map[string]struct {
 					Packages []json.RawMessage          `json:"packages"`
@@ -127,10 +130,50 @@ func Counted(content string) string {
 	if json.Unmarshal([]byte(content), &all) != nil {
 		return ""
 	}
+	delete(all.Models, "default") // the name of one of them
 	packages, tools := 0, 0
 	for _, s := range all.Lock.Content.Servers {
 		packages, tools = packages+len(s.Packages), tools+len(s.Tools)
 	}
-	return fmt.Sprintf("%d server(s), %d rule(s) that allow, %d pattern(s) of expose, %d flow(s); pml.lock pins %d server(s), %d package(s) and %d tool(s)\n\n",
-		len(all.Servers), len(all.Allow.Allow), len(all.Expose), len(all.Flows), len(all.Lock.Content.Servers), packages, tools)
+	grants := counted(counts{
+		{len(all.Servers), "server", ""}, {len(all.Allow.Allow), "rule", " that allow"}, {patternsOf(all.Expose), "pattern", " of expose"},
+		{len(all.Flows), "flow", ""}, {len(all.Models), "model", ""},
+	})
+	pins := counted(counts{{len(all.Lock.Content.Servers), "server", ""}, {packages, "package", ""}, {tools, "tool", ""}})
+	return "what it grants: " + grants + "\npml.lock pins: " + pins + "\n\n"
+}
+
+// patternsOf counts what expose names: it is a list, or an object with one.
+func patternsOf(expose json.RawMessage) int {
+	var list []string
+	if json.Unmarshal(expose, &list) == nil {
+		return len(list)
+	}
+	var object struct {
+		Tools []string `json:"tools"`
+	}
+	if json.Unmarshal(expose, &object) != nil {
+		return 0
+	}
+	return len(object.Tools)
+}
+
+// counts are numbers of things, each with what follows its name.
+type counts []struct {
+	n           int
+	what, after string
+}
+
+// counted names the things that there are any of.
+func counted(list counts) string {
+	var out []string
+	for _, c := range list {
+		if c.n > 0 {
+			out = append(out, layout.Plural(c.n, c.what)+c.after)
+		}
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	return strings.Join(out, ", ")
 }

@@ -29,6 +29,12 @@ type (
 	pin       = api.Pin
 	hosts     = api.Hosts
 	doctor    = api.Doctor
+
+	permissions = api.Permissions
+	models      = api.Models
+	notices     = api.Notify
+	flows       = api.Flows
+	hostCalls   = api.HostCalls
 )
 
 // backend is this machine and a server as one: runs of both, and the set-up of
@@ -42,6 +48,11 @@ type backend struct {
 	pin
 	hosts
 	doctor
+	permissions
+	models
+	notices
+	flows
+	hostCalls
 
 	half   *service.Service
 	server *connector
@@ -51,7 +62,7 @@ func newBackend(router *route.Backend, half *service.Service, server *connector)
 	set := half.Setup
 	return &backend{
 		Backend: router, servers: set.Servers, packages: set.Servers, workspace: set.Workspace, changes: set.Workspace,
-		pin: set.Pin, hosts: set.Hosts, doctor: set.Doctor, half: half, server: server,
+		pin: set.Pin, hosts: set.Hosts, doctor: set.Doctor, permissions: set.Permissions, models: set.Models, notices: set.Notify, flows: half, hostCalls: half, half: half, server: server,
 	}
 }
 
@@ -63,6 +74,11 @@ var (
 // Close ends what runs on this machine, and the connections.
 func (b *backend) Close() error { return errors.Join(b.half.Close(), b.server.Close()) }
 
+// RestartServer ends the process that a server has here and starts it anew.
+func (b *backend) RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error) {
+	return b.half.Setup.Servers.RestartServer(ctx, name)
+}
+
 // PinChange prepares another PIN, or none, in the configuration of the home.
 func (b *backend) PinChange(ctx context.Context, old, fresh string) (api.ChangeSet, error) {
 	return b.half.Setup.Pin.PinChange(ctx, old, fresh)
@@ -70,8 +86,8 @@ func (b *backend) PinChange(ctx context.Context, old, fresh string) (api.ChangeS
 
 // AdoptPin makes the store of this machine want the PIN of the configuration, and
 // that of this machine's server, if one runs.
-func (b *backend) AdoptPin(ctx context.Context, old string) error {
-	if err := b.half.AdoptPin(ctx, old); err != nil {
+func (b *backend) AdoptPin(ctx context.Context, old string, atTerminal bool) error {
+	if err := b.half.AdoptPin(ctx, old, atTerminal); err != nil {
 		return err
 	}
 	if b.server.named != "" {
@@ -189,7 +205,7 @@ func (c *connector) Close() error {
 	return c.client.Close()
 }
 
-// CallTool implements service.Remote: a call of a run here that the server makes.
+// CallTool implements gate.Remote: a call of a run here that the server makes.
 func (c *connector) CallTool(ctx context.Context, call engine.Call, key string) (json.RawMessage, error) {
 	r, err := c.connect(ctx, true)
 	if err != nil {
@@ -198,7 +214,7 @@ func (c *connector) CallTool(ctx context.Context, call engine.Call, key string) 
 	return r.CallToolOnce(ctx, call.Tool, call.Args, key, call.RunID)
 }
 
-// Tools implements service.Remote.
+// Tools implements gate.Remote.
 func (c *connector) Tools(ctx context.Context) ([]core.Tool, []core.Fault, error) {
 	r, err := c.connect(ctx, true)
 	if err != nil {

@@ -39,8 +39,8 @@ func in(stage string, opts bolt.Options) bolt.Options {
 
 func databaseFile(opts bolt.Options) string { return filepath.Join(opts.Dir, opts.Name+".db") }
 
-// Backup implements cli.Upkeep.
-func (u upkeep) Backup(ctx context.Context, file string) (*app.BackupReport, error) {
+// Backup implements cli.Maintenance.
+func (u maintenance) Backup(ctx context.Context, file string) (*app.BackupReport, error) {
 	if _, err := os.Lstat(file); err == nil {
 		return nil, core.Errorf(core.CodeUsage, "%s is there already; name a file that is not", file)
 	}
@@ -73,13 +73,13 @@ func (u upkeep) Backup(ctx context.Context, file string) (*app.BackupReport, err
 	return report, err
 }
 
-func (u upkeep) nothing() error {
+func (u maintenance) nothing() error {
 	return core.Errorf(core.CodeUsage, "there is nothing to back up in %s: pml has kept no runs there", u.home.Dir)
 }
 
 // stageStore takes a snapshot of a store; false when there is none, with a note where
 // its runs lie elsewhere.
-func (u upkeep) stageStore(ctx context.Context, stage string, opts bolt.Options) (ok bool, note string, err error) {
+func (u maintenance) stageStore(ctx context.Context, stage string, opts bolt.Options) (ok bool, note string, err error) {
 	if opts.Exclusive {
 		found, err := u.askServer(ctx, stage)
 		if core.CodeOf(err) == errElsewhere {
@@ -105,7 +105,7 @@ const errElsewhere = core.CodeUsage
 
 // askServer has the running server of this home give a backup of its own; false when
 // there is no server.
-func (u upkeep) askServer(ctx context.Context, stage string) (found bool, err error) {
+func (u maintenance) askServer(ctx context.Context, stage string) (found bool, err error) {
 	d, err := newDaemon(u.home, env.OS())
 	if err != nil {
 		return false, err
@@ -144,8 +144,11 @@ func writeArchive(file string, m backup.Manifest, stage string) (backup.Manifest
 	return m, nil
 }
 
-// Restore implements cli.Upkeep.
-func (u upkeep) Restore(ctx context.Context, file string, force bool) (*app.BackupReport, error) {
+// Restore implements cli.Maintenance.
+func (u maintenance) Restore(ctx context.Context, file string, force bool) (*app.BackupReport, error) {
+	if st, err := os.Stat(file); err == nil && !st.Mode().IsRegular() { // to open a pipe is to wait for somebody
+		return nil, core.Errorf(core.CodeInvalidArguments, "%s is no regular file; name the one that pml backup wrote", core.Visible(file, 200, false))
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, core.Errorf(core.CodeInvalidArguments, "cannot read the backup: %w", err)
@@ -168,7 +171,7 @@ func (u upkeep) Restore(ctx context.Context, file string, force bool) (*app.Back
 
 // restore puts the stores of a stage in their places. Every check of every store comes
 // before the first of them is replaced.
-func (u upkeep) restore(ctx context.Context, stage string, m backup.Manifest, force bool) error {
+func (u maintenance) restore(ctx context.Context, stage string, m backup.Manifest, force bool) error {
 	type one struct {
 		held   *bolt.Held
 		staged bolt.Options
@@ -214,7 +217,7 @@ func inUse(err error, opts bolt.Options) error {
 
 // check verifies a staged store, and refuses to lose what the present one has in
 // addition.
-func (u upkeep) check(ctx context.Context, held *bolt.Held, staged bolt.Options, path string, force bool) error {
+func (u maintenance) check(ctx context.Context, held *bolt.Held, staged bolt.Options, path string, force bool) error {
 	next, err := bolt.Verify(ctx, staged)
 	if err != nil || force {
 		return err

@@ -9,3 +9,6 @@ const (
 	getTermios = unix.TIOCGETA
 	setTermios = unix.TIOCSETA
 )
+
+// forgetTyped forgets what a terminal has got and nobody has read.
+func forgetTyped(fd int) { _ = unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, unix.TCIFLUSH) }

@@ -7,3 +7,6 @@ const (
 	getTermios = unix.TCGETS
 	setTermios = unix.TCSETS
 )
+
+// forgetTyped forgets what a terminal has got and nobody has read.
+func forgetTyped(fd int) { _ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }

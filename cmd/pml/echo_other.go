@@ -15,3 +15,6 @@ func withoutEcho(fd int) (restore func() error, err error) {
 	}
 	return func() error { return term.Restore(fd, before) }, nil
 }
+
+// forgetTyped does nothing: how is not known here.
+func forgetTyped(int) {}

@@ -18,3 +18,6 @@ func withoutEcho(fd int) (restore func() error, err error) {
 	}
 	return func() error { return windows.SetConsoleMode(console, before) }, nil
 }
+
+// forgetTyped forgets what a console has got and nobody has read.
+func forgetTyped(fd int) { _ = windows.FlushConsoleInputBuffer(windows.Handle(fd)) }

@@ -106,7 +106,7 @@ func (s *localServer) Keys(context.Context) ([]app.ServerKey, error) {
 // RemoveKey implements cli.ServerKeys.
 func (s *localServer) RemoveKey(_ context.Context, name string) error { return s.keys.Remove(name) }
 
-// newClient is a client of a named server. A socket is told the workspace.
+// newClient is a client of a named server. Over a socket it names the workspace.
 func newClient(address, workspace string, environ env.Environ) (*client.Client, error) {
 	key, _ := environ("PML_API_KEY")
 	o := client.Options{

@@ -100,7 +100,7 @@ func (o *offering) Offer(ctx context.Context, peer *api.Peer) (api.Offer, error)
 	return offer, err
 }
 
-// heard calls a function once a reader has come to its end.
+// heard calls a function at the end of a reader.
 type heard struct {
 	io.Reader
 	ended func()

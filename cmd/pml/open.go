@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/hook"
 	"github.com/casys-ai/pml/core/route"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/service"
@@ -44,7 +46,7 @@ func openBackend(o app.OpenOptions, seen func(*service.Service) (*service.Servic
 		named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ,
 		warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart, passive: o.Watching,
 	}
-	half, err := openHalf(o, c)
+	half, err := openHalf(o, c, newLogger(o.Log, c.via))
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +72,7 @@ func openBackend(o app.OpenOptions, seen func(*service.Service) (*service.Servic
 }
 
 // openHalf opens the client half. Calls that it gives to a server go through c.
-func openHalf(o app.OpenOptions, c *connector) (*service.Service, error) {
-	logger := newLogger(o.Log, c.via)
+func openHalf(o app.OpenOptions, c *connector, logger *slog.Logger) (*service.Service, error) {
 	clock := systemClock{}
 	st, err := bolt.Open(bolt.Options{
 		Dir: c.home.PendingDir(), Clock: clock, NewID: newID, PID: os.Getpid(), Process: filepath.Base(os.Args[0]), Logger: logger,
@@ -83,13 +84,14 @@ func openHalf(o app.OpenOptions, c *connector) (*service.Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	warm := -1 // a command runs one program: no child is kept ready for a next one
+	warm, hooks := -1, 1 // a command runs one program: no child is kept ready for a next one
 	if c.via == core.ViaMCP {
-		warm = 0 // as many as are usual
+		warm, hooks = 0, 0 // as many as are usual
 	}
 	lo := service.Options{
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
-		Store: st, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
+		Store: &announced{Store: st, start: starter(c.home, c.environ, logger)}, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
+		Hooks: sandbox.NewPool(hook.PoolOptions([]string{self, sandboxCommand}, hooks)),
 		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: buildVersion().Version,
 		Publish: publisher(o.Progress), Working: o.Working, By: core.Actor{Who: userName(), Via: c.via},
 	}

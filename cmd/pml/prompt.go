@@ -56,6 +56,15 @@ func secretReader(in *os.File, out io.Writer) func(context.Context, string) (str
 	}
 }
 
+// typedBefore forgets what was typed on a terminal and not read; nil when in is none.
+func typedBefore(in *os.File) func() {
+	fd := int(in.Fd())
+	if !term.IsTerminal(fd) {
+		return nil
+	}
+	return func() { forgetTyped(fd) }
+}
+
 // echoSwitch says whether a terminal shows what is typed; nil when in is none.
 // It is for who reads the terminal line by line and goes on doing so.
 func echoSwitch(in *os.File) func(on bool) error {

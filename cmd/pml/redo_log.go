@@ -10,20 +10,20 @@ import (
 	"github.com/casys-ai/pml/store/bolt"
 )
 
-// upkeep works on the database files of a home.
-type upkeep struct{ home env.Home }
+// maintenance works on the database files of a home.
+type maintenance struct{ home env.Home }
 
-func openUpkeep(o app.OpenOptions) (app.Upkeep, error) {
+func openMaintenance(o app.OpenOptions) (app.Maintenance, error) {
 	home, err := ownHome(o.Home, env.OS())
 	if err != nil {
 		return nil, err
 	}
-	return upkeep{home}, nil
+	return maintenance{home}, nil
 }
 
 // stores are the options of both database files: that of this machine's own runs,
 // and that of its server.
-func (u upkeep) stores() []bolt.Options {
+func (u maintenance) stores() []bolt.Options {
 	process := filepath.Base(os.Args[0])
 	return []bolt.Options{
 		{Dir: u.home.PendingDir(), Name: "pending", Clock: systemClock{}, NewID: newID, PID: os.Getpid(), Process: process},
@@ -31,8 +31,8 @@ func (u upkeep) stores() []bolt.Options {
 	}
 }
 
-// ApplyLogs implements cli.Upkeep.
-func (u upkeep) ApplyLogs(context.Context) ([]app.AppliedLog, error) {
+// ApplyLogs implements cli.Maintenance.
+func (u maintenance) ApplyLogs(context.Context) ([]app.AppliedLog, error) {
 	var list []app.AppliedLog
 	for _, opts := range u.stores() {
 		n, err := bolt.ApplyLog(opts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/daemon"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/hook"
 	"github.com/casys-ai/pml/core/mcp"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/server"
@@ -31,7 +33,7 @@ import (
 const requestGrace = time.Second
 
 // serve runs a server until the context ends or, in the background, until
-// nobody needs it. A starter is told when it is ready, or why it cannot be.
+// nobody needs it. It reports to the process that starts it that it is ready, or why it cannot be.
 func serve(ctx context.Context, o app.ServeOptions) (err error) {
 	var ready *daemon.Ready
 	if o.ReadyFD > 0 {
@@ -158,7 +160,7 @@ func (s *serving) openHalf(ctx context.Context) error {
 		return err
 	}
 	s.closers = append(s.closers, s.observer)
-	kept, err := s.openStore(ctx)
+	kept, err := s.openStoreHalted(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,6 +169,7 @@ func (s *serving) openHalf(ctx context.Context) error {
 	s.half = service.Open(service.Options{
 		Side: core.SideServer, Home: s.home, Workspace: ws, Environ: s.environ, Names: env.OSNames(),
 		Store: s.store, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Reuse: s.o.TCP == ""}),
+		Hooks: sandbox.NewPool(hook.PoolOptions([]string{self, sandboxCommand}, 0)),
 		Clock: systemClock{}, NewID: newID, LookPath: exec.LookPath, Logger: s.log, Version: buildVersion().Version,
 		By: core.Actor{Who: userName(), Via: core.ViaHTTP}, Publish: s.observer.publish,
 	})
@@ -196,6 +199,37 @@ func (s *serving) workspace() (env.Workspace, error) {
 		return env.Workspace{}, core.Errorf(core.CodeStoreFailed, "cannot use the folder %s: %w", dir, err)
 	}
 	return env.Workspace{Dir: dir, Source: "server"}, nil
+}
+
+// openStoreHalted opens the store, in which calls are halted if they are on this machine:
+// somebody halted them while no server ran. Where that cannot be known no server starts.
+func (s *serving) openStoreHalted(ctx context.Context) (store.Store, error) {
+	st, err := s.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := haltedHere(ctx, s.home)
+	if err == nil && h != nil {
+		s.log.Warn("all calls of this machine are halted, so those of this server are", "by", h.By.Name(), "reason", h.Reason)
+		_, err = st.Halt(ctx, core.Halt{By: h.By, At: h.At, Reason: h.Reason})
+	}
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return st, nil
+}
+
+// haltedHere is who has halted the calls of this machine, nil for nobody.
+func haltedHere(ctx context.Context, home env.Home) (*core.Halt, error) {
+	if _, err := os.Stat(filepath.Join(home.PendingDir(), "pending.db")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	own, err := bolt.Open(bolt.Options{Dir: home.PendingDir(), Clock: systemClock{}, NewID: newID, PID: os.Getpid(), Process: "pml serve"})
+	if err != nil {
+		return nil, err
+	}
+	h, err := own.Halted(ctx)
+	return h, errors.Join(err, own.Close())
 }
 
 func (s *serving) openStore(ctx context.Context) (store.Store, error) {

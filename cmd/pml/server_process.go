@@ -72,6 +72,12 @@ func (s *serving) run(parent context.Context) error {
 	s.listeners = nil // the edge closes them
 	part("metrics", func() error { return s.followStored(ctx) })
 	part("counts", func() error { return s.counts.follow(ctx) })
+	part("notifications", func() error {
+		if err := s.half.Notify(ctx, 0); err != nil && ctx.Err() == nil { // no reason to stop a server
+			s.log.Warn("nobody is told of what waits", "error", core.AsError(err))
+		}
+		return nil
+	})
 	part("supervisor", func() error { return s.half.Supervise(ctx) })
 	if err := s.announce(); err != nil {
 		stop()

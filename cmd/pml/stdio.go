@@ -15,6 +15,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/mcp"
+	"github.com/casys-ai/pml/core/presence"
 	"github.com/casys-ai/pml/core/proxy"
 	"github.com/casys-ai/pml/core/route"
 	"github.com/casys-ai/pml/core/service"
@@ -40,23 +41,57 @@ func stdio(ctx context.Context, o app.OpenOptions) error {
 	said := newOnce(view.Logger().Handler())
 	quiet := slog.New(said)
 	defer context.AfterFunc(ctx, said.leave)()
-	offered := &offering{Proxy: proxy.New(proxy.Options{Half: view, Log: quiet}), log: quiet}
+	offered := &offering{Proxy: proxy.New(proxy.Options{Half: view, Log: quiet, Rank: rank}), log: quiet}
 	defer sayConfiguration(ctx, view)()
-	var agent mcp.Backend = b.Backend
+	seen := agentBackend{b.Backend, view}
+	var agent mcp.Backend = seen
 	if b.server.named == "" {
-		agent = ownBackend{b.Backend, view}
+		agent = ownBackend{seen, view}
 	}
+	here := attendance{log: quiet, dir: b.server.home.Clients(), host: api.ConnectedHost{
+		Who: scope.By.Who, Workspace: b.server.workspace.Dir, Transport: "stdio", PID: os.Getpid(),
+	}}
 	edge, err := newMCP(b.server.home, mcp.Options{
 		Log: quiet, Scope: mcp.Fixed(scope), Backend: func(api.Scope) (mcp.Backend, error) { return agent, nil },
-		Proxy: func(api.Scope) (mcp.Proxy, error) { return offered, nil },
+		Proxy: func(api.Scope) (mcp.Proxy, error) { return offered, nil }, Introduced: here.join,
 	})
 	if err == nil {
 		defer survivingPipes()()
+		defer here.close()
 		err = edge.ServeStdio(ctx, heard{os.Stdin, said.leave}, os.Stdout)
 	}
 	said.leave()
 	offered.Close()
 	return errors.Join(err, b.Close())
+}
+
+// attendance lists the client of this process among the hosts that are connected.
+type attendance struct {
+	log  *slog.Logger
+	dir  string
+	host api.ConnectedHost
+	mu   sync.Mutex
+	left func()
+}
+
+func (a *attendance) join(c core.Client) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.host.Client, a.host.Since = c, systemClock{}.Now()
+	left, err := presence.Join(a.dir, a.host)
+	if err != nil {
+		a.log.Warn("this host is not listed among those that are connected", "error", err)
+		return
+	}
+	a.left = left
+}
+
+func (a *attendance) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left != nil {
+		a.left()
+	}
 }
 
 // sayConfiguration logs, beside everything else, why nothing of the
@@ -81,9 +116,16 @@ func survivingPipes() (stop func()) {
 	return func() { signal.Stop(caught) }
 }
 
-// ownBackend is the backend of an agent whose runs are all this process's own.
-type ownBackend struct {
+// agentBackend is the backend of an agent: its runs, wherever they are, and the hook flows
+// of this machine.
+type agentBackend struct {
 	*route.Backend
+	api.FlowReads
+}
+
+// ownBackend is that of an agent whose runs are all this process's own.
+type ownBackend struct {
+	agentBackend
 	half *service.Service
 }
 
@@ -98,12 +140,15 @@ func newMCP(home env.Home, o mcp.Options) (_ *mcp.Edge, err error) {
 		return nil, err
 	}
 	o.Validate = new(upstream.Validator).Faults
-	o.Rank = func(intent string, tools []core.Tool, limit int) []api.SuggestedTool {
-		found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
-		return found[:min(limit, len(found))]
-	}
+	o.Rank = rank
 	o.Clock, o.Version = systemClock{}, buildVersion().Version
 	return mcp.New(o)
+}
+
+// rank names the tools that fit an intent, best first.
+func rank(intent string, tools []core.Tool, limit int) []api.SuggestedTool {
+	found := suggest.New(tools).Suggest(suggest.Request{Intent: intent}).Tools
+	return found[:min(limit, len(found))]
 }
 
 // gateways are the gateways of a server, one for each workspace and owner: what
@@ -130,7 +175,7 @@ func (g *gateways) of(scope api.Scope) (mcp.Proxy, error) {
 	if g.made == nil {
 		g.made = map[[2]string]*proxy.Proxy{}
 	}
-	made := proxy.New(proxy.Options{Half: half, Log: slog.New(newOnce(half.Logger().Handler()))})
+	made := proxy.New(proxy.Options{Half: half, Log: slog.New(newOnce(half.Logger().Handler())), Rank: rank})
 	g.made[key] = made
 	return made, nil
 }

@@ -53,7 +53,7 @@ func terminal(ctx context.Context, o app.TerminalOptions) ([]core.ID, error) {
 			Environ: environ, User: userName(), Runner: src.runner, Version: buildVersion().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
-			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), Servers: src.servers, Self: self(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), Machine: src.machine, Flows: src.flows, Self: self(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
 		})
 		stop()
 	}
@@ -121,7 +121,8 @@ type source struct {
 	links     func(ctx context.Context, f func(feed.Link))
 	warnings  chan string
 	workspace string
-	servers   tui.Servers
+	machine   tui.Machine
+	flows     tui.Flows
 	runner    func() string // nil: nobody knows
 	close     func() error
 }
@@ -131,7 +132,7 @@ func openSource(ctx context.Context, o app.TerminalOptions) (*source, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		b := demo.New(systemClock{})
 		go b.Play(ctx)
-		return &source{backend: b, links: b.Links, workspace: "demo", servers: b, close: func() error { cancel(); return nil }}, nil
+		return &source{backend: b, links: b.Links, workspace: "demo", machine: b, flows: b, close: func() error { cancel(); return nil }}, nil
 	}
 	s := &source{warnings: make(chan string, 16)}
 	l := newLinks()
@@ -150,7 +151,11 @@ func openSource(ctx context.Context, o app.TerminalOptions) (*source, error) {
 	}
 	l.begin(b.server.named)
 	s.runner = b.half.RunnerID
-	s.backend, s.servers, s.close = b, b, sync.OnceValue(b.Close)
+	s.backend, s.machine, s.close = b, b, sync.OnceValue(b.Close)
+	c := b.server
+	s.flows = terminalFlows{half: b.half, kept: &keptRuns{runs: map[core.FlowKey][]core.FlowRun{}}, home: c.home, workspace: c.workspace, load: func() (*env.Config, error) {
+		return env.Load(env.LoadOptions{Workspace: c.workspace, Home: c.home, Environ: c.environ, Server: o.Server})
+	}}
 	if paths, err := b.Paths(ctx); err == nil {
 		s.workspace = paths.Workspace
 	}
@@ -243,7 +248,7 @@ func command(o app.TerminalOptions) func(context.Context, []string, io.Writer) i
 		deps := commandLine()
 		deps.Stdin, deps.Stdout, deps.Stderr = new(bytes.Buffer), out, out
 		deps.StdinTTY, deps.StdoutTTY, deps.StderrTTY = false, false, false
-		deps.ReadSecret, deps.Serve, deps.Terminal, deps.Stdio = nil, nil, nil, nil
+		deps.ReadSecret, deps.Serve, deps.Terminal, deps.Stdio, deps.Notify = nil, nil, nil, nil, nil
 		deps.Width = func() int { return 0 }
 		deps.Open = func(ctx context.Context, inner app.OpenOptions) (app.Backend, error) {
 			inner.Home, inner.Server, inner.Via = cmp.Or(inner.Home, o.Home), cmp.Or(inner.Server, o.Server), core.ViaTUI

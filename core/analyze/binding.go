@@ -93,6 +93,8 @@ func (a *analyser) maybe(e ast.Expression) *value {
 	return v
 }
 
+// withDefault is a value that is replaced by a default where it is undefined; nobody
+// knows which of the two it is.
 func withDefault(v, def *value) *value {
 	if v.ref.kind != refNone { // tools are always there
 		return v
@@ -111,6 +113,9 @@ func rest(v *value) *value {
 	return w
 }
 
+// assign walks an assignment, whose value is what was assigned. An object has two
+// names from then on, and a change by one would not be seen by the other, so its
+// literal is given up.
 func (a *analyser) assign(e *ast.AssignExpression) *value {
 	v := a.expr(e.Right)
 	if e.Operator != token.ASSIGN {
@@ -166,7 +171,10 @@ func (a *analyser) root(e ast.Expression) *variable {
 	return nil
 }
 
-// property is a member of a value.
+// property is a member of a value. Of mcp it is a server, of a server a tool, and a
+// name that is not known is "*". Of an array or object whose members are known it is
+// that member; the length of an array holds no promise of its own. Otherwise it is any
+// part of the value.
 func property(v *value, name string, known bool) *value {
 	if !known {
 		name = "*"

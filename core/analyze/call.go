@@ -59,7 +59,10 @@ func isGlobal(a *analyser, e ast.Expression, name string) bool {
 	return ok && id.Name.String() == name && a.env.find(name) == nil
 }
 
-// call walks a call of anything.
+// call walks a call of anything: of a tool, which the plan lists; of a function of the
+// script, which is walked in the place of its first call; of Promise's functions,
+// which gather promises; or of a function that is not in the script, which is judged
+// by its name alone (foreign).
 func (a *analyser) call(e *ast.CallExpression) *value {
 	callee := e.Callee
 	for {
@@ -117,7 +120,10 @@ func (a *analyser) arguments(list []ast.Expression) []*value {
 	return out
 }
 
-// tool records a call of a tool.
+// tool records a call of a tool. The first argument is what the tool gets; the others
+// are walked for the calls in them only. Within the arguments an object does not
+// escape (inArgs): a tool gets a copy and cannot change it. Arguments that a spread or
+// a function makes cannot be said beforehand.
 func (a *analyser) tool(e *ast.CallExpression, fn *value, at file.Idx) *value {
 	args := &value{lit: &object{vals: map[string]any{}}}
 	for i, x := range e.ArgumentList {
@@ -143,7 +149,10 @@ func (a *analyser) tool(e *ast.CallExpression, fn *value, at file.Idx) *value {
 	return a.record(fn.ref, at, &with)
 }
 
-// promise walks Promise.all and its like.
+// promise walks Promise.all and its like: an await of the result waits for every
+// promise in the list. all also keeps the elements apart, so that in
+// `const [a, b] = await Promise.all([…])` each variable depends on its own call only.
+// race and any could do with fewer; the plan waits for all, which is safe.
 func (a *analyser) promise(name string, list []*value) *value {
 	out := unknown()
 	for _, v := range list {
@@ -170,7 +179,12 @@ var (
 	storing   = map[string]bool{"push": true, "unshift": true, "set": true, "add": true, "splice": true, "fill": true}
 )
 
-// foreign walks a call of something that is not in the script.
+// foreign walks a call of something that is not in the script, such as a method of an
+// array. Its name decides what becomes of callbacks (iterating: repeated for each
+// element; then, catch and finally: once, when the receiver is settled) and of other
+// arguments (storing: they are in the receiver from then on). The result may be made
+// of everything that went in. mcp as an argument leaves what the analysis can see, and
+// the plan says so.
 func (a *analyser) foreign(e *ast.CallExpression, callee ast.Expression, recv *value, name string, list []*value) *value {
 	if recv == nil {
 		recv = unknown()
@@ -218,7 +232,9 @@ func (a *analyser) foreign(e *ast.CallExpression, callee ast.Expression, recv *v
 	return out
 }
 
-// callback walks a function given to a method.
+// callback walks a function given to a method, or records a tool given as one, such as
+// in paths.map(mcp.fs.read). What the callback awaits is awaited by its own promise,
+// not by the code behind the call, so the frontier is put back.
 func (a *analyser) callback(at ast.Expression, v *value, name string, i int, item, recv *value) *value {
 	var r *value
 	walk := func() {
@@ -257,6 +273,8 @@ func nameOf(e ast.Expression) file.Idx {
 	return e.Idx0()
 }
 
+// construct walks new. The first function among the arguments is called at once, as
+// the executor of a Promise is; what is constructed may hold whatever was passed.
 func (a *analyser) construct(e *ast.NewExpression) *value {
 	args := a.inArgs
 	a.inArgs = false
@@ -287,8 +305,12 @@ func (a *analyser) function(params *ast.ParameterList, body ast.Node, async bool
 	return f
 }
 
-// invoke walks a function's body where it is first called; later calls of it
-// repeat the calls that it makes.
+// invoke walks a function's body where it is first called; later calls of it repeat
+// the calls that it makes. One walk for each function keeps the analysis linear; what
+// it costs is that parameters are known only as far as any call could have passed
+// them (bindParams). A function that calls itself is not walked again. A call of an
+// async function is pending on all that its body awaits; the caller's own frontier,
+// control flow and exits are put back behind it.
 func (a *analyser) invoke(f *function, args []*value) *value {
 	if f.active {
 		return unknown()

@@ -53,6 +53,9 @@ func (a *analyser) expr(e ast.Expression) *value {
 	}
 }
 
+// operation walks what makes a new value out of others. Whatever it does not know,
+// such as a regular expression, has no facts: it can hold neither results of calls
+// nor mcp.
 func (a *analyser) operation(e ast.Expression) *value {
 	switch e := e.(type) {
 	case *ast.NullLiteral:
@@ -70,7 +73,7 @@ func (a *analyser) operation(e ast.Expression) *value {
 	case *ast.BinaryExpression:
 		return a.binary(e)
 	case *ast.ConditionalExpression:
-		by := a.expr(e.Test).deps
+		by := a.expr(e.Test).deps // which side it is depends on these calls, so the result does
 		var x, y *value
 		a.either(by, func() { x = a.expr(e.Consequent) }, func() { y = a.expr(e.Alternate) })
 		out := merge(x, y)
@@ -97,6 +100,7 @@ func (a *analyser) operation(e ast.Expression) *value {
 	return unknown()
 }
 
+// numberOf is a number as JSON has it; what JSON has no number for is not known.
 func numberOf(v any) any {
 	var f float64
 	switch v := v.(type) {
@@ -113,6 +117,11 @@ func numberOf(v any) any {
 	return f
 }
 
+// identifier reads a variable, or a global name that no variable hides: mcp is the
+// root of all tools, undefined is itself, and any other global has nothing to do with
+// calls. An object that is read as a whole, and not as an argument of a tool, may be
+// handed to code that changes it: it has escaped, and its literal is not known any
+// more.
 func (a *analyser) identifier(id *ast.Identifier) *value {
 	name := id.Name.String()
 	v := a.env.find(name)
@@ -146,6 +155,8 @@ func (v *variable) known() *value {
 	return &out
 }
 
+// template joins a template literal, which is known if all that it puts in is. One
+// with a tag calls the tag: a tool as a tag is a call whose arguments are not known.
 func (a *analyser) template(e *ast.TemplateLiteral) *value {
 	out := &value{}
 	s, ok := "", e.Tag == nil
@@ -170,6 +181,11 @@ func (a *analyser) template(e *ast.TemplateLiteral) *value {
 	return &value{deps: out.deps, lit: noLit}
 }
 
+// binary walks an operator with two sides. The right side of && || ?? runs under a
+// condition, so calls in it are calls that may not be made. Of the others only + is
+// computed, and only where one side is a text: that is how scripts put paths and
+// names together. Arithmetic is not worth the risk of computing it otherwise than
+// the engine that runs the script.
 func (a *analyser) binary(e *ast.BinaryExpression) *value {
 	x := a.expr(e.Left)
 	switch e.Operator {
@@ -192,6 +208,8 @@ func (a *analyser) binary(e *ast.BinaryExpression) *value {
 	return out
 }
 
+// unary walks an operator with one side. ++, -- and delete change what they stand
+// before, which costs that variable its literal.
 func (a *analyser) unary(e *ast.UnaryExpression) *value {
 	v := a.expr(e.Operand)
 	out := &value{deps: v.deps, lit: noLit}
@@ -216,6 +234,9 @@ func (a *analyser) unary(e *ast.UnaryExpression) *value {
 	return out
 }
 
+// array walks an array. Its elements are known one by one up to the first spread:
+// nobody knows how many elements that brings, so those before it lose their places
+// too and all of them go to inner, the set of what may be anywhere in it.
 func (a *analyser) array(e *ast.ArrayLiteral) *value {
 	out := &value{elems: []*value{}}
 	list, plain := []any{}, true
@@ -247,6 +268,10 @@ func (a *analyser) array(e *ast.ArrayLiteral) *value {
 	return out
 }
 
+// object walks an object. A later property replaces an earlier one of its name, as it
+// does at run time, and a spread brings those of a known object. An accessor, a name
+// that is computed and not known, or __proto__, which is no property of its own, costs
+// the literal of the whole; what such a property holds goes to inner.
 func (a *analyser) object(e *ast.ObjectLiteral) *value {
 	out := &value{props: map[string]*value{}}
 	obj, plain := &object{vals: map[string]any{}}, true

@@ -40,7 +40,10 @@ func (a *analyser) either(by set, walks ...func()) {
 	a.frontier = after
 }
 
-// repeat walks the body of a loop.
+// repeat walks the body of a loop once, for any number of rounds: a call in it is
+// marked as repeated, and what a later round could change is in the facts that the
+// second walk over the script knows. A body may not run at all, so it is a branch,
+// too, but not a condition that a plan shows: a loop says that itself.
 func (a *analyser) repeat(by set, walk func()) {
 	control := a.control
 	a.control = union(control, by)
@@ -60,6 +63,8 @@ func (a *analyser) scoped(walk func()) {
 	a.env = up
 }
 
+// block walks statements in their order. Function declarations are hoisted, as in the
+// language: a call may stand above the function that it calls.
 func (a *analyser) block(list []ast.Statement) {
 	for _, s := range list { // functions are there before their line
 		if d, ok := s.(*ast.FunctionDeclaration); ok && d.Function.Name != nil {
@@ -72,6 +77,8 @@ func (a *analyser) block(list []ast.Statement) {
 	}
 }
 
+// statement walks one statement. break and continue are not followed: what they leave
+// out is walked as if it could happen, which adds calls to a plan and takes none away.
 func (a *analyser) statement(s ast.Statement) {
 	defer func() { a.depth-- }()
 	if !a.deeper() {
@@ -116,6 +123,8 @@ func (a *analyser) statement(s ast.Statement) {
 	}
 }
 
+// loop walks the loops. Their test runs before the first round and after each, so it
+// belongs to what is repeated, and the body depends on the calls that the test reads.
 func (a *analyser) loop(s ast.Statement) {
 	switch s := s.(type) {
 	case *ast.WhileStatement:
@@ -137,6 +146,7 @@ func (a *analyser) loop(s ast.Statement) {
 	}
 }
 
+// counting walks for (init; test; update): init once, the rest with the body.
 func (a *analyser) counting(s *ast.ForStatement) {
 	switch in := s.Initializer.(type) {
 	case *ast.ForLoopInitializerExpression:
@@ -160,6 +170,9 @@ func (a *analyser) counting(s *ast.ForStatement) {
 	})
 }
 
+// each walks for…of and for…in. What the variable is given is a part of the source, of
+// which nobody knows which: if the source holds promises, an await in the body waits
+// for all of them, as far as the plan is concerned.
 func (a *analyser) each(into ast.ForInto, source ast.Expression, body ast.Statement) {
 	v := a.expr(source)
 	a.repeat(v.deps, func() {
@@ -180,6 +193,10 @@ func (a *analyser) each(into ast.ForInto, source ast.Expression, body ast.Statem
 	})
 }
 
+// switching walks the cases as alternatives. Falling through to the next case is not
+// followed: what was awaited before the place behind the switch is the union of all
+// cases either way. Without a default there is one more alternative, in which nothing
+// happens.
 func (a *analyser) switching(s *ast.SwitchStatement) {
 	by := a.expr(s.Discriminant).deps
 	var walks []func()
@@ -197,6 +214,11 @@ func (a *analyser) switching(s *ast.SwitchStatement) {
 	a.scoped(func() { a.either(by, walks...) })
 }
 
+// try walks a try statement. Whether the catch block runs depends on the outcome of
+// every call in the body; a body with many calls is represented by its last 16, which
+// come after the others anyway. A throw in the body ends the body only, so leave does
+// not count it as an exit of the function (tries). The place behind the statement is
+// reached by either way.
 func (a *analyser) try(s *ast.TryStatement) {
 	first := len(a.calls)
 	if s.Catch != nil {
@@ -247,6 +269,7 @@ func (a *analyser) leave(arg ast.Expression, returns bool) {
 	}
 }
 
+// bindings walks let and const; a let without a value is undefined, for certain.
 func (a *analyser) bindings(list []*ast.Binding) {
 	for _, b := range list {
 		v := &value{lit: undefined{}}
@@ -280,7 +303,9 @@ func (a *analyser) hoisted(list []*ast.Binding) {
 	}
 }
 
-// discard walks an expression whose value nobody uses.
+// discard walks an expression whose value nobody uses. A call of a tool that stands
+// there by itself, without await, is most often a mistake, so the plan warns of it,
+// unless void in front of it says that it is meant.
 func (a *analyser) discard(e ast.Expression) {
 	if u, ok := e.(*ast.UnaryExpression); ok && u.Operator == token.VOID {
 		a.expr(u.Operand)

@@ -19,6 +19,7 @@ const (
 	StatusLayerComplete    Status = "layer_complete"
 	StatusApprovalRequired Status = "approval_required"
 	StatusAwaitingHuman    Status = "awaiting_human"
+	StatusHalted           Status = "halted" // the run waits, as a person has halted all calls
 	StatusRunning          Status = "running"
 	StatusSuggestions      Status = "suggestions"
 	StatusExecuteLocally   Status = "execute_locally"
@@ -27,7 +28,7 @@ const (
 	StatusError            Status = "error"
 )
 
-// ExecuteRequest asks for a new run. At most one of Code, Tasks and Accept is
+// ExecuteRequest asks for a new run. At most one of Code, Tasks, Agent and Accept is
 // set; without any the Intent asks for suggestions, otherwise it is a label.
 type ExecuteRequest struct {
 	// ID is the run's, for one that a server gave away (Origin is its URL); empty
@@ -40,12 +41,12 @@ type ExecuteRequest struct {
 	Accept *Acceptance
 	// Detach wants the run to outlive this process: a server runs it.
 	Detach bool
-	// ParentID is the run in which this one was started.
-	ParentID core.ID
-	Code     string
+	Code   string
 	// File names the source in messages.
 	File  string
 	Tasks []core.TaskSpec
+	// Agent is a goal that a model is to reach.
+	Agent *core.AgentSpec
 	core.RunOptions
 	IdempotencyKey string
 	By             core.Actor
@@ -55,7 +56,7 @@ type ExecuteRequest struct {
 	// HoldApprovals makes the call wait while approvals are open, for another
 	// process to decide them.
 	HoldApprovals bool
-	// Started, when set, is told the run's id as soon as there is a run, before
+	// Started, when set, is called with the run's id as soon as there is a run, before
 	// the call waits for it. It must not block.
 	Started func(core.ID) `json:"-"`
 }
@@ -71,6 +72,9 @@ type Decision struct {
 	Abort        bool // with Approve false: also abort the run
 	Reason       string
 	Answer       *core.Answer
+	// More, with Approve, is what a person gives an agent that has used up what it had.
+	// It is about no approval; the other fields but Reason, Pin and Presence are empty.
+	More *core.AgentMore
 	// Pin is what was typed where a PIN is set: an approval needs it, and with
 	// approvals.decider human it shows that whoever decides is a person.
 	Pin string
@@ -81,7 +85,7 @@ type Decision struct {
 }
 
 // ContinueRequest goes on with a run; without a Decision it takes up an
-// interrupted run or asks again for what expired.
+// interrupted run, asks again for what expired or passes the pause after a layer.
 type ContinueRequest struct {
 	ID            core.ID
 	Decision      *Decision
@@ -89,12 +93,17 @@ type ContinueRequest struct {
 	By            core.Actor
 	Wait          time.Duration
 	HoldApprovals bool
+	// Follow passes no pause: it is set by who only waits for a run, which may have
+	// come to a pause meanwhile that nobody has seen.
+	Follow bool
 }
 
 // Result is what execute and continue answer, whatever happened.
 type Result struct {
-	Status          Status          `json:"status"`
-	WorkflowID      core.ID         `json:"workflow_id,omitempty"`
+	Status     Status  `json:"status"`
+	WorkflowID core.ID `json:"workflow_id,omitempty"`
+	// Kind is set of an agent: its Result is a core.AgentResult.
+	Kind            core.Kind       `json:"kind,omitempty"`
 	Result          json.RawMessage `json:"result,omitempty"`
 	ExecutedLocally bool            `json:"executed_locally,omitempty"`
 	ExecutionTimeMS float64         `json:"execution_time_ms,omitempty"`
@@ -149,8 +158,10 @@ type Result struct {
 	TotalTasks    int      `json:"total_tasks,omitempty"`
 
 	// error
-	Error     string          `json:"error,omitempty"`
-	ErrorCode core.Code       `json:"error_code,omitempty"`
+	Error     string    `json:"error,omitempty"`
+	ErrorCode core.Code `json:"error_code,omitempty"`
+	// Retryable says that the same, asked for again later, may go well.
+	Retryable bool            `json:"retryable,omitempty"`
 	Location  *core.Position  `json:"location,omitempty"`
 	Failures  []core.Failure  `json:"failures,omitempty"`
 	Faults    []core.Fault    `json:"faults,omitempty"`
@@ -245,8 +256,9 @@ type TrustState struct {
 	LockAside bool `json:"lock_aside,omitempty"`
 	// Human is set where people decide (approvals.decider): then they trust, too.
 	Human bool `json:"human,omitempty"`
-	// Warnings name servers whose code can change without anybody being asked: an
-	// image without a digest, a package without a version.
+	// Warnings name servers and flows whose code can change without anybody being asked:
+	// an image without a digest, a package without a version, a hook that runs what make
+	// finds.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

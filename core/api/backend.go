@@ -29,6 +29,29 @@ type Runs interface {
 	ReplanFor(ctx context.Context, id core.ID, requirement string, available json.RawMessage, by core.Actor, reason string) (Result, error)
 }
 
+// Halting stops all calls, and lets them go on. Of several halves each has a halt of its
+// own.
+type Halting interface {
+	// Halts are those that hold.
+	Halts(ctx context.Context) ([]core.Halt, error)
+	// HaltCalls halts all calls and returns the halts that hold then: earlier ones stay.
+	// Once it has returned, no call begins; those under way may end. What halves could
+	// not be halted is its error.
+	HaltCalls(ctx context.Context, by core.Actor, reason string) ([]core.Halt, error)
+	// ResumeCalls lets calls go on and returns the halts that it has ended. Only a person
+	// may: core.CodeAwaitingHuman, core.CodeAuth.
+	ResumeCalls(ctx context.Context, req ResumeRequest) ([]core.Halt, error)
+}
+
+// ResumeRequest lets calls go on that were halted.
+type ResumeRequest struct {
+	By     core.Actor
+	Reason string
+	// Pin and Presence are as those of a Decision.
+	Pin      string
+	Presence core.Presence
+}
+
 // DAGs reads programs that are graphs.
 type DAGs interface {
 	// ParseDAG reads a DAG file in JSON: its tasks and its input (nil: none).
@@ -48,9 +71,26 @@ type Workflows interface {
 	// Events calls f for events in order; with follow it waits for more until the
 	// context ends. Of several halves those of all runs say their side.
 	Events(ctx context.Context, id core.ID, since Since, follow bool, f func(core.Event) error) error
+	// Said calls f with pieces of what the model of a run writes (core.EventAgentText), from
+	// the beginning of the answer that is under way. It goes on until the context ends or f
+	// fails, or there is nobody to ask any more. What f is too slow for comes together.
+	Said(ctx context.Context, id core.ID, f func(core.Event) error) error
 	RemoveWorkflows(ctx context.Context, ids ...core.ID) error
 	// ExportRun is a run as a file.
 	ExportRun(ctx context.Context, id core.ID) (RunFile, error)
+}
+
+// Below reports whether a run is another one, or was started by it or by one below it: what
+// runs of an agent ask is decided under the agent's id, too.
+func Below(ctx context.Context, b Workflows, run, above core.ID) bool {
+	for run != above {
+		w, err := b.Workflow(ctx, run)
+		if err != nil || !w.Below() || w.ParentID == run {
+			return false
+		}
+		run = w.ParentID
+	}
+	return true
 }
 
 // Archive keeps runs of files, and removes old ones.
@@ -85,6 +125,9 @@ type Traces interface {
 type Approvals interface {
 	// Approvals are those that wait; with all also those that do not any more.
 	Approvals(ctx context.Context, all bool) ([]core.Approval, error)
+	// Decidable are those that a decision can be about: open, or expired and not asked
+	// again, of runs that have not ended. It costs nothing for what was decided before.
+	Decidable(ctx context.Context) ([]core.Approval, error)
 	Approval(ctx context.Context, id core.ID) (core.Approval, error)
 	Extend(ctx context.Context, id core.ID, by time.Duration) (core.Approval, error)
 	// Renew asks again for an approval that expired.

@@ -61,6 +61,10 @@ func (e *PeerError) Error() string {
 // Offer is what upstream servers have that a client gets under its own names.
 type Offer struct {
 	Tools []OfferedTool // in the order in which they are listed
+	// Search says that Found is offered: tools that are not listed. The client finds
+	// them with SearchTools and calls them with CallTool, by server:tool.
+	Search bool
+	Found  []OfferedTool
 	// Resources and Prompts say whether a server of the offer has any; they are
 	// listed and read by requests that are forwarded.
 	Resources, Prompts, Completions, Logging bool
@@ -68,6 +72,12 @@ type Offer struct {
 	// servers that are not installed, not trusted or did not start.
 	Problems []core.Fault
 }
+
+// The tools that stand for all those of an Offer that are found by search.
+const (
+	SearchTools = "search_tools"
+	CallTool    = "call_tool"
+)
 
 // OfferedTool is a tool of an upstream server.
 type OfferedTool struct {
@@ -85,7 +95,7 @@ type OfferedCall struct {
 	Meta json.RawMessage
 	By   core.Actor
 	Peer *Peer // may be nil: nobody can be asked
-	// Progress is told what the server says; nil: the client does not want it.
+	// Progress is called with the server's progress; nil: the client does not want it.
 	// It is never called after the call has returned.
 	Progress func(message string, done, total float64)
 }
@@ -122,6 +132,8 @@ type Exposed struct {
 	// Ready says of one that is not known that nothing which can be told without
 	// starting it speaks against that.
 	Ready bool
+	// Search says that the tools are found by search, and not listed.
+	Search bool
 	// Tools are those that the configuration offers and does not deny, in the
 	// order in which the server lists them.
 	Tools []OfferedTool
@@ -134,7 +146,7 @@ type Exposed struct {
 
 // OwnTools are the names of pml's own tools for agents as they are listed, which no other tool can
 // have beside them.
-var OwnTools = []string{"workflow_status", "discover", "execute", "continue", "approval_response", "replan", "abort"}
+var OwnTools = []string{"workflow_status", "flow_status", "discover", "execute", "agent_delegate", "continue", "approval_response", "replan", "abort"}
 
 // Merge puts what servers offer together. Of tools with one name, or the name of
 // one of pml's own, none is offered: the problems name them and say what to do.
@@ -145,11 +157,19 @@ func Merge(servers []Exposed) Offer {
 		o.Problems = append(o.Problems, s.Problems...)
 		o.Resources, o.Prompts = o.Resources || s.Resources, o.Prompts || s.Prompts
 		o.Completions, o.Logging = o.Completions || s.Completions, o.Logging || s.Logging
+		o.Search = o.Search || s.Search
+		if s.Search { // their names have the server's before them
+			o.Found = append(o.Found, s.Tools...)
+			continue
+		}
 		for _, t := range s.Tools {
 			by[t.Name] = append(by[t.Name], t.Tool)
 		}
 	}
 	for _, s := range servers {
+		if s.Search {
+			continue
+		}
 		for _, t := range s.Tools {
 			own, all := slices.Contains(OwnTools, t.Name), by[t.Name]
 			if !own && len(all) == 1 {

@@ -51,12 +51,29 @@ type ServerInfo struct {
 	Needs   []ServerNeed `json:"needs,omitempty"`
 	// Tools is how many it offers, Changed those that are not what was
 	// approved; both only once it was started.
-	Tools   int           `json:"tools,omitempty"`
-	Changed []ToolChange  `json:"changed,omitempty"`
-	Error   string        `json:"error,omitempty"`
-	Code    core.Code     `json:"error_code,omitempty"`
-	Next    []string      `json:"next,omitempty"`
-	Health  *ServerHealth `json:"health,omitempty"`
+	Tools   int          `json:"tools,omitempty"`
+	Changed []ToolChange `json:"changed,omitempty"`
+	Error   string       `json:"error,omitempty"`
+	Code    core.Code    `json:"error_code,omitempty"`
+	// FailedAt is when the start failed of which Error speaks, where that was earlier,
+	// maybe in another process.
+	FailedAt *time.Time    `json:"failed_at,omitempty"`
+	Next     []string      `json:"next,omitempty"`
+	Health   *ServerHealth `json:"health,omitempty"`
+	// Elsewhere are processes of it that other pml processes have started, the oldest
+	// first.
+	Elsewhere []ServerProcess `json:"elsewhere,omitempty"`
+}
+
+// ServerProcess is a process of a server, and the pml process that it belongs to.
+type ServerProcess struct {
+	Server    string    `json:"server"`
+	Workspace string    `json:"workspace"`
+	PID       int       `json:"pid"`
+	Owner     int       `json:"owner_pid"`
+	Since     time.Time `json:"since"`
+	// Client is the host of an agent that the owner works for, if it does.
+	Client core.Client `json:"client,omitzero"`
 }
 
 // ServerHealth is what is known of a server's process or connection.
@@ -69,7 +86,7 @@ type ServerHealth struct {
 	Failures  int        `json:"failures,omitempty"` // in a row
 	LastError string     `json:"last_error,omitempty"`
 	RetryAt   *time.Time `json:"retry_at,omitempty"`
-	Stderr    string     `json:"stderr,omitempty"` // its last lines
+	Stderr    string     `json:"stderr,omitempty"` // its last lines, behind its first error if it has ended
 }
 
 // ToolChange is one tool that differs from what was recorded.
@@ -153,6 +170,17 @@ type ImportRequest struct {
 type Import struct {
 	Sources []ImportSource `json:"sources"`
 	ChangeSet
+}
+
+// AcceptRequest accepts what a server is now, where that is not what was approved.
+type AcceptRequest struct {
+	Name string
+	// Digest is that of the need of type integrity that was shown.
+	Digest string
+	Pin    string
+	By     core.Actor
+	// Presence says how whoever accepts it was asked.
+	Presence core.Presence
 }
 
 // UpdateRequest asks for a newer version of a server's package.

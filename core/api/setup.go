@@ -11,13 +11,20 @@ import (
 
 // Setup is all of it.
 type Setup interface {
-	Servers
-	Packages
+	Upstream
 	Workspace
 	Changes
-	PinSetup
+	People
 	Hosts
 	Doctor
+	Permissions
+}
+
+// Upstream arranges what runs talk to: MCP servers, their packages, and models.
+type Upstream interface {
+	Servers
+	Packages
+	Models
 }
 
 // Servers looks at MCP servers and changes which are configured.
@@ -33,12 +40,12 @@ type Servers interface {
 	// and installed trees that nobody else uses.
 	Purge(ctx context.Context, name string) (Removed, error)
 	ImportServers(ctx context.Context, req ImportRequest) (Import, error)
-	// ConnectServer takes a person through OAuth: show is told the URL to open.
+	// ConnectServer takes a person through OAuth: show gets the URL to open.
 	// It returns once the server is connected, or the context ends.
 	ConnectServer(ctx context.Context, name string, show func(url string)) error
 }
 
-// Packages pins and updates the packages of MCP servers.
+// Packages pins, updates and accepts what MCP servers run.
 type Packages interface {
 	// LockServers resolves servers (all without names) and pins them in pml.lock;
 	// with check it only compares. It approves and installs nothing.
@@ -46,6 +53,9 @@ type Packages interface {
 	// UpdateServer looks for a newer version; with the digest of an update that
 	// was shown it installs and approves exactly that.
 	UpdateServer(ctx context.Context, req UpdateRequest, progress func(string)) (Update, error)
+	// AcceptServer accepts what a server is now, if that is still what was shown (else
+	// core.CodeDigestMismatch). Only a person does: at a terminal, or by the PIN.
+	AcceptServer(ctx context.Context, req AcceptRequest) error
 }
 
 // Deciders is who decides what pml asks in a workspace.
@@ -64,7 +74,11 @@ type Workspace interface {
 	// pin is needed where approvals.pin is set.
 	SetTrust(ctx context.Context, digest, pin string) error
 	// Init writes a first .pml.json and returns the path; an existing one is an error.
-	Init(ctx context.Context, who Deciders) (string, error)
+	// trust keeps a workspace trusted whose files granted nothing before; where a PIN
+	// is set that takes SetTrust.
+	Init(ctx context.Context, who Deciders, trust bool) (path string, err error)
+	// DecidersChange prepares who decides in the .pml.json that is there.
+	DecidersChange(ctx context.Context, who Deciders) (ChangeSet, error)
 	// Config is the effective configuration, secrets left out.
 	Config(ctx context.Context) (json.RawMessage, error)
 	// Paths says where things are kept; a file need not exist.
@@ -82,6 +96,9 @@ type Changes interface {
 // Pin reports whether approvals need a PIN here.
 type Pin interface {
 	NeedsPin(ctx context.Context) (bool, error)
+	// ShowsPerson reports whether that PIN shows that somebody is a person: not one that came
+	// from a configuration after there were runs, until a person has typed it at a terminal.
+	ShowsPerson(ctx context.Context) (bool, error)
 }
 
 // PinSetup sets the PIN.
@@ -92,7 +109,13 @@ type PinSetup interface {
 	PinChange(ctx context.Context, old, new string) (ChangeSet, error)
 	// AdoptPin makes the stores want the PIN that the configuration has now, none
 	// where it has none; old is the one that they want so far.
-	AdoptPin(ctx context.Context, old string) error
+	AdoptPin(ctx context.Context, old string, atTerminal bool) error
+}
+
+// People is what concerns those who decide: their PIN, and how they are told.
+type People interface {
+	PinSetup
+	Notify
 }
 
 // Hosts tells the programs of agents of pml.
@@ -103,6 +126,9 @@ type Hosts interface {
 	HostWorkspaces(ctx context.Context) ([]string, error)
 	// WriteHost writes one that was shown (else core.CodeDigestMismatch).
 	WriteHost(ctx context.Context, change HostChange) error
+	// ConnectedHosts are those that are connected over stdio to processes of this
+	// home, who came first in front.
+	ConnectedHosts(ctx context.Context) ([]ConnectedHost, error)
 }
 
 // Doctor looks for what is wrong.

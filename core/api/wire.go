@@ -44,12 +44,46 @@ type ExecuteBody struct {
 	Code     string          `json:"code,omitempty"`
 	File     string          `json:"file,omitempty"` // names the source in messages
 	Workflow *WorkflowBody   `json:"workflow,omitempty"`
+	Agent    *AgentBody      `json:"agent,omitempty"`
 	Input    json.RawMessage `json:"input,omitempty"`
 	Options  *ExecuteOptions `json:"options,omitempty"`
 	// AcceptSuggestion runs what was suggested; ContinueWorkflow is the older
 	// spelling of a decision.
 	AcceptSuggestion *Acceptance       `json:"accept_suggestion,omitempty"`
 	ContinueWorkflow *ContinueWorkflow `json:"continue_workflow,omitempty"`
+}
+
+// AgentBody is a goal that a model is to reach, and its bounds.
+type AgentBody struct {
+	Goal    string          `json:"goal" minLength:"1"`
+	Context json.RawMessage `json:"context,omitempty"` // data for the model
+	// AllowedTools are globs of server:tool; left out: all that the caller may use.
+	AllowedTools  *[]string         `json:"allowed_tools,omitempty"`
+	MaxIterations int               `json:"max_iterations,omitempty" minimum:"0" maximum:"50"`
+	Budget        *core.AgentBudget `json:"budget,omitempty"`
+	Model         string            `json:"model,omitempty"`
+	// OutputSchema is the JSON schema of the result; without it the result is text.
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+}
+
+// Spec is the agent that is asked for; nil where none is.
+func (b *AgentBody) Spec() *core.AgentSpec {
+	if b == nil {
+		return nil
+	}
+	s := &core.AgentSpec{Goal: b.Goal, Context: b.Context, Allowed: b.AllowedTools, Iterations: b.MaxIterations, Model: b.Model, OutputSchema: b.OutputSchema}
+	if b.Budget != nil {
+		s.Budget = *b.Budget
+	}
+	return s
+}
+
+// AgentBodyOf is the body that asks for an agent; nil where none is asked for.
+func AgentBodyOf(s *core.AgentSpec) *AgentBody {
+	if s == nil {
+		return nil
+	}
+	return &AgentBody{Goal: s.Goal, Context: s.Context, AllowedTools: s.Allowed, MaxIterations: s.Iterations, Model: s.Model, Budget: &s.Budget, OutputSchema: s.OutputSchema}
 }
 
 // WorkflowBody is a DAG.
@@ -104,7 +138,9 @@ type DecisionBody struct {
 	Abort        bool              `json:"abort,omitempty"`
 	Feedback     string            `json:"feedback,omitempty"`
 	Answer       *core.Answer      `json:"answer,omitempty"`
-	Pin          string            `json:"pin,omitempty"`
+	// More is given to an agent that has used up what it had; nothing else is decided.
+	More *core.AgentMore `json:"more,omitempty"`
+	Pin  string          `json:"pin,omitempty"`
 	// Presence is "terminal" from a pml that has shown what is asked on its
 	// terminal and was answered there. A server believes it of a caller on its
 	// socket that is the same pml program, with a terminal; of nobody else.
@@ -115,6 +151,19 @@ type DecisionBody struct {
 // AbortBody says why a run is to end.
 type AbortBody struct {
 	Reason string `json:"reason,omitempty"`
+}
+
+// HaltBody says why all calls are halted.
+type HaltBody struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// ResumeBody lets calls go on that were halted. Pin and Presence are as those of a
+// DecisionBody.
+type ResumeBody struct {
+	Reason   string        `json:"reason,omitempty"`
+	Pin      string        `json:"pin,omitempty"`
+	Presence core.Presence `json:"presence,omitempty" enum:"terminal"`
 }
 
 // ReplanBody adds tasks, or asks for some to be suggested for a requirement.

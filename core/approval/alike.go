@@ -2,20 +2,67 @@ package approval
 
 import (
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/casys-ai/pml/core"
 )
 
-// Alike are the approvals of a list that can be decided as one with a given one: they
-// wait as well, are of the same run and type, about the same tool, and of the same risk.
-// A decision on them never reaches across runs or risks. What is decided one by one is
-// alike with itself only.
-func Alike(list []core.Approval, a core.Approval, now time.Time) []core.Approval {
-	if TypeOf(a.Type).Single {
-		return []core.Approval{a}
+// Kin is what approvals have in common that can be decided as one: a decision on them
+// never reaches across runs or risks.
+type Kin struct {
+	run  core.ID
+	typ  core.ApprovalType
+	tool string
+	risk core.Risk
+	once bool
+}
+
+// KinOf is what an approval has in common with those like it; false for what is decided
+// one by one.
+func KinOf(a core.Approval) (Kin, bool) {
+	if TypeOf(a.Type).Single || a.Type == core.ApproveInDoubt {
+		return Kin{}, false
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(o core.Approval) bool {
-		return o.RunID != a.RunID || o.Type != a.Type || o.Tool != a.Tool || o.Risk != a.Risk || o.Once != a.Once || o.StateAt(now) != core.ApprovalOpen
-	})
+	return Kin{a.RunID, a.Type, a.Tool, a.Risk, a.Once}, true
+}
+
+// Alike are the approvals of a list that one decision can be about together with the
+// first: those of its kin, or itself alone.
+func Alike(list []core.Approval) []core.Approval {
+	kin, ok := KinOf(list[0])
+	if !ok {
+		return list[:1]
+	}
+	var out []core.Approval
+	for _, a := range list {
+		if k, ok := KinOf(a); ok && k == kin {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Pattern is what texts have in common, with a * for what they have not. It is cut
+// where a name begins or ends, so that "a/one.ts" and "a/once.ts" are "a/*.ts".
+func Pattern(list []string) string {
+	first, last := slices.Min(list), slices.Max(list)
+	if first == last {
+		return first
+	}
+	n := 0
+	for n < min(len(first), len(last)) && first[n] == last[n] {
+		n++
+	}
+	before := first[:strings.LastIndexAny(first[:n], " /\\:=@.")+1]
+	after := first[len(before):]
+	for _, s := range list {
+		s = s[len(before):]
+		for !strings.HasSuffix(s, after) {
+			after = after[1:]
+		}
+	}
+	if i := strings.IndexAny(after, " /\\.@("); i >= 0 {
+		return before + "*" + after[i:]
+	}
+	return before + "*"
 }

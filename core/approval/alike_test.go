@@ -2,39 +2,74 @@ package approval_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
 )
 
-// TestAlike: a group never reaches across runs, tools or risks, nor over what waits no
-// more.
-func TestAlike(t *testing.T) {
+// TestKinOf: what is decided as one never reaches across runs, tools or risks, and some
+// types are always decided one by one.
+func TestKinOf(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
-	past := now.Add(-time.Second)
 	a := core.Approval{ID: "a", RunID: "r", Type: core.ApproveTool, Tool: "fs:write", Risk: core.RiskMedium, State: core.ApprovalOpen}
-	other := func(f func(*core.Approval)) core.Approval { b := a; b.ID = "b"; f(&b); return b }
-	for name, b := range map[string]core.Approval{
-		"Run":     other(func(b *core.Approval) { b.RunID = "s" }),
-		"Tool":    other(func(b *core.Approval) { b.Tool = "fs:delete" }),
-		"Risk":    other(func(b *core.Approval) { b.Risk = core.RiskHigh }),
-		"Type":    other(func(b *core.Approval) { b.Type = core.ApproveInDoubt }),
-		"Once":    other(func(b *core.Approval) { b.Once = true }),
-		"Decided": other(func(b *core.Approval) { b.State = core.ApprovalApproved }),
-		"Expired": other(func(b *core.Approval) { b.ExpiresAt = &past }),
-	} {
-		if got := approval.Alike([]core.Approval{a, b}, a, now); len(got) != 1 || got[0].ID != "a" {
-			t.Errorf("%s: %+v", name, got)
-		}
+	of, ok := approval.KinOf(a)
+	if !ok {
+		t.Fatal("calls of one tool can be decided as one")
 	}
-	same := other(func(*core.Approval) {})
-	if got := approval.Alike([]core.Approval{a, same}, a, now); len(got) != 2 {
+	same := a
+	same.ID, same.Digest = "b", "sha256:b"
+	if got, ok := approval.KinOf(same); !ok || got != of {
 		t.Errorf("%+v", got)
 	}
-	a.Type, same.Type = core.ApproveIntegrity, core.ApproveIntegrity
-	if got := approval.Alike([]core.Approval{a, same}, a, now); len(got) != 1 {
-		t.Errorf("integrity is decided one by one: %+v", got)
+	for name, change := range map[string]func(*core.Approval){
+		"Run":  func(b *core.Approval) { b.RunID = "s" },
+		"Tool": func(b *core.Approval) { b.Tool = "fs:delete" },
+		"Risk": func(b *core.Approval) { b.Risk = core.RiskHigh },
+		"Type": func(b *core.Approval) { b.Type = core.ApproveDependency },
+		"Once": func(b *core.Approval) { b.Once = true },
+	} {
+		b := a
+		change(&b)
+		if got, _ := approval.KinOf(b); got == of {
+			t.Errorf("%s: another, and yet %+v", name, got)
+		}
+	}
+	for _, typ := range []core.ApprovalType{core.ApproveIntegrity, core.ApproveInDoubt} {
+		b := a
+		b.Type = typ
+		if _, ok := approval.KinOf(b); ok {
+			t.Errorf("%s is decided one by one", typ)
+		}
+	}
+}
+
+// TestAlike: the first takes along what can be decided with it, wherever that stands.
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	a := core.Approval{ID: "a", RunID: "r", Type: core.ApproveTool, Tool: "fs:write", Risk: core.RiskMedium, State: core.ApprovalOpen}
+	high, b := a, a
+	high.ID, high.Risk, b.ID = "high", core.RiskHigh, "b"
+	if got := approval.Alike([]core.Approval{a, high, b}); len(got) != 2 || got[0].ID != "a" || got[1].ID != "b" {
+		t.Errorf("%+v", got)
+	}
+	a.Type, b.Type = core.ApproveIntegrity, core.ApproveIntegrity
+	if got := approval.Alike([]core.Approval{a, b}); len(got) != 1 {
+		t.Errorf("decided one by one: %+v", got)
+	}
+}
+
+func TestPattern(t *testing.T) {
+	t.Parallel()
+	for want, list := range map[string][]string{
+		"write_file docs/*.md (fs)":  {"write_file docs/one.md (fs)", "write_file docs/once.md (fs)"},
+		"write_file */one.md (fs)":   {"write_file docs/one.md (fs)", "write_file src/one.md (fs)"},
+		"write_file docs/one.* (fs)": {"write_file docs/one.md (fs)", "write_file docs/one.txt (fs)"},
+		"query (db)":                 {"query (db)", "query (db)"},
+		"delete src/*/index.ts (fs)": {"delete src/a/index.ts (fs)", "delete src/bb/index.ts (fs)"},
+		"*":                          {"get", "get it"},
+	} {
+		if got := approval.Pattern(list); got != want {
+			t.Errorf("%q: %q, want %q", list, got, want)
+		}
 	}
 }

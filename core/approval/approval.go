@@ -40,7 +40,7 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 		if same(a, d) {
 			return Result{Approval: a}, nil
 		}
-		return Result{}, alreadyDecided(a)
+		return Result{}, AlreadyDecided(a)
 	}
 	if a.Type == core.ApproveInDoubt && d.Approved && (d.Answer == nil || d.Answer.InDoubt == "") {
 		return Result{}, core.Errorf(core.CodeInvalidArguments,
@@ -98,7 +98,7 @@ func Extend(a core.Approval, until, now time.Time) (core.Approval, error) {
 	if err := open(a, now); err != nil {
 		return a, err
 	}
-	a.ExpiresAt = deadline(until)
+	a.ExpiresAt, a.HeldMS = deadline(until), 0
 	return a, nil
 }
 
@@ -217,7 +217,7 @@ func open(a core.Approval, now time.Time) error {
 			"the approval %s has expired (approvals.ttl); nothing ran and nothing is lost: decide it all the same, which asks again, or continue the run; do not execute again",
 			a.ID.Short()).WithRun(a.RunID).WithNext("pml", "continue", string(a.RunID))
 	case core.ApprovalApproved, core.ApprovalDenied:
-		return alreadyDecided(a)
+		return AlreadyDecided(a)
 	case core.ApprovalSuperseded:
 	}
 	return core.Errorf(core.CodeNotWaiting,
@@ -225,7 +225,8 @@ func open(a core.Approval, now time.Time) error {
 		WithRun(a.RunID).WithNext("pml", "workflows", "show", string(a.RunID))
 }
 
-func alreadyDecided(a core.Approval) *core.Error {
+// AlreadyDecided says who has decided an approval, and how.
+func AlreadyDecided(a core.Approval) *core.Error {
 	by := core.DecidedBy{}
 	if a.DecidedBy != nil {
 		by = *a.DecidedBy

@@ -23,14 +23,22 @@ func Expire(a core.Approval, now time.Time) Result {
 func Decidable(list []core.Approval, now time.Time) []core.Approval {
 	var open, expired []core.Approval
 	for _, a := range list {
-		switch state := a.StateAt(now); {
-		case state == core.ApprovalOpen:
+		switch {
+		case !CanDecide(a, now):
+		case a.StateAt(now) == core.ApprovalOpen:
 			open = append(open, a)
-		case state == core.ApprovalExpired && a.RenewedBy == "":
+		default:
 			expired = append(expired, a)
 		}
 	}
 	slices.SortFunc(open, core.BySoonest)
 	slices.SortFunc(expired, core.BySoonest)
 	return append(open, expired...)
+}
+
+// CanDecide reports whether a decision can be about an approval, if its run has not
+// ended: it is open, or has expired and was not asked again.
+func CanDecide(a core.Approval, now time.Time) bool {
+	state := a.StateAt(now)
+	return state == core.ApprovalOpen || state == core.ApprovalExpired && a.RenewedBy == ""
 }

@@ -22,10 +22,16 @@ func RunAt(r core.Run, now time.Time) core.Run {
 }
 
 // Outlast lets a run that waits live at least until a time, for ever without
-// one: nobody could answer a question of a run that has expired.
-func Outlast(r *core.Run, until *time.Time) {
-	if MayExpire(r.State) && r.ExpiresAt != nil && (until == nil || r.ExpiresAt.Before(*until)) {
-		r.ExpiresAt = core.UTC(until)
+// one: nobody could answer a question of a run that has expired. While calls are
+// halted its time stands still, and what is left of it is compared.
+func Outlast(r *core.Run, until *time.Time, now time.Time) {
+	ends := r.ExpiresAt
+	if ends == nil && r.HeldMS > 0 {
+		t := now.Add(time.Duration(r.HeldMS) * time.Millisecond)
+		ends = &t
+	}
+	if MayExpire(r.State) && ends != nil && (until == nil || ends.Before(*until)) {
+		r.ExpiresAt, r.HeldMS = core.UTC(until), 0
 	}
 }
 
@@ -60,7 +66,7 @@ func Claimable(r core.Run, now time.Time) error {
 		return Ended(r)
 	case state == core.RunExpired:
 		return Expired(r)
-	case state.Final() && !core.CanMove(state, core.RunRunning):
+	case state.Final() && !core.CanMove(state, core.RunRunning), state == core.RunComplete && r.Kind != core.KindAgent:
 		return Ended(r)
 	}
 	return nil
@@ -100,7 +106,7 @@ func Rule(g core.Guard, a core.Approval, r *core.Run, d core.Decision, until *ti
 		r.Abort = &core.AbortRequest{By: d.By, At: at, Reason: d.Reason}
 	}
 	if res.Changed && r.State == core.RunWaiting {
-		r.ExpiresAt = core.UTC(until)
+		r.ExpiresAt, r.HeldMS = core.UTC(until), 0
 	}
 	r.UpdatedAt = at
 	return res, true, nil

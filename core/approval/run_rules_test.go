@@ -43,6 +43,7 @@ func TestRunAt(t *testing.T) {
 func TestOutlast(t *testing.T) {
 	t.Parallel()
 	never := func(r *core.Run) { r.ExpiresAt = nil }
+	held := func(r *core.Run) { r.ExpiresAt, r.HeldMS = nil, time.Hour.Milliseconds() }
 	for name, c := range map[string]struct {
 		run         core.Run
 		until, want *time.Time
@@ -52,8 +53,10 @@ func TestOutlast(t *testing.T) {
 		"ForEver":  {waiting(), nil, nil},
 		"Never":    {waiting(never), at(time.Minute), nil},
 		"HasEnded": {waiting(in(core.RunComplete)), at(2 * time.Hour), at(time.Hour)},
+		"Held":     {waiting(held), at(2 * time.Hour), at(2 * time.Hour)},
+		"HeldMore": {waiting(held), at(time.Minute), nil},
 	} {
-		approval.Outlast(&c.run, c.until)
+		approval.Outlast(&c.run, c.until, *at(0))
 		if diff := cmp.Diff(c.want, c.run.ExpiresAt); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

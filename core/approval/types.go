@@ -21,6 +21,8 @@ type Type struct {
 	// PerCall: a yes is about the call that asked. A yes to any other type is carried
 	// out first, and the call is checked again.
 	PerCall bool
+	// Person: a person decides it, whatever approvals.decider says.
+	Person bool
 }
 
 // Types are all there are.
@@ -33,6 +35,8 @@ var Types = []Type{
 	{Type: core.ApproveLayer, Label: "layer", Words: "next layer", Question: "Start the next layer?"},
 	{Type: core.ApproveInDoubt, Label: "in doubt", Words: "call in doubt", Question: "It may have run: what now?", PerCall: true},
 	{Type: core.ApproveHook, Label: "hook", Words: "hook", Question: "Let the flow go on?", PerCall: true},
+	{Type: core.ApproveBudget, Label: "budget", Words: "more budget", Question: "May the agent use as much again?", Single: true, PerCall: true},
+	{Type: core.ApproveHost, Label: "host", Words: "permission in a host", Question: "May the agent's host do this?", PerCall: true, Person: true},
 }
 
 // TypeOf describes a type. One that this pml does not know, because a newer one has

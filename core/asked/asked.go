@@ -234,7 +234,11 @@ func (b *builder) list(label string, raw json.RawMessage, depth int) {
 		b.add(label, flat, Plain)
 		return
 	}
-	b.add(label, fmt.Sprintf("%d items", len(items)), Note)
+	count := fmt.Sprintf("%d items", len(items))
+	if len(items) == 1 {
+		count = "1 item"
+	}
+	b.add(label, count, Note)
 	pad := strings.Repeat("  ", depth+1)
 	for i, item := range items {
 		if !b.unbounded && len(b.lines) >= MaxLines {

@@ -29,7 +29,7 @@ func TestArguments(t *testing.T) {
 		"Keys":     {`{"to":"ann","amount":5}`, "to    : ann\namount: 5\n"},
 		"Number":   {`{"a":"5","b":5}`, "a: \"5\"\nb: 5\n"},
 		"Lines":    {`{"sql":"select 1\nfrom x"}`, "sql: 2 lines, 15 bytes\n| select 1\n| from x\n(no newline at the end)\n"},
-		"Nested":   {`{"a":{"b":[{"c":1}]}}`, "a: \n  b: 1 items\n    1: \n      c: 1\n"},
+		"Nested":   {`{"a":{"b":[{"c":1}]}}`, "a: \n  b: 1 item\n    1: \n      c: 1\n"},
 		"List":     {`{"a":["x","y"]}`, "a: [\"x\",\"y\"]\n"},
 		"Twice":    {`{"a":1,"a":2}`, "a: 1\na: 2\n"},
 		"None":     {`{}`, "none\n"},

@@ -109,12 +109,30 @@ type Written struct {
 	Edits   []Edit
 }
 
+// names are those by which agents' hosts call the arguments of a tool that writes files.
+var names = map[string]string{
+	"path": "file_path", "old": "old_string", "new": "new_string", "all": "replace_all", "oldText": "old_string", "newText": "new_string",
+}
+
+// named is an argument by its name, or by the one that agents' hosts have for it.
+func named(of map[string]json.RawMessage, name string) json.RawMessage {
+	if raw := of[name]; raw != nil {
+		return raw
+	}
+	return of[names[name]]
+}
+
+// isNamed reports whether a key is one of some names, or what hosts call it.
+func isNamed(key string, list ...string) bool {
+	return slices.ContainsFunc(list, func(name string) bool { return key == name || key == names[name] })
+}
+
 // WrittenBy reads the arguments of a tool that writes files: path and content, path
-// and edits, or path, old and new. Arguments that servers could read in two ways (a key
+// and edits, or path, old and new, by these names or those of agents' hosts. Arguments that servers could read in two ways (a key
 // that is there twice, or in other letters) are none of these.
 func WrittenBy(args json.RawMessage) (w Written, ok bool) {
 	of, ok := exact(args)
-	if !ok || !isText(of["path"], &w.Path) || w.Path == "" {
+	if !ok || !isText(named(of, "path"), &w.Path) || w.Path == "" {
 		return w, false
 	}
 	var content, old, now string
@@ -127,19 +145,19 @@ func WrittenBy(args json.RawMessage) (w Written, ok bool) {
 	}
 	for _, raw := range edits {
 		e, ok := exact(raw)
-		if !ok || !isText(e["oldText"], &old) || !isText(e["newText"], &now) {
+		if !ok || !isText(named(e, "oldText"), &old) || !isText(named(e, "newText"), &now) {
 			return w, false
 		}
 		w.Edits = append(w.Edits, Edit{Old: old, New: now})
 	}
-	if isText(of["old"], &old) && isText(of["new"], &now) {
-		w.Edits = append(w.Edits, Edit{Old: old, New: now, All: string(bytes.TrimSpace(of["all"])) == "true"})
+	if isText(named(of, "old"), &old) && isText(named(of, "new"), &now) {
+		w.Edits = append(w.Edits, Edit{Old: old, New: now, All: string(bytes.TrimSpace(named(of, "all"))) == "true"})
 	}
 	return w, (w.Content != nil) != (len(w.Edits) > 0)
 }
 
 // exact returns the members of an object that has no key twice, not even in other
-// letters.
+// letters, and no argument under both of its names.
 func exact(raw json.RawMessage) (map[string]json.RawMessage, bool) {
 	fields, ok := Fields(raw)
 	if !ok {
@@ -153,6 +171,11 @@ func exact(raw json.RawMessage) (map[string]json.RawMessage, bool) {
 		}
 		seen[folded], out[f.Key] = true, f.Value
 	}
+	for name, other := range names {
+		if seen[strings.ToLower(name)] && seen[other] {
+			return nil, false
+		}
+	}
 	return out, true
 }
 
@@ -161,7 +184,7 @@ func isText(raw json.RawMessage, into *string) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) && json.Unmarshal(raw, into) == nil
 }
 
-// After is what is in the file after the call; why says why that cannot be told.
+// After is what is in the file after the call; why says why pml does not know it.
 func (w Written) After(before string) (after, why string) {
 	if w.Content != nil {
 		return *w.Content, ""
@@ -200,13 +223,13 @@ func (b *builder) file(fields []Field, f File) []Field {
 		b.difference(f.Diff)
 		said = append(said, "old", "new", "edits")
 	}
-	path := slices.IndexFunc(fields, func(f Field) bool { return f.Key == "path" })
+	path := slices.IndexFunc(fields, func(f Field) bool { return isNamed(f.Key, "path") })
 	if path > 0 { // which file it is comes first
 		b.lines = slices.Concat(pathLine(fields[path]), b.lines)
 	} else if path == 0 {
 		b.lines = slices.Concat(pathLine(fields[0]), b.lines)
 	}
-	return slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Key == "path" || slices.Contains(said, f.Key) })
+	return slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return isNamed(f.Key, "path") || isNamed(f.Key, said...) })
 }
 
 func pathLine(f Field) []Line {

@@ -1,6 +1,9 @@
 package asked
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Changed says in words what a question about integrity is about: the kind that the
 // gate has given it, and whether something was recorded before. It is empty for a kind
@@ -27,4 +30,12 @@ func pick(first bool, yes, no string) string {
 		return yes
 	}
 	return no
+}
+
+// ChangedBy says in words which flows have changed the arguments of a call, above those
+// that the program passed. names is the JSON list of them.
+func ChangedBy(names json.RawMessage) string {
+	var list []string
+	_ = json.Unmarshal(names, &list) // what cannot be read names no flow
+	return "changed by the flow " + Safe(strings.Join(list, ", "), 200) + "; the program's own arguments"
 }

@@ -16,7 +16,7 @@ import (
 // that a kill leaves are of no use to anybody.
 const prefix = ".new-"
 
-// replaced, when a test has set it, is told of each file that has just been
+// replaced, when a test has set it, is called with each file that has just been
 // replaced. Tests end the process there.
 var replaced func(name string)
 

@@ -71,16 +71,20 @@ func (t *Trail) Close(ctx context.Context) {
 
 // Record writes rows for what was decided here, outside of a run.
 func (t *Trail) Record(ctx context.Context, rows ...core.AuditRow) error {
-	redact := t.o.Machine.Redactor(t.view.Workspace).Text
 	for i := range rows {
-		r := &rows[i]
-		r.At, r.Workspace = t.now(), t.view.Workspace
-		if r.By == (core.Actor{}) {
-			r.By = t.view.By
-		}
-		r.Reason = core.Visible(redact(r.Reason), maxReason, false)
+		rows[i] = t.Row(rows[i])
 	}
 	return t.view.Store.Record(ctx, rows...)
+}
+
+// Row is a row as Record writes it, for who writes it together with what it tells of.
+func (t *Trail) Row(r core.AuditRow) core.AuditRow {
+	r.At, r.Workspace = t.now(), t.view.Workspace
+	if r.By == (core.Actor{}) {
+		r.By = t.view.By
+	}
+	r.Reason = core.Visible(t.o.Machine.Redactor(t.view.Workspace).Text(r.Reason), maxReason, false)
+	return r
 }
 
 func (t *Trail) now() time.Time { return t.o.Clock.Now().UTC() }

@@ -47,10 +47,10 @@ type Options struct {
 	// Passive has Redial start a server for what decides or runs something only:
 	// reading finds the one that is there.
 	Passive bool
-	// Link is told when the stream of all events breaks off (err says why), and
+	// Link is called when the stream of all events breaks off (err says why), and
 	// when it is there, again and again. May be nil.
 	Link func(live bool, err error)
-	// Warn is told, once, that the server is away and is waited for. May be nil.
+	// Warn is called once while pml waits for a server that is away. May be nil.
 	Warn   func(string)
 	Clock  core.Clock
 	Logger *slog.Logger

@@ -202,7 +202,7 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("what an agent's host decides comes as %v", got)
 	}
 	for risk, want := range map[core.Risk]bool{core.RiskLow: true, core.RiskMedium: true, core.RiskHigh: false, "": false} {
-		if got := agent.HearsHosts(t.Context(), core.Approval{Risk: risk}); got != want {
+		if got := agent.HostMayDecide(t.Context(), core.Approval{Risk: risk}); got != want {
 			t.Errorf("%q: a host's answer counts: %v", risk, got)
 		}
 	}

@@ -5,33 +5,10 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
-
-// FrameKind says what a frame has.
-type FrameKind string
-
-// The kinds of frame.
-const (
-	FrameSnapshot FrameKind = "snapshot" // everything as it stands: what was known before does not count
-	FrameEvent    FrameKind = "event"    // what happened after it
-	FrameState    FrameKind = "state"    // how the connection stands
-)
-
-// Frame is one step of what Stream tells.
-type Frame struct {
-	Kind     FrameKind
-	Snapshot *api.Snapshot
-	Event    core.Event
-	// Live is whether events come as they happen. If not, what is known is as
-	// old as Since, and Err says why.
-	Live  bool
-	Since time.Time
-	Err   error
-}
 
 // errNoMore ends a stream from which one frame was wanted.
 var errNoMore = errors.New("enough")
@@ -53,6 +30,15 @@ func (c *Client) Events(ctx context.Context, id core.ID, from api.Since, follow 
 	s := &subscription{c: c, path: path, last: max(0, since), event: f}
 	if id == "" {
 		s.state, s.all = c.o.Link, true
+	}
+	return s.run(ctx)
+}
+
+// Said implements api.Workflows.
+func (c *Client) Said(ctx context.Context, id core.ID, f func(core.Event) error) error {
+	s := &subscription{
+		c: c, path: runPath(id, "events"), query: url.Values{"types": {string(core.EventAgentText)}}, last: -1, event: f,
+		snapshot: func(api.Snapshot) error { return nil },
 	}
 	return s.run(ctx)
 }
@@ -81,49 +67,6 @@ func (c *Client) past(ctx context.Context, path string, since int64, f func(core
 			return nil
 		}
 	}
-}
-
-// Stream tells how everything stands and then what happens: a snapshot, events
-// after it, and each change of the connection. After a lost connection it goes
-// on where it was; when the server cannot do that, another snapshot begins
-// anew. It ends with the context, with an error of f, or when the server does
-// not let this client in. since is the number to go on after; negative begins
-// with a snapshot.
-func (c *Client) Stream(ctx context.Context, since int64, f func(Frame) error) error {
-	var live *bool
-	var failed error
-	tell := func(frame Frame) {
-		if failed == nil {
-			failed = f(frame)
-		}
-	}
-	s := &subscription{
-		c: c, path: "/events", all: true, last: since, seen: since >= 0, forever: true, alive: c.o.Clock.Now(),
-		event: func(e core.Event) error {
-			tell(Frame{Kind: FrameEvent, Event: e})
-			return failed
-		},
-		snapshot: func(snap api.Snapshot) error {
-			tell(Frame{Kind: FrameSnapshot, Snapshot: &snap})
-			return failed
-		},
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.state = func(now bool, err error) {
-		if live == nil || *live != now {
-			live = &now
-			tell(Frame{Kind: FrameState, Live: now, Since: s.alive, Err: err})
-		}
-		if failed != nil {
-			cancel()
-		}
-	}
-	err := s.run(ctx)
-	if failed != nil {
-		return failed
-	}
-	return err
 }
 
 // Snapshot is how everything stands.

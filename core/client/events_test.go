@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,58 +197,6 @@ func TestEvents_Past(t *testing.T) {
 	})
 }
 
-// TestStream: a snapshot, what happens after it, and each change of the
-// connection; another database begins with another snapshot.
-func TestStream(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, net := newServer(), &wire{}
-		s.emit(3)
-		c, stop := newClient(t, net, client.Options{Checked: true})
-		defer stop()
-		var got []string
-		err := c.Stream(t.Context(), -1, func(f client.Frame) error {
-			switch f.Kind {
-			case client.FrameState:
-				got = append(got, map[bool]string{true: "live", false: "away"}[f.Live])
-				if !f.Live && len(got) == 1 {
-					go net.up(s) // it was not there to begin with
-				}
-				if !f.Live && f.Err == nil {
-					t.Error("away, and nobody says why")
-				}
-			case client.FrameSnapshot:
-				got = append(got, "snapshot")
-				if f.Snapshot.Seq == 2 {
-					return errEnough
-				}
-				s.emit(1)
-			case client.FrameEvent:
-				got = append(got, "event")
-				other := newServer()
-				other.emit(2)
-				go func() {
-					net.down()
-					net.up(other)
-				}()
-			}
-			return nil
-		})
-		if !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
-		want := []string{"away", "live", "snapshot", "event", "away", "live", "snapshot"}
-		if len(got) != len(want) {
-			t.Fatalf("frames %q, want %q", got, want)
-		}
-		for i := range want {
-			if got[i] != want[i] {
-				t.Fatalf("frames %q, want %q", got, want)
-			}
-		}
-	})
-}
-
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,13 +212,15 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
-// TestStream_HangsUp: a server that hangs up again and again is not dialled in
+// TestEvents_HangsUp: a server that hangs up again and again is not dialled in
 // a tight loop.
-func TestStream_HangsUp(t *testing.T) {
+func TestEvents_HangsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net := &wire{}
+		var snapshots atomic.Int64
 		net.up(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			snapshots.Add(1)
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, "event: snapshot\ndata: {}\n\n")
 		}))
@@ -277,15 +228,9 @@ func TestStream_HangsUp(t *testing.T) {
 		defer stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		snapshots := 0
-		err := c.Stream(ctx, -1, func(f client.Frame) error {
-			if f.Kind == client.FrameSnapshot {
-				snapshots++
-			}
-			return nil
-		})
-		if !errors.Is(err, context.DeadlineExceeded) || snapshots < 5 || snapshots > 30 {
-			t.Errorf("%d connections in a minute: %v", snapshots, err)
+		err := c.Events(ctx, "", api.Since{}, true, func(core.Event) error { return nil })
+		if n := snapshots.Load(); !errors.Is(err, context.DeadlineExceeded) || n < 5 || n > 30 {
+			t.Errorf("%d connections in a minute: %v", n, err)
 		}
 	})
 }

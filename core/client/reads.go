@@ -249,6 +249,15 @@ func (c *Client) Approvals(ctx context.Context, all bool) ([]core.Approval, erro
 	if all {
 		q.Set("all", "true")
 	}
+	return c.approvals(ctx, q)
+}
+
+// Decidable lists what a decision can be about, soonest expiry first.
+func (c *Client) Decidable(ctx context.Context) ([]core.Approval, error) {
+	return c.approvals(ctx, url.Values{"decidable": {"true"}})
+}
+
+func (c *Client) approvals(ctx context.Context, q url.Values) ([]core.Approval, error) {
 	var page api.Page[core.Approval]
 	err := c.get(ctx, "/approvals", q, &page)
 	if page.Items == nil {

@@ -22,7 +22,7 @@ import (
 // request is one question to the server.
 type request struct {
 	method string
-	path   string // after /api/v1
+	path   string // after /api/v1, escaped
 	query  url.Values
 	body   any
 	key    string        // Idempotency-Key
@@ -128,7 +128,7 @@ func (c *connection) once(ctx context.Context, r request, out any) (pause time.D
 	return 0, nil
 }
 
-func (c *connection) prepare(ctx context.Context, r request) (*http.Request, error) {
+func (c *connection) prepare(ctx context.Context, r request) (_ *http.Request, err error) {
 	var body io.Reader
 	if r.body != nil {
 		raw, err := json.Marshal(r.body)
@@ -138,7 +138,10 @@ func (c *connection) prepare(ctx context.Context, r request) (*http.Request, err
 		body = bytes.NewReader(raw)
 	}
 	u := *c.base
-	u.Path += "/api/v1" + r.path
+	u.RawPath = u.EscapedPath() + "/api/v1" + r.path
+	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+		return nil, core.Errorf(core.CodeInvalidArguments, "cannot ask %s: %w", c.name, err)
+	}
 	u.RawQuery = r.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -51,7 +52,7 @@ const firstLook = time.Second
 // runs reports whether a request may start a run; an intent alone asks what
 // could be run, and with layers validated it may start paused.
 func runs(req api.ExecuteRequest) bool {
-	return req.Code != "" || len(req.Tasks) > 0 || req.Accept != nil || req.PerLayer
+	return req.Agent != nil || req.Code != "" || len(req.Tasks) > 0 || req.Accept != nil || req.PerLayer
 }
 
 func executeBody(req api.ExecuteRequest) api.ExecuteBody {
@@ -61,6 +62,7 @@ func executeBody(req api.ExecuteRequest) api.ExecuteBody {
 			Timeout: req.TimeoutMS, PerLayer: req.PerLayer, HIL: req.HIL, IdempotencyKey: req.IdempotencyKey, HoldApprovals: req.HoldApprovals, Detach: req.Detach,
 		},
 	}
+	b.Agent = api.AgentBodyOf(req.Agent)
 	if len(req.Tasks) > 0 {
 		b.Workflow = &api.WorkflowBody{Tasks: req.Tasks}
 	}
@@ -75,10 +77,17 @@ func (c *Client) Continue(ctx context.Context, req api.ContinueRequest) (api.Res
 	w := c.waiting(req.Wait, req.HoldApprovals)
 	body := api.ContinueBody{Decision: decisionBody(req.Decision), Reason: req.Reason, HoldApprovals: req.HoldApprovals}
 	var first api.Result
+	follow := req.Follow
 	send := func() error {
-		chunk := w.chunk()
-		body.Wait = millis(chunk)
-		return c.ask(ctx, request{method: http.MethodPost, path: runPath(req.ID, "continue"), body: body, wait: chunk, by: req.By}, &first)
+		chunk, query := w.chunk(), url.Values{}
+		if body.Wait = millis(chunk); follow {
+			query = followOnly
+		}
+		err := c.ask(ctx, request{method: http.MethodPost, path: runPath(req.ID, "continue"), query: query, body: body, wait: chunk, by: req.By}, &first)
+		if _, sent := away(err); sent {
+			follow = true // it may have passed a pause: whoever asked has not seen the next one
+		}
+		return err
 	}
 	var err error
 	if req.Decision == nil || req.Decision.Checkpoint != "" {
@@ -98,6 +107,10 @@ func (c *Client) Continue(ctx context.Context, req api.ContinueRequest) (api.Res
 	}
 	return r, err
 }
+
+// followOnly is the query of a request that only waits (api.ContinueRequest.Follow). An
+// older server does not know it, and goes on as it always has.
+var followOnly = url.Values{"follow": {"true"}}
 
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -121,7 +134,7 @@ func decisionBody(d *api.Decision) *api.DecisionBody {
 	}
 	return &api.DecisionBody{
 		Approved: &d.Approve, Checkpoint: d.Checkpoint, AllOfType: d.AllOfType, ExpectDigest: d.ExpectDigest,
-		Abort: d.Abort, Feedback: d.Reason, Answer: d.Answer, Pin: d.Pin, Presence: d.Presence,
+		Abort: d.Abort, Feedback: d.Reason, Answer: d.Answer, More: d.More, Pin: d.Pin, Presence: d.Presence,
 	}
 }
 

@@ -214,6 +214,39 @@ func TestExecute_ServerRestarts(t *testing.T) {
 	})
 }
 
+// TestContinue_FollowsOnly: what is sent to wait on, or sent again, passes no pause that nobody has seen; what somebody
+// asks for once does.
+func TestContinue_FollowsOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, net := newRunner(3*time.Second), &wire{}
+		var passes []string
+		serve := s.handle
+		s.handle = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			if strings.HasSuffix(r.URL.Path, "/continue") {
+				passes = append(passes, r.URL.Query().Get("follow"))
+			}
+			return serve(w, r, body)
+		}
+		s.mangle = func(_ string, n int) bool { return n == 4 } // the answer to the request below is lost
+		net.up(s)
+		c, stop := newClient(t, net, client.Options{Limits: client.Limits{Chunk: time.Second}})
+		defer stop()
+		if _, err := c.Execute(t.Context(), api.ExecuteRequest{Code: "return 1", Wait: -1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Continue(t.Context(), api.ContinueRequest{ID: "r1", Wait: -1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Continue(t.Context(), api.ContinueRequest{ID: "r1", Wait: -1, Follow: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(passes, ","); got != "true,true,,true,true" {
+			t.Errorf("follow is %q", got)
+		}
+	})
+}
+
 // TestExecute_StoppingServer: one that is about to stop answers at once that
 // the run was interrupted, or runs; it is not asked again in a tight loop.
 func TestExecute_StoppingServer(t *testing.T) {

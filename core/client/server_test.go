@@ -164,6 +164,10 @@ func (b *behind) VerifyAudit(context.Context) (api.AuditReport, error) {
 	return api.AuditReport{Rows: 2500, Bad: 7, Reason: "changed"}, nil
 }
 
+func (b *behind) Said(_ context.Context, id core.ID, f func(core.Event) error) error {
+	return errors.Join(f(core.Event{Type: core.EventAgentText, RunID: id, Message: "one "}), f(core.Event{Type: core.EventAgentText, RunID: id, Message: "two"}))
+}
+
 func (b *behind) RemoveWorkflows(_ context.Context, ids ...core.ID) error {
 	b.note(ids)
 	return nil
@@ -177,6 +181,10 @@ func (b *behind) Resolve(_ context.Context, text string) (id, approval core.ID, 
 		return aRun, anAppr, nil
 	}
 	return "", "", core.Errorf(core.CodeNotFound, "there is no run or approval %q", text).WithNext("pml", "workflows", "ls")
+}
+
+func (b *behind) Decidable(ctx context.Context) ([]core.Approval, error) {
+	return b.Approvals(ctx, false)
 }
 
 func (b *behind) Approvals(context.Context, bool) ([]core.Approval, error) {
@@ -270,6 +278,29 @@ func serve(t testing.TB, b *behind, socket string) (stop func()) {
 		<-gone
 		s.Close()
 	})
+}
+
+// TestSaid: what a model writes comes through a server, though it has no numbers.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "s")
+	t.Cleanup(serve(t, newBehind(), socket))
+	c, err := open(t, client.Options{Socket: socket, Workspace: "/w", Via: core.ViaCLI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	text := ""
+	err = c.Said(ctx, aRun, func(e core.Event) error {
+		if text += e.Message; text == "one two" {
+			return errEnough
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) || text != "one two" {
+		t.Errorf("%q, %v", text, err)
+	}
 }
 
 // TestServer_EveryMethod: what is asked arrives, and what is answered comes back.
@@ -468,4 +499,18 @@ func TestServer_TwentyRestarts(t *testing.T) {
 
 func (*behind) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+}
+
+var aHalt = core.Halt{Side: core.SideServer, By: core.Actor{Who: "ann", Via: core.ViaHTTP}, Reason: "enough"}
+
+func (b *behind) Halts(context.Context) ([]core.Halt, error) { return []core.Halt{aHalt}, nil }
+
+func (b *behind) HaltCalls(_ context.Context, _ core.Actor, reason string) ([]core.Halt, error) {
+	b.note("halt " + reason)
+	return []core.Halt{aHalt}, nil
+}
+
+func (b *behind) ResumeCalls(_ context.Context, req api.ResumeRequest) ([]core.Halt, error) {
+	b.note("resume " + req.Pin)
+	return nil, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -21,19 +22,19 @@ const headerLastEvent = "Last-Event-ID"
 type subscription struct {
 	c    *Client
 	path string
+	// query narrows what is asked for.
+	query url.Values
 	// last is the number of the newest event that was passed on; negative: none,
 	// begin with a snapshot. seen is set once the server itself gave a number.
 	last   int64
 	seen   bool
 	events int // of this connection
-	// alive is when the server was heard last.
-	alive time.Time
 
 	event func(core.Event) error
 	// snapshot takes what the server sends when it cannot go on after last; nil
 	// makes a number that the server does not have an error.
 	snapshot func(api.Snapshot) error
-	// state is told when the stream breaks off (err says why) and is back; may be nil.
+	// state is called when the stream breaks off (err says why) and is back; may be nil.
 	state func(live bool, err error)
 	// all is whether the events are those of all runs.
 	all bool
@@ -103,7 +104,7 @@ func (s *subscription) connection(parent context.Context) (made bool, err error)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(s.c.o.Limits.Silent, func() { cancel(errSilent) })
 	defer watchdog.Stop()
-	req, err := s.c.prepare(ctx, request{method: http.MethodGet, path: s.path})
+	req, err := s.c.prepare(ctx, request{method: http.MethodGet, path: s.path, query: s.query})
 	if err != nil {
 		return false, err
 	}
@@ -123,10 +124,7 @@ func (s *subscription) connection(parent context.Context) (made bool, err error)
 	if s.state != nil {
 		s.state(true, nil)
 	}
-	heard := &hearing{r: resp.Body, heard: func() {
-		s.alive = s.c.o.Clock.Now()
-		watchdog.Reset(s.c.o.Limits.Silent)
-	}}
+	heard := &hearing{r: resp.Body, heard: func() { watchdog.Reset(s.c.o.Limits.Silent) }}
 	scan := newScanner(heard, s.c.o.Limits.Frame)
 	for {
 		f, err := scan.next()
@@ -186,7 +184,14 @@ func (s *subscription) take(f frame) error {
 		return nil
 	}
 	var e core.Event
-	if err := json.Unmarshal(f.data, &e); err != nil || e.Seq <= 0 {
+	err := json.Unmarshal(f.data, &e)
+	if err == nil && e.Type == core.EventAgentText {
+		if err := s.event(e); err != nil { // it has no number
+			return &stopped{err}
+		}
+		return nil
+	}
+	if err != nil || e.Seq <= 0 {
 		return s.foreign(f, err)
 	}
 	if e.Seq <= s.last {

@@ -102,10 +102,14 @@ func (c *Client) givenBack(ctx context.Context, tool string, id core.ID) error {
 // callError is the error of the only task of a run.
 func callError(tool string, r api.Result) *core.Error {
 	if len(r.Failures) == 1 && r.Failures[0].Code != "" {
-		return core.Errorf(r.Failures[0].Code, "%s", r.Failures[0].Error)
+		e := core.Errorf(r.Failures[0].Code, "%s", r.Failures[0].Error)
+		e.Retryable = r.Failures[0].Retryable
+		return e
 	}
 	if r.ErrorCode != "" {
-		return core.Errorf(r.ErrorCode, "%s", r.Error)
+		e := core.Errorf(r.ErrorCode, "%s", r.Error)
+		e.Retryable = r.Retryable
+		return e
 	}
 	return core.Errorf(core.CodeToolFailed, "the call of %s ended %s on the server", tool, r.Status)
 }

@@ -125,12 +125,12 @@ func ofRun(err error, id core.ID) error {
 	return e.WithRun(id)
 }
 
-// ask is one piece of a wait. Going on without a decision does nothing to a run
-// that moves, so it may be sent again.
+// ask is one piece of a wait. It passes no pause that the run has come to, so it may
+// be sent again.
 func (w waiting) ask(ctx context.Context, id core.ID, chunk time.Duration) (r api.Result, err error) {
 	err = w.c.persist(ctx, w.away, true, func() error {
 		return w.c.ask(ctx, request{
-			method: http.MethodPost, path: runPath(id, "continue"), wait: chunk,
+			method: http.MethodPost, path: runPath(id, "continue"), query: followOnly, wait: chunk,
 			body: api.ContinueBody{Wait: millis(chunk), HoldApprovals: w.hold},
 		}, &r)
 	})

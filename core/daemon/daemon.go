@@ -19,14 +19,17 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// The limits of waiting. Zero in Options means these.
+// The limits of waiting. Zero in Options means these. Each is far above what a server
+// needs: nobody waits longer than until it has answered, is ready or has ended, and a
+// machine with much else to do is no reason to give a server up.
 const (
 	// AnswerTime is how long a server may take to say what it is.
-	AnswerTime = 2 * time.Second
+	AnswerTime = 10 * time.Second
 	// StartTime is how long a new server may take until it is ready.
-	StartTime = 15 * time.Second
-	// StopTime is how long a server may take to stop.
-	StopTime = 10 * time.Second
+	StartTime = time.Minute
+	// StopTime is how long a server may take to stop. It stops what it does within ten
+	// seconds, and then closes its stores and ends.
+	StopTime = 30 * time.Second
 )
 
 // Options are what a Daemon needs of its process.

@@ -13,6 +13,11 @@ func (d *Daemon) spawn(context.Context) (*Server, error) {
 		WithNext("pml", "serve", "--listen", "127.0.0.1:7465")
 }
 
+// detach is not there either.
+func detach([]string, []string, string) error {
+	return core.Errorf(core.CodeInternal, "on Windows nothing is started in the background")
+}
+
 // private cannot be checked here.
 func private(dir string) error { return fmt.Errorf("%s: owners are not known on Windows", dir) }
 

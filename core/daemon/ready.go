@@ -48,12 +48,12 @@ func (r *Ready) Tell(err error) {
 	if merr == nil {
 		_, merr = r.f.Write(append(raw, '\n'))
 	}
-	// A starter that is gone is told nothing; the server is there all the same.
+	// Where the process that started the server is gone, nobody reads this; the server runs all the same.
 	_ = errors.Join(merr, r.f.Close())
 	r.f = nil
 }
 
-// heard is what the starter got at the other end. It does not wait for the end
+// heard is what the starting process read at the other end. It does not wait for the end
 // of the pipe, which another process may have got open.
 func heard(r io.Reader) (said bool, failed *core.Error, err error) {
 	var msg ready

@@ -23,7 +23,7 @@ const readyFD = 3
 // spawn starts a server in the background and waits until it is ready. The
 // caller holds the lock of starters.
 func (d *Daemon) spawn(ctx context.Context) (*Server, error) {
-	log, err := openLog(d.o.Home)
+	log, err := openLog(LogFile(d.o.Home))
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,7 @@ func (d *Daemon) await(ctx context.Context, cmd *exec.Cmd, r *os.File) error {
 
 // openLog opens the file for what a server writes before it has a log of its
 // own, and when it crashes.
-func openLog(home string) (*os.File, error) {
-	name := LogFile(home)
+func openLog(name string) (*os.File, error) {
 	err := os.MkdirAll(filepath.Dir(name), 0o700)
 	if err == nil {
 		var f *os.File
@@ -117,6 +116,24 @@ func openLog(home string) (*os.File, error) {
 		}
 	}
 	return nil, core.Errorf(core.CodeStoreFailed, "cannot write a server's log: %w; make the folder writable, or use another PML_HOME", err)
+}
+
+// detach implements Detach.
+func detach(argv, environ []string, log string) error {
+	out, err := openLog(log)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "/", environ, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	keepDescriptors()
+	if err := cmd.Start(); err != nil {
+		return core.Errorf(core.CodeInternal, "cannot start %s in the background: %w", filepath.Base(argv[0]), err)
+	}
+	go func() { _ = cmd.Wait() }() // it may end before this process does
+	return nil
 }
 
 // keepDescriptors marks all descriptors that this process has got from its own

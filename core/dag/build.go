@@ -64,6 +64,11 @@ type builder struct {
 	ids    []string // for suggestions, filled when first needed
 }
 
+// build makes a graph of tasks, behind those of from, if there is one. It copies what
+// from has and changes none of it: runs and screens hold graphs without a lock. It
+// collects all faults before it gives up, because whoever wrote the DAG, mostly a
+// model, mends all that it reads at once. Cycles are looked for only when each task
+// has its list of dependencies, and the layers only when nothing is wrong.
 func (b *builder) build(tasks []core.TaskSpec, from *Graph, floor int) (*Graph, error) {
 	g := b.g
 	if from != nil {
@@ -108,6 +113,8 @@ func (b *builder) fault(path, format string, args ...any) {
 	b.faults = append(b.faults, core.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// indexIDs notes where each id is. Ids of the old tasks are taken as they are: they
+// were checked when their graph was built, perhaps by rules of an older pml.
 func (b *builder) indexIDs() {
 	g := b.g
 	g.index = make(map[string]int, len(g.tasks))
@@ -152,6 +159,9 @@ func (b *builder) suggest(id string) string {
 	return core.Suggest(id, b.ids)
 }
 
+// task checks one task and finds the tasks that it waits for: those of depends_on and
+// those whose output its arguments refer to, each once, in the order in which they are
+// named. References make a dependency by themselves, so nobody has to write both.
 func (b *builder) task(i int) {
 	t := &b.g.tasks[i]
 	b.kind(i, t)
@@ -213,12 +223,25 @@ func (b *builder) kind(i int, t *core.TaskSpec) {
 		if t.Tool != "" {
 			b.fault(b.path(i, "tool"), "%s is a code task and calls no tool; make it two tasks", label(t))
 		}
+	case core.TypeAgent:
+		if t.Tool == "" {
+			t.Tool = core.DelegateTool
+		}
+		if t.Code != "" {
+			b.fault(b.path(i, "code"), "%s is an agent task and has code; make it two tasks", label(t))
+		}
+		if t.Tool != core.DelegateTool {
+			b.fault(b.path(i, "tool"), "%s is an agent task, whose tool is %s; leave it out", label(t), core.DelegateTool)
+		}
 	default:
-		types := []string{string(core.TypeTool), string(core.TypeCode)}
-		b.fault(b.path(i, "type"), "%s: the type %s is unknown%s; use mcp_tool or code", label(t), quote(string(t.Type)), core.Suggest(string(t.Type), types))
+		types := []string{string(core.TypeTool), string(core.TypeCode), string(core.TypeAgent)}
+		b.fault(b.path(i, "type"), "%s: the type %s is unknown%s; use mcp_tool, code or agent", label(t), quote(string(t.Type)), core.Suggest(string(t.Type), types))
 	}
 }
 
+// tool checks a task that calls a tool, and says what was probably meant: code without
+// its type, or two tasks in one. Tools of the server "pml" are the engine's own and no
+// DAG may name them.
 func (b *builder) tool(i int, t *core.TaskSpec) {
 	server, _, ok := core.SplitTool(t.Tool)
 	switch {
@@ -241,7 +264,10 @@ func (b *builder) tool(i int, t *core.TaskSpec) {
 	}
 }
 
-// references finds the references in a task's arguments.
+// references finds the references in a task's arguments. Arguments are an object, or
+// one reference to a whole output, which is checked to be an object when the task
+// begins. A text that looks like a reference and is none is passed as it is, with a
+// warning: it may be meant.
 func (b *builder) references(i int, t *core.TaskSpec) template {
 	args := bytes.TrimSpace(t.Arguments)
 	if len(args) == 0 || string(args) == "null" {
@@ -280,6 +306,7 @@ func (b *builder) references(i int, t *core.TaskSpec) template {
 	return refs
 }
 
+// cycle reports a cycle by all the ids in it, the first again at the end.
 func (b *builder) cycle(c []int) {
 	var names []string
 	for _, i := range c {

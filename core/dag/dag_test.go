@@ -104,6 +104,10 @@ func TestParse_Faults(t *testing.T) {
 			"1:30:/0/depends_on/1: expected a string, got null",
 			`/0/depends_on/0: task a depends on "x", which does not exist (did you mean a?)`,
 		}},
+		"OtherWords": {`[{"id":"a","args":{},"needs":[]}]`, []string{
+			`1:12:/0/args: unknown key "args" (did you mean arguments?)`,
+			`1:22:/0/needs: unknown key "needs" (did you mean depends_on?)`,
+		}},
 		"Pointer": {`[{"a/b~c":1}]`, []string{`1:3:/0/a~1b~0c: unknown key "a/b~c"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +137,7 @@ func TestBuild_Faults(t *testing.T) {
 		"Nothing":  {`[{"id":"t1","tool":"s:t"},{"id":"b","tool":"s:t","arguments":{"x":"$OUTPUT[t2].a"}}]`, []string{`/tasks/1/arguments: task b refers to "$OUTPUT[t2].a", but there is no task "t2" (did you mean t1, b?)`}},
 		"BadIDs":   {`[{"id":"a b","tool":"s:t"},{"tool":"s:t"},{"id":"\u001b[2J","tool":"s:t"}]`, []string{`/tasks/0/id: the id "a b" is not valid: use at most 128 letters, digits and _ . : -`, "/tasks/1/id: the task has no id", `/tasks/2/id: the id "\x1b[2J" is not valid: use at most 128 letters, digits and _ . : -`}},
 		"NoTool":   {`[{"id":"a"},{"id":"b","code":"return 1"},{"id":"c","tool":"x"},{"id":"d","tool":"pml:sleep"},{"id":"e","tool":"s:u"}]`, []string{"/tasks/0/tool: task a names no tool", `/tasks/1/type: task b has code; set "type": "code"`, `/tasks/2/tool: task c: "x" is no tool; write it as server:tool`, `/tasks/3/tool: task d: "pml:sleep" is no tool; write it as server:tool`, `/tasks/4/tool: task e: there is no tool "s:u" (did you mean s:t?)`}},
-		"Types":    {`[{"id":"a","type":"agent"},{"id":"b","type":"cod"},{"id":"c","type":"code"}]`, []string{"/tasks/0/type: task a: the type \"agent\" is unknown; use mcp_tool or code", `/tasks/1/type: task b: the type "cod" is unknown (did you mean code?); use mcp_tool or code`, "/tasks/2/code: task c is a code task without code"}},
+		"Types":    {`[{"id":"a","type":"agnt"},{"id":"b","type":"cod"},{"id":"c","type":"code"}]`, []string{"/tasks/0/type: task a: the type \"agnt\" is unknown (did you mean agent?); use mcp_tool, code or agent", `/tasks/1/type: task b: the type "cod" is unknown (did you mean code?); use mcp_tool, code or agent`, "/tasks/2/code: task c is a code task without code"}},
 		"Retry":    {`[{"id":"a","tool":"s:t","timeout_ms":-1,"retry":{"backoff_ms":-2}}]`, []string{"/tasks/0/timeout_ms: task a: a time-out of -1 ms is not possible", "/tasks/0/retry/max_attempts: task a: max_attempts is 0; it must be 1 to 100", "/tasks/0/retry/backoff_ms: task a: a back-off of -2 ms is not possible"}},
 		"NoObject": {`[{"id":"a","tool":"s:t","arguments":[1]},{"id":"b","tool":"s:t","arguments":"$q"}]`, []string{"/tasks/0/arguments: the arguments of task a are an array; they must be an object", "/tasks/1/arguments: the arguments of task b are a string; they must be an object"}},
 	} {

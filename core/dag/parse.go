@@ -122,8 +122,8 @@ func (p *parser) syntax() *core.Error {
 func lastToken(b []byte) int { return len(bytes.TrimRight(b, " \t\r\n")) - 1 }
 
 func (p *parser) trim(s span) span {
-	s.start = skipSpace(p.data, s.start)
-	s.end = valueEnd(p.data, s.start)
+	s.start = core.SkipSpace(p.data, s.start)
+	s.end = core.ValueEnd(p.data, s.start)
 	return s
 }
 
@@ -159,13 +159,13 @@ func (p *parser) object(s span, path string, fields map[string]func(span, string
 		return
 	}
 	seen := map[string]bool{}
-	for i := skipSpace(p.data, s.start+1); i < s.end && p.data[i] != '}'; {
-		k := span{i, stringEnd(p.data, i)}
+	for i := core.SkipSpace(p.data, s.start+1); i < s.end && p.data[i] != '}'; {
+		k := span{i, core.StringEnd(p.data, i)}
 		var key string
 		if json.Unmarshal(p.raw(k), &key) != nil {
 			return // cannot be: the text is valid JSON
 		}
-		v := p.trim(span{start: skipSpace(p.data, k.end) + 1})
+		v := p.trim(span{start: core.SkipSpace(p.data, k.end) + 1})
 		read, ok := fields[key]
 		switch {
 		case !ok:
@@ -176,15 +176,24 @@ func (p *parser) object(s span, path string, fields map[string]func(span, string
 			read(v, path+"/"+pointer(key))
 		}
 		seen[key] = true
-		if i = skipSpace(p.data, v.end); i < s.end && p.data[i] == ',' {
-			i = skipSpace(p.data, i+1)
+		if i = core.SkipSpace(p.data, v.end); i < s.end && p.data[i] == ',' {
+			i = core.SkipSpace(p.data, i+1)
 		}
 	}
+}
+
+// otherWords are the keys that people write who know other formats of task graphs.
+var otherWords = map[string]string{
+	"args": "arguments", "params": "arguments", "parameters": "arguments", "input": "arguments", "with": "arguments",
+	"needs": "depends_on", "deps": "depends_on", "after": "depends_on", "requires": "depends_on",
 }
 
 func (p *parser) suggest(key string, fields map[string]func(span, string)) string {
 	if len(p.faults) >= maxSuggested || len(key) > 100 {
 		return ""
+	}
+	if meant := otherWords[key]; fields[meant] != nil {
+		return " (did you mean " + meant + "?)"
 	}
 	var names []string
 	for name := range fields {
@@ -202,11 +211,11 @@ func (p *parser) elements(s span, path string, read func(i int, v span, path str
 		return
 	}
 	n := 0
-	for i := skipSpace(p.data, s.start+1); i < s.end && p.data[i] != ']'; n++ {
+	for i := core.SkipSpace(p.data, s.start+1); i < s.end && p.data[i] != ']'; n++ {
 		v := p.trim(span{start: i})
 		read(n, v, fmt.Sprintf("%s/%d", path, n))
-		if i = skipSpace(p.data, v.end); i < s.end && p.data[i] == ',' {
-			i = skipSpace(p.data, i+1)
+		if i = core.SkipSpace(p.data, v.end); i < s.end && p.data[i] == ',' {
+			i = core.SkipSpace(p.data, i+1)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/casys-ai/pml/core"
 )
 
 // maxID bounds the length of a task id, and with it the work of finding the
@@ -65,9 +67,9 @@ func (f *finder) scan(args []byte) template {
 			i++
 			continue
 		}
-		end := stringEnd(args, i)
+		end := core.StringEnd(args, i)
 		tok := args[i:end]
-		if next := skipSpace(args, end); next < len(args) && args[next] == ':' {
+		if next := core.SkipSpace(args, end); next < len(args) && args[next] == ':' {
 			i = next // a key
 			continue
 		}

@@ -2,63 +2,9 @@ package dag
 
 import (
 	"encoding/json"
+
+	"github.com/casys-ai/pml/core"
 )
-
-// The functions below walk JSON that is known to be valid. They never recurse
-// and touch each byte once, so that a reference into a large result costs no
-// more than reading it.
-
-// stringEnd returns the offset behind the string that starts at i.
-func stringEnd(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(b)
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// valueEnd returns the offset behind the value that starts at i.
-func valueEnd(b []byte, i int) int {
-	if i >= len(b) {
-		return i
-	}
-	switch b[i] {
-	case '"':
-		return stringEnd(b, i)
-	case '{', '[':
-		depth := 0
-		for i < len(b) {
-			switch b[i] {
-			case '"':
-				i = stringEnd(b, i)
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-		return i
-	}
-	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
-		i++
-	}
-	return i
-}
 
 type span struct{ start, end int }
 
@@ -99,16 +45,16 @@ func (d *document) children(at int) *container {
 	if b[at] == '{' {
 		c.keys = map[string]span{}
 	}
-	for i := skipSpace(b, at+1); i < len(b) && b[i] != '}' && b[i] != ']'; {
+	for i := core.SkipSpace(b, at+1); i < len(b) && b[i] != '}' && b[i] != ']'; {
 		key := ""
 		if c.keys != nil {
-			end := stringEnd(b, i)
+			end := core.StringEnd(b, i)
 			if json.Unmarshal(b[i:end], &key) != nil {
 				break
 			}
-			i = skipSpace(b, skipSpace(b, end)+1)
+			i = core.SkipSpace(b, core.SkipSpace(b, end)+1)
 		}
-		s := span{i, valueEnd(b, i)}
+		s := span{i, core.ValueEnd(b, i)}
 		if s.end == s.start {
 			break // not valid JSON after all
 		}
@@ -120,8 +66,8 @@ func (d *document) children(at int) *container {
 		} else {
 			c.elems = append(c.elems, s)
 		}
-		if i = skipSpace(b, s.end); i < len(b) && b[i] == ',' {
-			i = skipSpace(b, i+1)
+		if i = core.SkipSpace(b, s.end); i < len(b) && b[i] == ',' {
+			i = core.SkipSpace(b, i+1)
 		}
 	}
 	d.known[at] = c

@@ -50,13 +50,16 @@ type actor struct {
 }
 
 func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
-	host, err := e.opts.Hosts(run.Workspace)
+	host, err := e.hostOf(run)
 	if err != nil {
 		return nil, err
 	}
 	limits, err := e.opts.Limits(run.Workspace)
 	if err != nil {
 		return nil, err
+	}
+	if most := run.Options.MaxCalls; most > 0 {
+		limits.Calls = min(limits.Calls, most)
 	}
 	now := func() time.Time { return e.opts.Clock.Now().UTC() }
 	a := &actor{
@@ -70,11 +73,11 @@ func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
 		run: a.run, program: &a.program, batch: &a.batch, journal: &a.journal, calls: &a.calls, questions: &a.questions, stop: &a.stop,
 	}
 	a.gates = gates{
-		run: a.run, host: host, batch: &a.batch, calls: &a.calls, questions: &a.questions, layers: &a.layers, stop: &a.stop, background: &a.background,
-		applying: map[core.ID]bool{}, notApplied: map[core.ID]*core.Error{},
+		run: a.run, host: host, batch: &a.batch, calls: &a.calls, questions: &a.questions, mayPrompt: e.opts.MayPrompt, layers: &a.layers, stop: &a.stop, background: &a.background,
+		applying: map[core.ID]bool{}, notApplied: map[core.ID]*core.Error{}, relied: map[core.ID]bool{},
 	}
 	a.dispatch = dispatcher{
-		eng: e, run: a.run, make: host.Call, limits: &a.limits, batch: &a.batch, calls: &a.calls, gates: &a.gates, stop: &a.stop,
+		eng: e, run: a.run, store: &a.store, make: host.Call, limits: &a.limits, batch: &a.batch, calls: &a.calls, gates: &a.gates, stop: &a.stop,
 		background: &a.background, rehome: a.rehome,
 	}
 	a.preflight = preflight{
@@ -113,7 +116,7 @@ func (a *actor) main(ctx context.Context) *Status {
 	a.stop.cancel(errStopped)
 	a.background.drain()
 	if err != nil && core.CodeOf(err) != core.CodeFenced {
-		// Who waits for the run is told; the log is for the others.
+		// Waiters get the error by the handle; the log is for the others.
 		a.o.Logger.Warn("a run stopped", "workflow_id", a.run.ID, "error", err)
 	}
 	return a.lastStatus(err)
@@ -151,6 +154,7 @@ func (a *actor) loop(ctx context.Context) error {
 		if !a.idle() {
 			a.calls.dequeue()
 		}
+		a.calls.keepPassages()
 		ended, err := a.finish(ctx, a.settleState())
 		if err != nil || ended {
 			return err
@@ -193,6 +197,8 @@ func (a *actor) await(ctx context.Context) error {
 		}
 	case e := <-a.background.notes:
 		a.hear(e)
+	case w := <-a.background.children:
+		a.calls.childWaits(w)
 	case <-a.handle.wakeCh:
 		if err := a.look(ctx); err != nil && ctx.Err() == nil {
 			return err

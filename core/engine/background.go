@@ -19,6 +19,8 @@ type background struct {
 	busy  int
 	inbox chan func(ctx context.Context) error
 	notes chan *core.Event // progress
+	// children tells which of the runs that calls have started wait for people.
+	children chan childState
 	// backoffs counts those of busy that only wait until a call is tried again.
 	backoffs int
 }
@@ -26,7 +28,7 @@ type background struct {
 func newBackground(b *batch, s *stopper, panicked func(string, any) *core.Error) background {
 	return background{
 		batch: b, stop: s, panicked: panicked,
-		inbox: make(chan func(context.Context) error, 64), notes: make(chan *core.Event, 64),
+		inbox: make(chan func(context.Context) error, 64), notes: make(chan *core.Event, 64), children: make(chan childState),
 	}
 }
 
@@ -87,6 +89,6 @@ func (b *background) report(callID, tool, msg string) {
 	e.TaskID, e.Tool, e.Message = callID, tool, msg
 	select {
 	case b.notes <- &e:
-	default: // progress is told when there is room
+	default: // best effort: progress is dropped when there is no room
 	}
 }

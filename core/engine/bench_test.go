@@ -200,3 +200,27 @@ func benchGrid(b *testing.B, mb int) {
 	b.ReportMetric(float64(f.commits)/n, "floor-commits")
 	b.ReportMetric(float64(count.reads.Load())/n, "reads")
 }
+
+// BenchmarkAgent_Iteration is what pml adds to one iteration of an agent: a model that
+// answers at once, and a script that calls nothing.
+func BenchmarkAgent_Iteration(b *testing.B) {
+	bench := newBench(b)
+	scripts := make([][]string, 5)
+	for i := range scripts {
+		scripts[i] = []string{fmt.Sprintf("return %d", i)}
+	}
+	var m fakeModel
+	bench.ask = m.answer(scripts)
+	p := bench.process()
+	var own []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		s := bench.wait(bench.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{}), engine.Ended)
+		own = append(own, time.Since(began)/time.Duration(len(scripts)+1))
+		if s.Run.State != core.RunComplete {
+			b.Fatal(s.Run.Error)
+		}
+	}
+	slices.Sort(own)
+	b.ReportMetric(float64(own[len(own)/2].Microseconds())/1000, "ms/iteration")
+}

@@ -75,7 +75,7 @@ func (b *budget) resume() {
 	}
 	b.parkedSince = time.Time{}
 	if b.run.State != core.RunRunning {
-		b.run.State, b.run.ExpiresAt = core.RunRunning, nil
+		b.run.State, b.run.ExpiresAt, b.run.HeldMS = core.RunRunning, nil, 0
 	}
 }
 
@@ -92,3 +92,8 @@ func (b *budget) wait() {
 		b.run.ExpiresAt = b.limits.resumeUntil(b.parkedSince)
 	}
 }
+
+// pause stops the clock of a run that only waits for runs of its own, which wait for
+// people. Its state stays: nobody asks it anything, and whoever finds it without a
+// runner goes on with it.
+func (b *budget) pause() { b.end() }

@@ -12,18 +12,29 @@ import (
 // call is one call of the program. callTable moves it from state to state.
 type call struct {
 	issued
-	digest string // of the arguments
-	// edits are the approvals with which people have changed its arguments; what the last
-	// one says is sent instead of the program's, and sentDigest is of that. Replay finds
+	digest string // of the arguments as the program passed them
+	// passed are the arguments as hook flows left them, which people are asked about,
+	// and sent as a person left those; either is what came before it where nobody
+	// changed anything.
+	passed, sent arguments
+	// passage is what flows made of the call, without the arguments; nil: it has met
+	// none. unkept is set while no record says so.
+	passage *core.Passage
+	unkept  bool
+	// edits are the approvals with which people have changed its arguments. Replay finds
 	// them with the approvals.
-	edits      []*core.Approval
-	sent       json.RawMessage
-	sentDigest string
-	state      callState
+	edits []*core.Approval
+	state callState
 	// attempt counts how often it was begun, by whichever process.
 	attempt int
 	// back counts how often it was begun, not made, and went back to its gates.
 	back int
+	// failures counts those of its attempts that have failed and were followed by another.
+	failures int
+	// share is what the agent that the call has started was given, and has used.
+	share *core.AgentShare
+	// childWaits is set while the run that the call has started waits for people.
+	childWaits bool
 
 	// verdict is what its gates have said last; checked is false as long as there is
 	// none that counts: they have not answered, or it is to wait before its next
@@ -65,6 +76,7 @@ type call struct {
 //	issued, parked     queued     admit              its gates and its layer let it on: nothing is left to be asked
 //	issued             parked     park     parked    somebody is asked; the record is written once for all questions
 //	queued             running    begin    started   there is a place for it; no record where a repetition is harmless
+//	running            queued     requeue   void      its beginning was refused: all calls are halted
 //	running            issued     retake   void      it was not made: its gates are asked again
 //	running            issued     retry    void      the attempt failed, and its task wants another
 //	running            issued     leave              the process ends first: who takes the run up asks what became of it
@@ -88,12 +100,52 @@ const (
 	callStates // how many states there are
 )
 
-// effective is what is sent: the program's arguments, or what a person has made of them.
-func (c *call) effective() json.RawMessage {
-	if len(c.edits) > 0 {
-		return c.sent
+// arguments are those of a call, with their digest.
+type arguments struct {
+	raw    json.RawMessage
+	digest string
+}
+
+// newCall is a call that the program makes.
+func newCall(is issued, digest string) *call {
+	c := &call{issued: is, digest: digest, passed: arguments{is.args, digest}}
+	c.sent = c.passed
+	return c
+}
+
+// pass takes up what hook flows made of the call. Flows that meet it only as a person
+// has edited it may look at that, and change nothing of it.
+func (c *call) pass(p core.Passage) error {
+	if len(c.edits) > 0 && c.passage == nil {
+		if len(p.Args) > 0 {
+			return core.Errorf(core.CodeHookFailed, "a hook flow would change the arguments of %s that a person has put in place of the program's; nothing was called", c.tool)
+		}
+		c.passage = &p
+		return nil
 	}
-	return c.args
+	if len(p.Args) > 0 {
+		digest, err := core.Digest(p.Args)
+		if err != nil {
+			return core.Errorf(core.CodeHookFailed, "what hook flows made of the arguments of %s cannot be read: %w", c.tool, err)
+		}
+		c.passed = arguments{p.Args, digest}
+	}
+	p.Args = nil
+	c.sent, c.passage = c.passed, &p
+	return nil
+}
+
+// recall takes up what a record of the call says of the flows that it met, if it is
+// about the same arguments.
+func (c *call) recall(r core.Record) error {
+	if r.Passage == nil || r.ArgsDigest != c.digest {
+		return nil
+	}
+	p := *r.Passage
+	if len(p.Args) == 0 {
+		p.Args = r.Sent
+	}
+	return c.pass(p)
 }
 
 // tookEdit reports whether a call has the arguments of an approval, or had them.
@@ -116,6 +168,9 @@ func (c *call) server() string {
 
 // repeatable reports whether a call that may have run can simply run again.
 func (c *call) repeatable() bool {
+	if c.ofAgent() {
+		return true
+	}
 	if c.spec != nil && c.spec.SideEffects != nil {
 		return !*c.spec.SideEffects
 	}
@@ -130,10 +185,30 @@ func (c *call) readOnly() bool {
 	return c.verdict.ReadOnly
 }
 
+// ofAgent reports whether the call is a request to the model of an agent, or starts a run:
+// a script of an agent's, or an agent. Making it again harms nobody: a model only answers, and a
+// run that is there is gone on with. Its beginning is journaled all the same, for who
+// looks for the run, or counts the requests.
+func (c *call) ofAgent() bool { return ofAgent(c.tool) }
+
+func ofAgent(tool string) bool { return tool == core.ModelTool || startsRun(tool) }
+
+func startsRun(tool string) bool { return tool == core.RunTool || core.StartsAgent(tool) }
+
 // callRecord is a record about a call.
 func callRecord(kind core.RecordKind, c *call) core.Record {
-	return core.Record{
+	r := core.Record{
 		Kind: kind, CallID: c.id, Tool: c.tool, Layer: c.layer, Attempt: c.attempt,
-		ArgsDigest: c.digest, Args: c.args, Sent: c.sent, StartedAt: c.startAt,
+		ArgsDigest: c.digest, Args: c.args, Passage: c.passage, StartedAt: c.startAt, Agent: c.share,
 	}
+	if c.sent.digest != c.digest {
+		r.Sent = c.sent.raw
+	}
+	if c.passage != nil && c.sent.digest != c.passed.digest {
+		p := *c.passage
+		p.Args = c.passed.raw
+		r.Passage = &p
+	}
+	c.unkept = false
+	return r
 }

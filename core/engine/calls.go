@@ -31,12 +31,19 @@ type callTable struct {
 	cleared  int
 	pending  []*call // begun: to be made once that is committed
 	replayed int     // calls that were answered from the journal
+	passed   []*call // those that hook flows have just looked at
+	// unanswered are calls that flows have let pass and whose answer they will not see.
+	unanswered []*call
+	away       int // calls that run, and whose run waits for people
+	// halted is who has halted all calls, as far as this run has met with it: what is
+	// queued stays so.
+	halted *core.Halt
 }
 
 // reset forgets the calls: the program starts over.
 func (t *callTable) reset() {
 	*t = callTable{
-		batch: t.batch, journal: t.journal, limits: t.limits, now: t.now,
+		batch: t.batch, journal: t.journal, limits: t.limits, now: t.now, halted: t.halted,
 		byID: map[string]*call{}, on: map[string]int{}, open: map[int]int{}, highest: -1,
 	}
 }
@@ -102,7 +109,7 @@ func (t *callTable) digest(layer int) string {
 	for _, c := range t.order {
 		skipped := c.skip || c.reason != nil || c.state >= callSettled && c.outcome == core.OutcomeSkipped
 		if c.layer <= layer && c.tool != core.SleepTool && !skipped && c.state != callDelivered {
-			key = append(key, c.id+" "+c.tool+" "+c.digest)
+			key = append(key, c.id+" "+c.tool+" "+c.passed.digest)
 		}
 	}
 	slices.Sort(key)
@@ -120,22 +127,36 @@ func (t *callTable) dropped() []core.Dropped {
 	var out []core.Dropped
 	for _, c := range t.order {
 		if c.state < callSettled && c.state != callSleeping {
-			out = append(out, core.Dropped{TaskID: c.id, Tool: c.tool, MayHaveRun: c.started})
+			out = append(out, core.Dropped{TaskID: c.id, Tool: c.tool, MayHaveRun: c.started && !c.ofAgent()})
 		}
 	}
 	first := len(out)
 	for id, r := range t.journal.parked {
 		if t.lacks(id) {
-			out = append(out, core.Dropped{TaskID: id, Tool: r.Tool, MayHaveRun: t.journal.begun[id].Kind == core.RecordStarted})
+			out = append(out, core.Dropped{TaskID: id, Tool: r.Tool, MayHaveRun: t.journal.begun[id].Kind == core.RecordStarted && !ofAgent(r.Tool)})
 		}
 	}
 	for id, r := range t.journal.begun {
-		if _, parked := t.journal.parked[id]; !parked && r.Kind == core.RecordStarted && t.lacks(id) {
+		if _, parked := t.journal.parked[id]; !parked && r.Kind == core.RecordStarted && !ofAgent(r.Tool) && t.lacks(id) {
 			out = append(out, core.Dropped{TaskID: id, Tool: r.Tool, MayHaveRun: true})
 		}
 	}
 	slices.SortFunc(out[first:], func(x, y core.Dropped) int { return strings.Compare(x.TaskID, y.TaskID) })
 	return out
+}
+
+// abandoned adds to the unanswered calls those that have no outcome when the run ends.
+func (t *callTable) abandoned() {
+	for _, c := range t.order {
+		if c.passage != nil && c.state < callSettled {
+			t.unanswered = append(t.unanswered, c)
+		}
+	}
+	for id, r := range t.journal.passed {
+		if t.lacks(id) {
+			t.unanswered = append(t.unanswered, &call{issued: issued{id: id, tool: r.Tool, args: r.Args}, passage: r.Passage})
+		}
+	}
 }
 
 // lacks reports whether a journaled call has no outcome and the program has not
@@ -155,6 +176,9 @@ func (t *callTable) admit(c *call) {
 // dequeue prepares queued calls to start with the next commit, as many as may
 // run at the same time. One whose repetition could hurt is journaled first.
 func (t *callTable) dequeue() {
+	if t.halted != nil {
+		return
+	}
 	rest := t.queue[:0]
 	for i, c := range t.queue {
 		if t.in[callRunning] >= t.limits.Concurrency {
@@ -178,9 +202,9 @@ func (t *callTable) dequeue() {
 // may. It does not wait for the commit of the outcomes: what led to the call is
 // committed, and it needs no record. So it runs while the program is given them.
 func (t *callTable) refill() *call {
-	for t.cleared > 0 && len(t.queue) > 0 && t.in[callRunning] < t.limits.Concurrency {
+	for t.halted == nil && t.cleared > 0 && len(t.queue) > 0 && t.in[callRunning] < t.limits.Concurrency {
 		c := t.queue[0]
-		if c.state == callQueued && (!c.repeatable() || t.full(c)) {
+		if c.state == callQueued && (!c.repeatable() || c.ofAgent() || t.full(c)) {
 			return nil
 		}
 		t.queue = t.queue[1:]
@@ -201,6 +225,46 @@ func (t *callTable) committed() []*call {
 	return list
 }
 
+// pass takes up what hook flows made of a call.
+func (t *callTable) pass(c *call, p core.Passage) error {
+	c.unkept = true
+	t.passed = append(t.passed, c)
+	return c.pass(p)
+}
+
+// keepPassages journals what flows made of calls that have to wait before they begin:
+// whoever goes on with the run asks about the same calls. One that may be repeated
+// has no record before its outcome.
+func (t *callTable) keepPassages() {
+	for _, c := range t.passed {
+		if c.unkept && c.state < callRunning && !c.repeatable() {
+			c.parkedAt = t.now()
+			t.batch.record(callRecord(core.RecordParked, c))
+		}
+	}
+	t.passed = nil
+}
+
+// childState says whether the run that a call has started waits for people.
+type childState struct {
+	call  string
+	waits bool
+}
+
+// childWaits takes up whether the run of a call waits.
+func (t *callTable) childWaits(s childState) {
+	c := t.byID[s.call]
+	if c == nil || c.state != callRunning || c.childWaits == s.waits {
+		return
+	}
+	c.childWaits = s.waits
+	if s.waits {
+		t.away++
+	} else {
+		t.away--
+	}
+}
+
 // full reports whether the server of a call has as many calls of the run as it may.
 // A call that waits for its place is not begun: what it waits is no part of its
 // time limit, and nobody is in doubt about it when the run is stopped.
@@ -213,7 +277,13 @@ func (t *callTable) begin(c *call) {
 	t.move(c, callRunning)
 	c.attempt++
 	c.startAt = t.now()
-	if !c.repeatable() {
+	if startsRun(c.tool) {
+		t.batch.run.Starts = true
+	}
+	if core.StartsAgent(c.tool) && c.share == nil {
+		c.share = &core.AgentShare{Granted: t.grant(c)}
+	}
+	if !c.repeatable() || c.ofAgent() {
 		c.started = true
 		t.batch.record(callRecord(core.RecordStarted, c))
 	}
@@ -241,6 +311,9 @@ func (t *callTable) unstart(c *call) {
 
 // settle gives a call its outcome and journals it.
 func (t *callTable) settle(c *call, outcome core.Outcome, value []byte, err *core.Error) {
+	if c.passage != nil && (c.state != callRunning || err != nil) {
+		t.unanswered = append(t.unanswered, c)
+	}
 	c.outcome, c.value, c.err = outcome, value, err
 	c.settleAt = t.now()
 	t.move(c, callSettled)
@@ -316,6 +389,7 @@ func (t *callTable) retry(c *call, err *core.Error) {
 	r := callRecord(core.RecordVoid, c)
 	r.Error = err
 	t.batch.record(r)
+	c.failures++
 	c.checked = false // nothing lets it on before the wait is over
 	t.move(c, callIssued)
 }
@@ -335,6 +409,7 @@ func (t *callTable) move(c *call, s callState) {
 	t.in[s]++
 	if c.state == callRunning {
 		t.on[c.server()]--
+		t.childWaits(childState{c.id, false})
 	}
 	if s == callRunning {
 		t.on[c.server()]++

@@ -18,6 +18,8 @@ type codeProgram struct {
 	owner   string          // of the run
 	created time.Time       // of the run
 	input   json.RawMessage // of the run
+	// results reads what the script has of earlier scripts of its agent, nil for nothing.
+	results func(context.Context) (json.RawMessage, error)
 	program core.Program
 	limits  Limits
 	session *sandbox.Session
@@ -52,9 +54,16 @@ func (c *codeProgram) start(ctx context.Context) (turn, error) {
 	c.close()
 	c.lines = 0
 	c.led = map[int64]led{0: {at: c.created, layer: -1}}
+	var results json.RawMessage
+	if c.results != nil {
+		var err error
+		if results, err = c.results(ctx); err != nil {
+			return turn{}, err
+		}
+	}
 	session, t, err := c.pool.Open(ctx, sandbox.Start{
 		Script: c.program.Script, Source: c.program.Source, File: c.program.File,
-		Input: orNull(c.input), Seed: string(c.run), Now: c.created,
+		Input: orNull(c.input), Results: results, Seed: string(c.run), Now: c.created,
 		Owner: c.owner, CPU: c.limits.CPU, ResultBytes: c.limits.ResultBytes, ToldBytes: c.program.ResultBytes,
 	})
 	if err != nil {
@@ -146,4 +155,28 @@ func (c *codeProgram) plannedLayer(site core.Position) int {
 		}
 	}
 	return layer
+}
+
+// maxResults bounds what one script gets of the results of earlier ones, in bytes.
+const maxResults = 32 << 20
+
+// earlierResults are the results that the program of the run names, whole, by handle: those of
+// earlier scripts of its agent, which are kept with their runs.
+func (a *actor) earlierResults(ctx context.Context) (json.RawMessage, error) {
+	out, size := map[string]json.RawMessage{}, 0
+	for handle, id := range a.program.Results {
+		run, err := a.store.Run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if size += len(run.Result); size > maxResults {
+			return nil, core.Errorf(core.CodeResultTooLarge, "the results that the script names are more than %d MiB together; name fewer of them in one script", maxResults>>20)
+		}
+		out[handle] = orNull(run.Result)
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return nil, core.Errorf(core.CodeInternal, "cannot encode the results of earlier scripts: %w", err)
+	}
+	return raw, nil
 }

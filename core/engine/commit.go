@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/agent"
+	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/redact"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
@@ -40,7 +44,7 @@ func (b *batch) take() store.Step {
 // goes on. Events alone wait a little for company.
 func (b *batch) must() bool {
 	s := &b.step
-	return len(s.Records)+len(s.Open)+len(s.Supersede)+len(s.Undecided)+len(s.Used)+len(s.Audit) > 0 || s.Checkpoint != nil || s.Create
+	return len(s.Records)+len(s.Open)+len(s.Supersede)+len(s.Undecided)+len(s.Relies)+len(s.Used)+len(s.Audit) > 0 || s.Checkpoint != nil || s.Create
 }
 
 // event makes an event of this run.
@@ -77,6 +81,34 @@ func (b *batch) settled(c *call, r core.Record) {
 	e.TaskID, e.Tool, e.Layer, e.DurationMS = c.id, c.tool, &layer, r.DurationMS()
 	if r.Outcome != core.OutcomeSuccess {
 		e.Message = string(r.Outcome)
+	}
+	b.emit(e)
+	if r.Tool == core.ModelTool && r.Outcome == core.OutcomeSuccess {
+		b.iteration(c, r)
+	}
+}
+
+// iteration tells of an answer of an agent's model.
+func (b *batch) iteration(c *call, r core.Record) {
+	a, err := agent.Decode(r.Result)
+	if err != nil || c.prompt == nil {
+		return
+	}
+	var used model.Usage
+	if a.Usage != nil {
+		used = *a.Usage
+	}
+	e := b.event(core.EventAgentIteration)
+	layer := c.layer
+	e.TaskID, e.Tool, e.Layer, e.DurationMS = c.id, c.tool, &layer, r.DurationMS()
+	scripts := fmt.Sprintf("%d scripts", len(a.Calls))
+	if len(a.Calls) == 1 {
+		scripts = "1 script"
+	}
+	e.Message = fmt.Sprintf("%s: %d tokens read, %d written, %s to run", c.id, used.Prompt(), used.Output, scripts)
+	data, err := json.Marshal(map[string]any{"model": c.prompt.name, "usage": used, "runs": len(a.Calls), "stop": a.Stop})
+	if err == nil {
+		e.Data = data
 	}
 	b.emit(e)
 }
@@ -150,7 +182,26 @@ func (a *actor) flush() error {
 		return err
 	}
 	a.eng.publish(a.run.Kind, step.Events)
+	a.tellFlows()
 	return nil
+}
+
+// tellFlows tells the host of calls that hook flows have let pass, and that got no answer.
+func (a *actor) tellFlows() {
+	host, ok := unbounded(a.host).(Passing)
+	for _, c := range a.calls.unanswered {
+		err := c.err
+		if err == nil {
+			err = core.Errorf(core.CodeCancelled, "the run ended before the call was answered")
+		}
+		if c.outcome == core.OutcomeSuccess {
+			err = core.Errorf(core.CodeCancelled, "a person gave the result of the call")
+		}
+		if ok {
+			host.Unanswered(a.gates.call(c), err)
+		}
+	}
+	a.calls.unanswered = nil
 }
 
 // commit commits what the turn made, if anything of it must be kept before the
@@ -175,12 +226,18 @@ func (a *actor) commit() error {
 // decided about a call that was about to go on without being asked about any more. The
 // calls of those questions go to their gates again, which know the decision.
 func (a *actor) lookAgain() error {
-	asked := a.batch.step.Undecided
-	a.batch.step.Undecided = nil
+	asked, relies := a.batch.step.Undecided, a.batch.step.Relies
+	a.batch.step.Undecided, a.batch.step.Relies = nil, nil
 	of := func(id core.ID) bool { return slices.Contains(asked, id) }
 	a.batch.step.Supersede = slices.DeleteFunc(slices.Clone(a.batch.step.Supersede), of)
 	a.batch.step.Events = slices.DeleteFunc(slices.Clone(a.batch.step.Events), func(e core.Event) bool { return e.ApprovalID != "" && of(e.ApprovalID) })
 	calls := a.questions.callsOf(asked)
+	for _, r := range relies {
+		treeOf(a.host).forget(r.Tool)
+		delete(a.gates.relied, r.Approval)
+		a.batch.step.Audit = slices.DeleteFunc(slices.Clone(a.batch.step.Audit), func(row core.AuditRow) bool { return row.ApprovalID == r.Approval })
+		calls = append(calls, r.CallID)
+	}
 	if err := a.look(a.eng.last); err != nil {
 		return err
 	}

@@ -55,6 +55,24 @@ func TestDAG_FailureStopsDependantsOnly(t *testing.T) {
 	}
 }
 
+// A DAG may go well later where each of its failures may.
+func TestDAG_Retryable(t *testing.T) {
+	t.Parallel()
+	slow := core.Errorf(core.CodeServerUnreachable, "slow").WithNotMade()
+	for _, c := range []struct {
+		second *core.Error
+		want   bool
+	}{{slow, true}, {core.Errorf(core.CodeToolFailed, "wrong"), false}} {
+		b := newBench(t)
+		b.host.deny("a:read", slow)
+		b.host.deny("a:write", c.second)
+		s := b.wait(b.dag(b.process(), []core.TaskSpec{task("one", "a:read"), task("two", "a:write")}, core.RunOptions{}), engine.Ended)
+		if s.Run.Error == nil || s.Run.Error.Retryable != c.want || len(s.Run.Error.Failures) != 2 || !s.Run.Error.Failures[0].Retryable {
+			t.Errorf("%v: %+v", c.second, s.Run.Error)
+		}
+	}
+}
+
 func TestDAG_SafeToFail(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -16,6 +16,7 @@ import (
 type dispatcher struct {
 	eng        *Engine
 	run        *core.Run
+	store      *patient
 	limits     *Limits
 	batch      *batch
 	calls      *callTable
@@ -44,19 +45,30 @@ func (d *dispatcher) startPending() {
 
 // start makes a call whose beginning is committed, or needs no record.
 func (d *dispatcher) start(c *call) {
+	switch c.tool {
+	case core.ModelTool:
+		d.startAsking(c)
+		return
+	case core.RunTool:
+		d.startChild(c)
+		return
+	}
+	if core.StartsAgent(c.tool) {
+		d.startAgent(c)
+		return
+	}
 	gc, spec := d.gates.call(c), c.spec
 	gc.Attempt = c.attempt
-	holds, runner := d.eng.opts.Holds, d.run.Runner
+	runner := d.run.Runner
 	d.background.run(func(ctx context.Context) func(context.Context) error {
+		var halt *core.Halt
 		ctx, limit := bounded(ctx, d.limits, spec)
 		defer limit.stop()
 		gc.Queued = limit.suspend
 		gc.Before = func(ctx context.Context) error {
+			err := d.maySend(ctx, runner, &halt)
 			limit.begin() // what came before is not its server's time
-			if holds == nil {
-				return nil
-			}
-			return holds(ctx, runner)
+			return err
 		}
 		var value json.RawMessage
 		var err error
@@ -73,10 +85,37 @@ func (d *dispatcher) start(c *call) {
 		var late *lateError
 		_ = errors.As(context.Cause(ctx), &late)
 		return func(context.Context) error {
+			d.halts(halt)
 			d.ended(c, value, err, late)
 			return nil
 		}
 	})
+}
+
+// maySend is asked right before a call is sent: nobody has halted calls, and nobody has
+// taken this process for dead. It says who has halted them. While the store is away the
+// call waits for it, as its run does, and it is not made when that stays unknown.
+func (d *dispatcher) maySend(ctx context.Context, runner string, halt **core.Halt) error {
+	halted := d.eng.opts.Halted
+	if halted == nil {
+		halted = d.eng.opts.Store.Halted
+	}
+	var h *core.Halt
+	err := d.store.try(ctx, func() (err error) {
+		h, err = halted(ctx)
+		return err
+	})
+	if err != nil {
+		return core.Errorf(core.CodeOf(err), "the call was not made, as it cannot be known whether calls are halted: %w", err).WithNotMade()
+	}
+	if h != nil {
+		*halt = h
+		return h.Error()
+	}
+	if d.eng.opts.Holds == nil {
+		return nil
+	}
+	return d.eng.opts.Holds(ctx, runner)
 }
 
 // weigh evaluates a task's condition before anything else is asked about it.
@@ -96,7 +135,7 @@ func (d *dispatcher) weigh(c *call, scope json.RawMessage) {
 			case !truthy(v):
 				d.calls.settle(c, core.OutcomeSkipped, nil, nil)
 			default:
-				d.gates.ask(c)
+				d.gates.check(c)
 			}
 			return nil
 		}
@@ -104,10 +143,11 @@ func (d *dispatcher) weigh(c *call, scope json.RawMessage) {
 }
 
 func (d *dispatcher) eval(ctx context.Context, source string, expression bool, scope json.RawMessage) (json.RawMessage, error) {
-	return d.eng.opts.Sandbox.Eval(ctx, sandbox.EvalRequest{
+	out, err := d.eng.opts.Sandbox.Eval(ctx, sandbox.EvalRequest{
 		Source: source, Expression: expression, Seed: string(d.run.ID), Now: d.run.CreatedAt,
 		Globals: map[string]json.RawMessage{"deps": scope, "input": orNull(d.run.Options.Input)},
 	})
+	return out.Value, err
 }
 
 // truthy is JavaScript's truth of a JSON value.
@@ -160,11 +200,12 @@ const maxNotMade = 3
 func (d *dispatcher) notMade(c *call, err error) bool {
 	var e *NotMadeError
 	fenced := core.CodeOf(err) == core.CodeFenced && d.eng.opts.Holds != nil
-	if !errors.As(err, &e) && !fenced {
+	halted := core.CodeOf(err) == core.CodeHalted && core.AsError(err).NotMade
+	if !errors.As(err, &e) && !fenced && !halted {
 		return false
 	}
 	d.calls.unstart(c)
-	if c.back == maxNotMade && !fenced {
+	if c.back == maxNotMade && !fenced && !halted {
 		return false
 	}
 	d.calls.retake(c)
@@ -172,8 +213,15 @@ func (d *dispatcher) notMade(c *call, err error) bool {
 	case d.stop.stopping: // the next runner asks
 	case fenced:
 		d.checkUnderRunner(c)
+	case halted: // it waits in the queue; its gates are asked right before it is made
+		c.checked = true
+		c.attempt--
+		d.calls.admit(c)
 	default:
 		c.back++
+		if c.tool == core.ModelTool {
+			c.attempt-- // nothing was sent that could be lost
+		}
 		d.gates.check(c)
 	}
 	return true
@@ -206,11 +254,15 @@ func (d *dispatcher) failed(c *call, err *core.Error) {
 		e.Message = "failed, will be tried again: " + err.Message
 		d.batch.emit(e)
 		d.calls.retry(c, err)
-		wait := time.Duration(c.spec.Retry.BackoffMS) * time.Millisecond << min(c.attempt-1, 16)
+		times := c.attempt
+		if c.tool == core.ModelTool {
+			times = c.failures // what was lost with a process has not failed
+		}
+		wait := max(time.Duration(c.spec.Retry.BackoffMS)*time.Millisecond<<min(times-1, 16), min(time.Duration(err.RetryAfter)*time.Second, longestRetryAfter))
 		d.background.backoffs++
 		d.background.after(wait, nil, func() {
 			d.background.backoffs--
-			d.gates.ask(c)
+			d.gates.check(c)
 		})
 		return
 	}
@@ -221,10 +273,13 @@ func (d *dispatcher) failed(c *call, err *core.Error) {
 // anybody: not of one that may have run, which its task wants no more than
 // anybody else, and not of one that was denied.
 func (d *dispatcher) triesAgain(c *call, err *core.Error) bool {
+	if c.tool == core.ModelTool {
+		return c.failures+1 < c.spec.Retry.MaxAttempts && !d.stop.stopping && passes(err)
+	}
 	switch {
 	case c.spec == nil || c.spec.Retry == nil || c.attempt >= c.spec.Retry.MaxAttempts || d.stop.stopping:
 		return false
-	case c.started && mayHaveRun(err):
+	case err.Made, c.started && mayHaveRun(err):
 		return false
 	}
 	return err.Code != core.CodeDenied && err.Code != core.CodePermissionDenied

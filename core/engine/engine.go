@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
 )
@@ -27,12 +29,21 @@ import (
 // Store is what the engine needs of a store.
 type Store interface {
 	store.Writer
+	Runs
+	Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error)
+	// Halted returns who has halted calls, nil while they may begin.
+	Halted(ctx context.Context) (*core.Halt, error)
+	Events(ctx context.Context, f store.EventFilter) ([]core.Event, error)
+	WatchOthers(ctx context.Context) (<-chan struct{}, error)
+}
+
+// Runs is the part of a Store that is about single runs.
+type Runs interface {
 	Run(ctx context.Context, id core.ID) (core.Run, error)
 	Program(ctx context.Context, id core.ID) (core.Program, error)
 	Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error)
-	Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error)
-	Events(ctx context.Context, f store.EventFilter) ([]core.Event, error)
-	WatchOthers(ctx context.Context) (<-chan struct{}, error)
+	// RequestAbort is for the runs of an agent that has ended.
+	RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error)
 }
 
 // Claims takes runs over from dead runners.
@@ -69,7 +80,13 @@ func (e *NotMadeError) Unwrap() error { return e.Reason }
 
 // Call is a tool call on its way through the gates.
 type Call struct {
-	RunID     core.ID
+	RunID   core.ID
+	RunName string
+	Kind    core.Kind // of the run
+	// Depth counts the runs above the run: 0 for one that no other run has started.
+	Depth int
+	// Agent is the agent at the root of the run's tree; empty: there is none.
+	Agent     core.ID
 	Requester core.Actor
 	Owner     string // of the run
 	ID        string
@@ -88,6 +105,27 @@ type Call struct {
 	Before func(ctx context.Context) error
 	// ArgsKnown is false for a planned call whose arguments are not known.
 	ArgsKnown bool
+	// Make, when set, makes the call in the place of a server: it is one of pml's own server
+	// of agents, and starts a run.
+	Make func(ctx context.Context) (json.RawMessage, error)
+	// Passage is what hook flows made of the call, Args and Digest then being those that
+	// they left, or a person after them; nil: they have not run for it.
+	Passage *core.Passage
+	// Side is the half of pml that the call was judged for (Verdict.Side), when it is
+	// made; empty: nobody has said. It is made there or, as not made, judged again.
+	Side core.Side
+	// Program are the arguments as the program passed them, where flows left others.
+	Program json.RawMessage
+}
+
+// Of makes the call one of a run.
+func (c Call) Of(run *core.Run) Call {
+	c.RunID, c.RunName, c.Kind, c.Requester, c.Owner = run.ID, run.Name, run.Kind, run.RequestedBy, run.Owner
+	c.Agent = run.AgentOfChildren()
+	if run.ParentID != "" {
+		c.Depth = 1
+	}
+	return c
 }
 
 // Verdict is the gates' answer to a call.
@@ -96,11 +134,18 @@ type Verdict struct {
 	Deny *core.Error
 	// Ask lists what a person must decide first.
 	Ask []Ask
+	// Relies are permissions of other runs because of which nobody is asked.
+	Relies []store.Reliance
 	// Known is set when the tool itself is known; then ReadOnly and Repeatable
 	// say what a person approved of it.
 	Known      bool
 	ReadOnly   bool
 	Repeatable bool
+	// Side is the half of pml that is to make the call.
+	Side core.Side
+	// Passage is what hook flows made of the call before it was judged; nil where none
+	// matched it, or they ran before (Call.Passage).
+	Passage *core.Passage
 }
 
 // Ask is a question that a gate has.
@@ -115,6 +160,9 @@ type Ask struct {
 	// Once: no permission that is remembered answers it, and its own is not
 	// remembered.
 	Once bool
+	// Within is how long whoever asks waits for the answer; the approval expires then,
+	// or after approvals.ttl if that is sooner. 0: approvals.ttl.
+	Within time.Duration
 }
 
 // Limits bounds what one run may use.
@@ -142,14 +190,17 @@ type Limits struct {
 	StoreRetry time.Duration
 }
 
-// Options are what an engine is made of. All fields are needed.
+// Options are what an engine is made of. All fields but Ask are needed.
 type Options struct {
 	Store  Store
 	Claims Claims
 	Runner string // this process's runner id at first; see SetRunner
 	// Holds waits until it is certain that nobody has taken a runner of this process
 	// for dead; core.CodeFenced when somebody has. nil: it always is.
-	Holds   func(ctx context.Context, runner string) error
+	Holds func(ctx context.Context, runner string) error
+	// Halted is what Store.Halted says, or has said at most core.HaltLease ago. It is
+	// asked right before each call is sent. nil: Store.Halted.
+	Halted  func(ctx context.Context) (*core.Halt, error)
 	Sandbox *sandbox.Pool
 	Hosts   func(workspace string) (Host, error)
 	Clock   core.Clock
@@ -157,12 +208,34 @@ type Options struct {
 	// Limits are those of the runs of a workspace.
 	Limits func(workspace string) (Limits, error)
 	Logger *slog.Logger
+	// Ask asks a model for a call of an agent, by the name that the configuration has for it. An error of
+	// core.CodeRateLimited, CodeServerUnreachable or CodeToolTimeout is tried again. nil:
+	// there is no model, and no agent runs.
+	Ask func(ctx context.Context, run core.Run, call, name string, req model.Request) (model.Answer, error)
+	// MayPrompt says whether a run may ask a model by this name, and where the request then
+	// goes, which model.Request.To holds it to. nil: every run may.
+	MayPrompt func(ctx context.Context, run core.Run, model string) (to string, v Verdict)
+	// Agent makes the agent that a call of the built-in server of agents asks for, as a run
+	// with this header; core.CodeInvalidArguments and others start nothing. nil: none can.
+	Agent func(ctx context.Context, run core.Run, tool string, args json.RawMessage) (core.AgentSpec, error)
+	// Suggest finds what fits the intent of a run that an agent wants to have done, among the
+	// tools that the run may call; needed where Ask is set.
+	Suggest func(ctx context.Context, run core.Run, intent string) (Suggestion, error)
+	// Faults says what is wrong with a value by a JSON schema; needed where Agent or Ask is set.
+	Faults func(schema, value json.RawMessage) []core.Fault
 	// Publish is called with events of a run of this kind after they are committed,
 	// in order, from the run's goroutine; it must not block. May be nil.
 	Publish func(core.Kind, []core.Event)
 	// CommitGrace is how long commits may still take once Close has begun; 0: as
 	// long as they do.
 	CommitGrace time.Duration
+}
+
+// Suggestion is what fits an intent: the tasks of a DAG, where the intent says all that they
+// need, and otherwise the tools that fit best, as a model reads them.
+type Suggestion struct {
+	Tasks []core.TaskSpec
+	Tools string
 }
 
 // Engine runs programs in this process.
@@ -236,7 +309,7 @@ func (e *Engine) StartForeseen(ctx context.Context, run core.Run, program core.P
 	if h, err := e.launch(a); err == nil {
 		return h, nil
 	}
-	// It exists: whoever is told otherwise would start it once more. The next
+	// It exists: a caller that gets an error would start it once more. The next
 	// process that looks for interrupted runs takes it up.
 	a.handle.set(&Status{Run: *a.run, Stopped: true})
 	return a.handle, nil
@@ -264,7 +337,22 @@ func (e *Engine) publish(kind core.Kind, events []core.Event) {
 
 // Resume takes a run over and goes on with it. A run that this engine runs
 // already is returned as it is; one whose runner lives is core.CodeFenced.
-func (e *Engine) Resume(ctx context.Context, id core.ID) (_ *Handle, err error) {
+func (e *Engine) Resume(ctx context.Context, id core.ID) (*Handle, error) {
+	return e.takeUp(ctx, id, func(run core.Run) (core.Program, error) { return e.opts.Store.Program(ctx, run.ID) })
+}
+
+// TakeUp is Resume of a run that was read before, with its program: that is read again only
+// if something has happened to the run since.
+func (e *Engine) TakeUp(ctx context.Context, run core.Run, program core.Program) (*Handle, error) {
+	return e.takeUp(ctx, run.ID, func(now core.Run) (core.Program, error) {
+		if now.DAGVersion == run.DAGVersion && now.JournalSeq == run.JournalSeq && program.Version == now.DAGVersion {
+			return program, nil
+		}
+		return e.opts.Store.Program(ctx, run.ID)
+	})
+}
+
+func (e *Engine) takeUp(ctx context.Context, id core.ID, programOf func(core.Run) (core.Program, error)) (_ *Handle, err error) {
 	if err := e.stopping(id); err != nil {
 		return nil, err
 	}
@@ -277,8 +365,14 @@ func (e *Engine) Resume(ctx context.Context, id core.ID) (_ *Handle, err error) 
 	if err != nil {
 		return nil, err
 	}
+	if run.State.Final() { // claimed for a retry, or to be given more: neither is this
+		return nil, approval.Ended(run)
+	}
 	defer e.recovered(run, &err)
-	program, err := e.opts.Store.Program(ctx, id)
+	if err := e.orphaned(ctx, run); err != nil {
+		return nil, err
+	}
+	program, err := programOf(run)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type gates struct {
 	batch      *batch
 	calls      *callTable
 	questions  *questions
+	mayPrompt  func(ctx context.Context, run core.Run, model string) (to string, v Verdict) // nil: nobody is asked
 	layers     *layers
 	stop       *stopper
 	background *background
@@ -26,10 +27,15 @@ type gates struct {
 	applying map[core.ID]bool // approvals that the host is carrying out
 	// notApplied are the approvals whose installation has failed, with why.
 	notApplied map[core.ID]*core.Error
+	relied     map[core.ID]bool // permissions of other runs that this one has used
 }
 
 // check asks the gates about a call, at once where that is quick.
 func (g *gates) check(c *call) {
+	if ownCall(c.tool) {
+		g.own(c)
+		return
+	}
 	if v := g.known; v != nil {
 		g.known = nil
 		g.checked(c, *v)
@@ -53,14 +59,11 @@ func (g *gates) check(c *call) {
 
 // call is a call as the host sees it.
 func (g *gates) call(c *call) Call {
-	digest := c.digest
-	if len(c.edits) > 0 {
-		digest = c.sentDigest
+	out := Call{ID: c.id, Tool: c.tool, Args: c.sent.raw, Digest: c.sent.digest, ArgsKnown: true, Passage: c.passage, Side: c.verdict.Side}.Of(g.run)
+	if c.passed.digest != c.digest {
+		out.Program = c.args
 	}
-	return Call{
-		RunID: g.run.ID, Requester: g.run.RequestedBy, Owner: g.run.Owner,
-		ID: c.id, Tool: c.tool, Args: c.effective(), Digest: digest, ArgsKnown: true,
-	}
+	return out
 }
 
 // checked takes the gates' answer. With barriers the call is held until its
@@ -70,6 +73,12 @@ func (g *gates) checked(c *call, v Verdict) {
 		return
 	}
 	c.verdict, c.checked = v, true
+	if v.Passage != nil {
+		if err := g.calls.pass(c, *v.Passage); err != nil {
+			g.calls.settleFailed(c, core.OutcomeDenied, core.AsError(err))
+			return
+		}
+	}
 	if g.edited(c) {
 		return
 	}
@@ -88,7 +97,7 @@ func (g *gates) admit(c *call) {
 		outcome := core.OutcomeError
 		if d.Code == core.CodePermissionDenied || d.Code == core.CodeDenied || d.Code == core.CodeHookFailed {
 			outcome = core.OutcomeDenied
-			g.batch.audit(core.AuditRow{Tool: c.tool, Digest: c.digest, Outcome: core.ApprovalDenied, By: core.Actor{Who: "policy", Via: core.ViaRule}, Reason: d.Message})
+			g.batch.audit(core.AuditRow{Tool: c.tool, Digest: c.digest, Outcome: core.ApprovalDenied, By: d.DeniedBy(), Reason: d.Message})
 		}
 		g.calls.settleFailed(c, outcome, d)
 		return
@@ -117,7 +126,13 @@ func (g *gates) admit(c *call) {
 	switch {
 	case len(c.asks) > 0:
 		g.calls.park(c)
-	case !g.unasked(c):
+	case g.unasked(c):
+	default:
+		if err := g.calls.overBudget(c); err != nil {
+			g.calls.settleFailed(c, core.OutcomeError, err)
+			return
+		}
+		g.rely(c)
 		g.calls.admit(c)
 	}
 }
@@ -162,7 +177,7 @@ func (g *gates) takeEdit(c *call, ap *core.Approval) {
 		g.calls.settleFailed(c, core.OutcomeError, core.Errorf(core.CodeInvalidArguments, "the changed arguments of %s cannot be read: %w", c.tool, err))
 		return
 	}
-	c.edits, c.sent, c.sentDigest = append(c.edits, ap), ap.Answer.Arguments, digest
+	c.edits, c.sent = append(c.edits, ap), arguments{ap.Answer.Arguments, digest}
 	c.checked = false
 	g.questions.use(ap, c.id)
 	g.check(c)
@@ -334,27 +349,18 @@ const maxWhy = 2000
 
 func (g *gates) inDoubt(c *call) Ask {
 	subject := fmt.Sprintf("in_doubt:%s#%d", c.id, c.attempt)
-	digest, err := core.DigestOf([]string{subject, c.tool, c.digest})
+	digest, err := core.DigestOf([]string{subject, c.tool, c.sent.digest})
 	if err != nil {
-		digest = c.digest
+		digest = c.sent.digest
 	}
-	shown := map[string]any{"tool": c.tool, "arguments": g.batch.redact.JSON(c.effective()), "started_at": c.before, "risk_why": "it may have run already"}
+	shown := map[string]any{"tool": c.tool, "arguments": g.batch.redact.JSON(c.sent.raw), "started_at": c.before, "risk_why": "it may have run already"}
 	if c.why != nil {
 		shown["error"] = core.Visible(g.batch.redact.Error(c.why).Message, maxWhy, true)
 	}
 	return Ask{
 		Type: core.ApproveInDoubt, Subject: subject, Tool: c.tool, Risk: core.RiskHigh, Digest: digest, Context: shown,
-		Description: fmt.Sprintf("%s was started and %s: it may have run. Run it again, skip it with a given result, or abort?", c.tool, endedHow(c.why)),
+		Description: fmt.Sprintf("%s was started and %s: it %s run. Run it again, skip it with a given result, or abort?", c.tool, endedHow(c.why), may(c.why)),
 	}
-}
-
-// ask takes a call to its gates; a code task has none.
-func (g *gates) ask(c *call) {
-	if c.tool == core.CodeTool {
-		g.checked(c, Verdict{Known: true, ReadOnly: true, Repeatable: true})
-		return
-	}
-	g.check(c)
 }
 
 // decided acts on a decision that has just become known.
@@ -382,4 +388,40 @@ func (g *gates) takeIn(ap *core.Approval, started bool) {
 	case !started:
 		g.apply(ap)
 	}
+}
+
+// ownCall reports whether a call is one of pml's own, which no host judges.
+func ownCall(tool string) bool {
+	return tool == core.CodeTool || tool == core.ModelTool || tool == core.RunTool
+}
+
+// own takes a call of pml's own to its gates. One that asks a model passes that of the
+// model's provider first, which may take a look at the store.
+func (g *gates) own(c *call) {
+	v := Verdict{Known: true, ReadOnly: true, Repeatable: true}
+	if c.question != nil {
+		v.Ask = append(v.Ask, *c.question)
+	}
+	if c.tool != core.ModelTool || g.mayPrompt == nil {
+		g.checked(c, v)
+		return
+	}
+	run, name := *g.run, c.prompt.name
+	g.background.run(func(ctx context.Context) func(context.Context) error {
+		to, provider := g.mayPrompt(ctx, run, name)
+		return func(context.Context) error {
+			if ctx.Err() == nil {
+				c.prompt.To, v.Deny = to, provider.Deny
+				v.Ask = append(provider.Ask, v.Ask...)
+				g.checked(c, v)
+			}
+			return nil
+		}
+	})
+}
+
+// refusedProvider reports whether a request to a model was refused because its conversation
+// may not go to the provider.
+func refusedProvider(d delivery) bool {
+	return d.outcome == core.OutcomeDenied && d.err != nil && d.err.Provider
 }

@@ -15,6 +15,8 @@ type Status struct {
 	Pending []core.Approval
 	// Layer is set when the run waits at the end of a layer.
 	Layer *LayerPause
+	// Idle is set while the run only waits for runs of its own, which wait for people.
+	Idle bool
 	// Asleep is set while the run waits without a child.
 	Asleep bool
 	// Turned is set once the run has had a turn in this process; before, the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,9 +16,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/agent"
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 )
@@ -37,6 +41,7 @@ func TestMain(m *testing.M) {
 // verify runs the tests and finds goroutines that they left behind. On a busy
 // machine some take seconds to end.
 func verify(m *testing.M) int {
+	skiptest.Overlap()
 	code := m.Run()
 	for tries := 1; code == 0; tries++ {
 		err := goleak.Find()
@@ -91,17 +96,50 @@ type host struct {
 	applyErr error
 	applied  []string // permissions to remember, and how
 	onCall   func(call engine.Call)
-	onApply  func()
+	// flow, when set, is what hook flows make of a call before it is judged.
+	flow func(call engine.Call) (core.Passage, *core.Error)
+	// unanswered are the calls of which flows were told that they have no answer.
+	unanswered []string
+	onApply    func()
 }
 
 func (h *host) Try(call engine.Call) (engine.Verdict, bool) {
-	if h.slow {
+	if h.slow || h.meets(call) {
 		return engine.Verdict{}, false
 	}
 	return h.verdict(call), true
 }
 
-func (h *host) Check(_ context.Context, call engine.Call) engine.Verdict { return h.verdict(call) }
+func (h *host) meets(call engine.Call) bool {
+	return h.flow != nil && call.Passage == nil && !call.Planned
+}
+
+func (h *host) Check(_ context.Context, call engine.Call) engine.Verdict {
+	if !h.meets(call) {
+		return h.verdict(call)
+	}
+	p, deny := h.flow(call)
+	if deny != nil {
+		return engine.Verdict{Deny: deny}
+	}
+	if len(p.Flows) == 0 { // none matches
+		return h.verdict(call)
+	}
+	call.Passage = &p
+	if len(p.Args) > 0 {
+		call.Args = p.Args
+		call.Digest, _ = core.Digest(p.Args)
+	}
+	v := h.verdict(call)
+	v.Passage = &p
+	return v
+}
+
+func (h *host) Unanswered(call engine.Call, err *core.Error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unanswered = append(h.unanswered, call.Tool+string(call.Args)+" "+call.Passage.Flows[0].Flow+" "+string(err.Code))
+}
 
 func (h *host) verdict(call engine.Call) engine.Verdict {
 	h.mu.Lock()
@@ -117,12 +155,14 @@ func (h *host) verdict(call engine.Call) engine.Verdict {
 	if !ok {
 		return engine.Verdict{Deny: core.Errorf(core.CodeNoSuchTool, "there is no tool %s", call.Tool)}
 	}
+	v.Side = core.SideClient
 	v.Known, v.ReadOnly, v.Repeatable = true, t.readOnly, t.readOnly
 	v.Deny = t.deny
-	if t.ask {
+	byFlow := call.Passage != nil && len(call.Passage.Asks) > 0
+	if (t.ask || byFlow) && !(call.Planned && h.flow != nil) {
 		v.Ask = append(v.Ask, engine.Ask{
 			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest + h.asks, Risk: h.risk, Description: "allow " + call.Tool,
-			Once: h.once != nil && h.once(call),
+			Once: h.once != nil && h.once(call) || byFlow,
 		})
 	}
 	return v
@@ -153,18 +193,37 @@ func (h *host) Apply(_ context.Context, a core.Approval, _ func(string)) error {
 	return nil
 }
 
+// mayPrompt asks for the key of a model as long as that is among the needs.
+func (h *host) mayPrompt(_ context.Context, _ core.Run, name string) (string, engine.Verdict) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := engine.Verdict{Known: true, ReadOnly: true, Repeatable: true}
+	if h.needs[core.ModelTool] {
+		v.Ask = []engine.Ask{{Type: core.ApproveKeys, Subject: core.ModelTool, Tool: core.ModelTool + "/host", Risk: core.RiskLow, Digest: "key", Description: "The model " + name + " needs KEY."}}
+	}
+	return "", v
+}
+
 func (h *host) Call(ctx context.Context, call engine.Call, _ func(string)) (json.RawMessage, error) {
 	h.mu.Lock()
-	h.log = append(h.log, fmt.Sprintf("%s%s", call.Tool, call.Args))
+	if call.Make == nil {
+		h.log = append(h.log, fmt.Sprintf("%s%s", call.Tool, call.Args))
+	}
 	t, hook := h.tools[call.Tool], h.onCall
 	h.mu.Unlock()
 	if hook != nil {
 		hook(call)
 	}
-	if t.run == nil {
-		return call.Args, nil
+	if call.Side != core.SideClient { // that it was judged for
+		return nil, core.Errorf(core.CodeInternal, "%s is made for %q", call.Tool, call.Side)
 	}
-	return t.run(ctx, call.Args)
+	switch {
+	case t.run != nil:
+		return t.run(ctx, call.Args)
+	case call.Make != nil:
+		return call.Make(ctx)
+	}
+	return call.Args, nil
 }
 
 func (h *host) called() []string {
@@ -189,6 +248,8 @@ type bench struct {
 	pool  *sandbox.Pool
 	// holds is the engine's Holds, when set.
 	holds func(ctx context.Context, runner string) error
+	// ask answers the requests of agents.
+	ask func(ctx context.Context, run core.Run, name string, req model.Request) (model.Answer, error)
 	// wrap, when set, stands between an engine and the store.
 	wrap func(store.Store) store.Store
 }
@@ -202,6 +263,8 @@ func newHost() *host {
 			return nil, core.Errorf(core.CodeToolFailed, "it failed")
 		}},
 		"b:read": {readOnly: true},
+
+		"agent:delegate": {}, "agent:decide": {readOnly: true},
 	}, needs: map[string]bool{}}
 }
 
@@ -264,7 +327,24 @@ func (b *bench) process() *process {
 		Store: st, Claims: st, Runner: runner.ID(), Holds: b.holds, Sandbox: b.pool,
 		Hosts: func(string) (engine.Host, error) { return h, nil },
 		Clock: aheadClock{b}, NewID: newID, Limits: func(string) (engine.Limits, error) { return b.limits, nil }, Logger: logger,
-		CommitGrace: b.commitGrace,
+		CommitGrace: b.commitGrace, Ask: b.asks(), MayPrompt: b.host.mayPrompt,
+		Agent: func(_ context.Context, _ core.Run, tool string, args json.RawMessage) (core.AgentSpec, error) {
+			spec, err := agent.Wanted(tool, args)
+			spec.System, spec.MaxTokens, spec.Iterations = "You are an agent.", 1000, max(spec.Iterations, 5)
+			return spec, err
+		},
+		Suggest: func(_ context.Context, run core.Run, intent string) (engine.Suggestion, error) {
+			if lists := run.Options.AllowedLists(); !strings.HasPrefix(intent, "write") || len(lists) > 0 {
+				return engine.Suggestion{Tools: fmt.Sprint("mcp.a.write(n), within ", lists)}, nil
+			}
+			return engine.Suggestion{Tasks: []core.TaskSpec{task("t1", "a:write"), task("t2", "a:ask", "t1")}}, nil
+		},
+		Faults: func(_, value json.RawMessage) []core.Fault {
+			if value[0] == '{' {
+				return nil
+			}
+			return []core.Fault{{Message: "it is no object"}}
+		},
 	})
 	var once sync.Once
 	p.close = func() {
@@ -349,4 +429,40 @@ func (b *bench) decide(p *process, h *engine.Handle, typ core.ApprovalType, appr
 
 func task(id, tool string, deps ...string) core.TaskSpec {
 	return core.TaskSpec{ID: id, Tool: tool, Arguments: json.RawMessage(fmt.Sprintf(`{"id":%q}`, id)), DependsOn: deps}
+}
+
+func (b *bench) now() time.Time { return aheadClock{b}.Now() }
+
+// handleOf waits until an engine runs a run that another one has started.
+func (b *bench) handleOf(p *process, id core.ID) *engine.Handle {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), hung)
+	defer cancel()
+	changes, err := p.st.Watch(ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		if h := p.Handle(id); h != nil {
+			return h
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			b.t.Fatalf("nobody has started the run %s", id)
+		}
+	}
+}
+
+// asks is ask as the engine wants it, nil without one.
+func (b *bench) asks() func(context.Context, core.Run, string, string, model.Request) (model.Answer, error) {
+	if b.ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, run core.Run, _, name string, req model.Request) (model.Answer, error) {
+		if _, v := b.host.mayPrompt(ctx, run, name); len(v.Ask) > 0 {
+			b.t.Errorf("%s is asked without its key", name)
+		}
+		return b.ask(ctx, run, name, req)
+	}
 }

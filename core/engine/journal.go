@@ -22,19 +22,28 @@ type journal struct {
 	// parked has the newest parked record of each call that stopped at a gate.
 	begun  map[string]core.Record
 	parked map[string]core.Record
+	// passed has the newest record of each call that met hook flows, also of one that
+	// is to be made again: they do not run a second time for it.
+	passed map[string]core.Record
 	// released has the record of each layer whose outcomes were delivered together.
 	released map[int]core.Record
+	// failures counts the attempts of each call that have failed and were followed by
+	// another.
+	failures map[string]int
 	// retried is the time of the last retry by a person: a denial from before it
 	// does not count any more.
 	retried time.Time
 }
 
 func newJournal(records []core.Record) journal {
-	j := journal{byCall: map[string]int{}, begun: map[string]core.Record{}, parked: map[string]core.Record{}, released: map[int]core.Record{}}
+	j := journal{byCall: map[string]int{}, begun: map[string]core.Record{}, parked: map[string]core.Record{}, passed: map[string]core.Record{}, released: map[int]core.Record{}, failures: map[string]int{}}
 	void := map[string]int64{}
 	for _, r := range records {
 		if r.Kind == core.RecordVoid {
 			void[r.CallID] = r.Seq
+			if r.Error != nil {
+				j.failures[r.CallID]++
+			}
 			// Only a retry by a person; core.RecordVoid lists the cases.
 			if r.Error == nil && r.ArgsDigest == "" && r.At.After(j.retried) {
 				j.retried = r.At
@@ -44,6 +53,9 @@ func newJournal(records []core.Record) journal {
 	unknown := doubts{}
 	for _, r := range records {
 		unknown.add(r)
+		if r.Passage != nil {
+			j.passed[r.CallID] = r
+		}
 		if r.Kind != core.RecordLayer && r.Seq < void[r.CallID] {
 			continue
 		}
@@ -90,7 +102,7 @@ func (a *actor) load(ctx context.Context) error {
 	return a.loadConsole(ctx)
 }
 
-// loadConsole counts the console lines that were told before this process.
+// loadConsole counts the console lines that an earlier process has journaled.
 func (a *actor) loadConsole(ctx context.Context) error {
 	p, ok := a.driver.program.(*codeProgram)
 	if !ok || p.told > 0 {

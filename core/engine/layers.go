@@ -95,7 +95,7 @@ func (l *layers) open() []*call {
 }
 
 // needsAsking decides by the run's options. ready is false while a check
-// that decides it is still out.
+// is still out, which decides it, and what is shown: hook flows change arguments.
 func (l *layers) needsAsking(layer int, next []*call) (ask, ready bool) {
 	if l.passed[layer] {
 		return false, true
@@ -105,7 +105,7 @@ func (l *layers) needsAsking(layer int, next []*call) (ask, ready bool) {
 		return false, true
 	}
 	for _, c := range next {
-		if c.weighing || !always && !c.checked {
+		if c.weighing || !c.checked {
 			return false, false
 		}
 		if !c.readOnly() {
@@ -151,7 +151,7 @@ func (l *layers) approved(layer int, next []*call) bool {
 func (l *layers) pauseBefore(layer int, next []*call) *LayerPause {
 	p := &LayerPause{Done: l.calls.before(layer), Total: l.run.TotalLayers}
 	for _, c := range next {
-		p.Next = append(p.Next, core.Task{ID: c.id, Tool: c.tool, Layer: c.layer, State: core.TaskQueued, Arguments: c.effective()})
+		p.Next = append(p.Next, core.Task{ID: c.id, Tool: c.tool, Layer: c.layer, State: core.TaskQueued, Arguments: c.sent.raw})
 	}
 	return p
 }
@@ -171,11 +171,11 @@ func (l *layers) ask(layer int, next []*call) Ask {
 	upcoming, done := []preview{}, []result{} // lists for programs, never null
 	size := 0
 	for _, c := range next {
-		size += len(c.effective())
+		size += len(c.sent.raw)
 	}
 	for _, c := range next {
 		p := preview{ID: c.id, Tool: c.tool}
-		if args := c.effective(); size <= maxShown && len(args) > 0 { // too much to be read is left to the run's view
+		if args := c.sent.raw; size <= maxShown && len(args) > 0 { // too much to be read is left to the run's view
 			p.Arguments = l.batch.redact.JSON(args)
 		}
 		upcoming = append(upcoming, p)

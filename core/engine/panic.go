@@ -16,8 +16,8 @@ import (
 // happened is kept. A call that was under way and has not answered keeps its
 // started record and gets no outcome: a retry asks what became of it.
 
-// panicked logs a panic and returns what is told of it. What was thrown may hold
-// anything, and so is told to nobody but the log.
+// panicked logs a panic and returns the error that stands for it. What was thrown may hold
+// anything, and so goes to the log only.
 func (e *Engine) panicked(run core.ID, host Host, doing string, v any) *core.Error {
 	err := core.Panicked(e.opts.Logger, doing, thrown(host, v), "workflow_id", run).WithRun(run).WithNext("pml", "workflows", "show", string(run))
 	err.Message += "; what is known to have happened is kept, and a call that had not answered is in doubt"

@@ -41,7 +41,7 @@ func (p *preflight) passed() bool {
 		if !ok {
 			continue
 		}
-		call.RunID, call.Requester, call.Owner = p.run.ID, p.run.RequestedBy, p.run.Owner
+		call = call.Of(p.run)
 		if v, ok := p.foretold(call); ok {
 			p.foresee(pc, call, v)
 		} else {

@@ -24,7 +24,7 @@ func (e *Engine) Foresee(ctx context.Context, run core.Run, p core.Program) (*Fo
 	if p.Plan == nil {
 		return nil, nil
 	}
-	host, err := e.opts.Hosts(run.Workspace)
+	host, err := e.hostOf(run)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (e *Engine) checkPlanned(ctx context.Context, host Host, run core.Run, call
 	servers := map[string][]Call{}
 	for _, pc := range calls {
 		if call, ok := PlannedCall(pc); ok {
-			call.RunID, call.Requester, call.Owner = run.ID, run.RequestedBy, run.Owner
+			call = call.Of(&run)
 			server, _, _ := core.SplitTool(call.Tool)
 			servers[server] = append(servers[server], call)
 		}

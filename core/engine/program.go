@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/sandbox"
 )
 
@@ -27,7 +28,11 @@ type program interface {
 func (a *actor) makeProgram() error {
 	switch a.run.Kind {
 	case core.KindCode:
-		a.driver.program = newCodeProgram(a.o.Sandbox, *a.run, a.program, a.limits)
+		p := newCodeProgram(a.o.Sandbox, *a.run, a.program, a.limits)
+		if len(a.program.Results) > 0 {
+			p.results = a.earlierResults
+		}
+		a.driver.program = p
 	case core.KindDAG:
 		p, err := newDAGProgram(a.program)
 		if err != nil {
@@ -35,6 +40,12 @@ func (a *actor) makeProgram() error {
 		}
 		a.driver.program = p
 		a.run.TotalLayers = len(p.graph.Layers())
+	case core.KindAgent:
+		p, err := newAgentProgram(a.run.ID, a.program, a.o.Faults)
+		if err != nil {
+			return err
+		}
+		a.driver.program = p
 	default:
 		return core.Errorf(core.CodeInvalidArguments, "a run of kind %q is not known to this pml; use a newer one", core.Visible(string(a.run.Kind), 60, false))
 	}
@@ -67,10 +78,21 @@ type issued struct {
 	after int64
 	// due is set for a sleep.
 	due time.Time
+	// prompt is what a model is asked; the arguments say only which one, and how long
+	// that is.
+	prompt *prompt
+	// question is what a person is asked before the call is made; nil for nothing.
+	question *Ask
 	// skip settles the call as skipped, with an error when a dependency failed;
 	// fail settles it as failed. Neither is sent.
 	skip   bool
 	reason *core.Error
+}
+
+// prompt is a request to a model.
+type prompt struct {
+	name string // its name in the configuration
+	model.Request
 }
 
 // delivery is an outcome on its way to the program.
@@ -81,4 +103,29 @@ type delivery struct {
 	value   json.RawMessage
 	err     *core.Error
 	at      time.Time
+}
+
+// The plan of a DAG says nothing that its tasks do not: it is computed when it is
+// needed, and not kept a second time with each run.
+
+// kept is a program as the store gets it.
+func kept(p core.Program) core.Program {
+	if p.Kind == core.KindDAG && len(p.Tasks) > 0 {
+		p.Plan = nil
+	}
+	return p
+}
+
+// Planned is a program that was read from a store, with its plan. The error is
+// that of a DAG that cannot be built any more, a *core.Error.
+func Planned(p core.Program) (core.Program, error) {
+	if p.Plan != nil || p.Kind != core.KindDAG || len(p.Tasks) == 0 {
+		return p, nil
+	}
+	g, err := Graph(p)
+	if err != nil {
+		return p, err
+	}
+	p.Plan = g.Plan()
+	return p, nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/sandbox"
@@ -89,13 +90,19 @@ func (a *actor) absorb(t turn, err error) error {
 // fail ends the run with a failure of its program. Failures of pml's own
 // machinery and cancellations are passed on instead: the run stays.
 func (a *actor) fail(err error) error {
-	switch core.CodeOf(err) {
-	case core.CodeInternal, core.CodeCancelled, core.CodeFenced, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeStoreNewer:
+	if ownFailure(err) {
 		return err
-	default:
-		a.stop.fail(core.AsError(err))
-		return nil
 	}
+	a.stop.fail(core.AsError(err))
+	return nil
+}
+
+// ownFailure reports whether an error is one of pml's own machinery, or the end of what
+// it was to do. It says nothing about a program.
+func ownFailure(err error) bool {
+	return slices.Contains([]core.Code{
+		core.CodeInternal, core.CodeCancelled, core.CodeFenced, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeStoreNewer,
+	}, core.CodeOf(err))
 }
 
 // issue takes up a call that the program makes.
@@ -114,7 +121,7 @@ func (a *actor) issue(is issued) error {
 	if core.TooDeep(is.args) && is.tool != core.CodeTool { // it is not journaled
 		is.args = core.Null
 	}
-	c := &call{issued: is, digest: digest}
+	c := newCall(is, digest)
 	replayed, err := a.calls.add(c)
 	if err != nil {
 		return err
@@ -132,7 +139,7 @@ func (a *actor) issue(is issued) error {
 			a.dispatch.weigh(c, d.scope(c.id))
 		}
 	default:
-		a.gates.ask(c)
+		a.gates.check(c)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (q *questions) refusedSince(c *call) *core.Approval {
 // was asked.
 func (q *questions) own(c *call) *core.Approval {
 	for _, ap := range slices.Backward(q.list) {
-		if ap.Type == core.ApproveTool && slices.Contains(ap.CallIDs, c.id) && ap.Subject == core.CallSubject(c.tool, c.digest) {
+		if ap.Type == core.ApproveTool && slices.Contains(ap.CallIDs, c.id) && ap.Subject == core.CallSubject(c.tool, c.passed.digest) {
 			return ap
 		}
 	}
@@ -204,7 +204,7 @@ func (q *questions) edited(c *call) *core.Approval {
 	if len(q.list) == 0 {
 		return nil
 	}
-	subject := core.CallSubject(c.tool, c.digest)
+	subject := core.CallSubject(c.tool, c.passed.digest)
 	var ahead *core.Approval
 	for _, ap := range slices.Backward(q.list) {
 		if ap.Type != core.ApproveTool || ap.Subject != subject || ap.State == core.ApprovalSuperseded {
@@ -241,14 +241,18 @@ func (q *questions) ask(ask Ask, calls []string, plannedFor string) {
 	}
 	now := q.batch.now()
 	ap := &core.Approval{
-		ID: q.batch.newID(), RunID: q.run.ID, RunName: q.run.Name, Workspace: q.run.Workspace, Side: q.run.Side,
+		ID: q.batch.newID(), RunID: q.run.ID, RunName: q.run.Name, Agent: q.run.AgentOfChildren(), Workspace: q.run.Workspace, Side: q.run.Side,
 		Type: ask.Type, Subject: ask.Subject, Tool: ask.Tool, Risk: ask.Risk,
 		Description: ask.Description, Context: raw, Digest: ask.Digest, Once: ask.Once,
 		RequestedBy: q.run.RequestedBy, State: core.ApprovalOpen, CreatedAt: now, CallIDs: calls, PlannedFor: plannedFor,
 	}
-	ap.Human = q.limits.Human && !approval.IsPause(q.run.Options, *ap)
+	ap.Human = q.limits.Human && !approval.IsPause(q.run.Options, *ap) || approval.TypeOf(ask.Type).Person
 	ap.Unchosen = q.limits.Unchosen && !ap.Human && ask.Type != core.ApproveLayer && ap.NotForAgents() == ""
-	if ttl := q.limits.ApprovalTTL; ttl > 0 && ask.Type != core.ApproveLayer {
+	ttl := q.limits.ApprovalTTL
+	if ask.Within > 0 && (ttl <= 0 || ask.Within < ttl) {
+		ttl = ask.Within
+	}
+	if ttl > 0 && ask.Type != core.ApproveLayer {
 		t := approval.Bounded(now.Add(ttl))
 		ap.ExpiresAt = &t
 	} else if ask.Type == core.ApproveLayer {
@@ -319,7 +323,7 @@ func remembersLonger(ap *core.Approval) bool {
 }
 
 func perCall(t core.ApprovalType) bool {
-	return t == core.ApproveTool || t == core.ApproveInDoubt || t == core.ApproveHook
+	return approval.TypeOf(t).PerCall
 }
 
 func denied(ap *core.Approval) *core.Error {
@@ -330,9 +334,12 @@ func denied(ap *core.Approval) *core.Error {
 			reason = ": " + d.Reason
 		}
 	}
+	if ap.Type == core.ApproveKeys {
+		reason += "; " + strings.TrimSuffix(ap.Description, ".") + ": set it in the environment or in .env, then retry the run"
+	}
 	what := strings.ReplaceAll(string(ap.Type), "_", " ")
 	e := core.Errorf(core.CodeDenied, "%s denied %s for %s%s", who, what, ap.Tool, reason)
-	e.Decided = ap.DecidedBy
+	e.Decided, e.Provider = ap.DecidedBy, core.IsProvider(ap.Tool)
 	return e
 }
 

@@ -5,10 +5,15 @@ import "github.com/casys-ai/pml/core"
 // recall tells a call what is journaled of it; settled says that it has its
 // outcome.
 func (j *journal) recall(c *call) (settled bool, err error) {
+	c.failures = j.failures[c.id]
 	i, settled := j.byCall[c.id]
 	if !settled {
+		if err := c.recall(j.passed[c.id]); err != nil {
+			return false, err
+		}
 		if r, begun := j.begun[c.id]; begun {
 			c.attempt = r.Attempt
+			c.share = r.Agent
 			if r.Kind == core.RecordStarted {
 				c.started, c.before, c.why = true, r.StartedAt, r.Error
 				if c.before.IsZero() {
@@ -27,7 +32,7 @@ func (j *journal) recall(c *call) (settled bool, err error) {
 	// The layer is the journaled one: it is never computed again.
 	c.layer, c.attempt, c.seq = r.Layer, r.Attempt, r.Seq
 	c.outcome, c.value, c.err = r.Outcome, r.Result, r.Error
-	c.startAt, c.settleAt = r.StartedAt, r.At
+	c.startAt, c.settleAt, c.share = r.StartedAt, r.At, r.Agent
 	return true, nil
 }
 

@@ -55,7 +55,7 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 		}
 		a.batch.record(core.Record{Kind: core.RecordVoid, CallID: r.CallID, Tool: r.Tool, Layer: r.Layer, Attempt: r.Attempt})
 	}
-	a.run.State, a.run.Error, a.run.Dropped, a.run.EndedAt, a.run.ActiveMS = core.RunRunning, nil, nil, nil, 0
+	a.run.State, a.run.Result, a.run.Error, a.run.Dropped, a.run.EndedAt, a.run.ActiveMS = core.RunRunning, nil, nil, nil, nil, 0
 	ev := a.batch.event(core.EventWorkflowStart)
 	ev.Message = "retry"
 	a.batch.emit(ev)
@@ -111,6 +111,12 @@ func (rt *retrial) refusal() error {
 func (rt *retrial) outcomes(ctx context.Context) ([]core.Record, error) {
 	if rt.run.Kind == core.KindDAG {
 		return retriableTasks(rt.journal.settled), nil
+	}
+	if rt.run.Kind == core.KindAgent { // its model has seen what became of its runs
+		if n := len(rt.journal.settled); n > 0 && rt.journal.settled[n-1].Tool == core.ModelTool && failed(rt.journal.settled[n-1]) {
+			return rt.journal.settled[n-1:], nil
+		}
+		return nil, nil
 	}
 	return rt.ofScript(ctx)
 }

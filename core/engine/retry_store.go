@@ -72,7 +72,7 @@ func passing(err error) bool {
 
 // commit commits a step once, however often the store fails: whether a try that
 // failed was kept all the same is looked up before the next one. A run that cannot be
-// created is not there: who wants it is told at once.
+// created is not there: its caller gets the error at once.
 func (p patient) commit(ctx context.Context, step store.Step) error {
 	if step.Create {
 		return p.Store.Commit(ctx, step)
@@ -133,6 +133,12 @@ func (p patient) Journal(ctx context.Context, id core.ID, after int64) (list []c
 func (p patient) Approvals(ctx context.Context, f store.ApprovalFilter) (list []core.Approval, err error) {
 	err = p.try(ctx, func() error { list, err = p.Store.Approvals(ctx, f); return err })
 	return list, err
+}
+
+// Halted implements Store.
+func (p patient) Halted(ctx context.Context) (h *core.Halt, err error) {
+	err = p.try(ctx, func() error { h, err = p.Store.Halted(ctx); return err })
+	return h, err
 }
 
 // Events implements Store.

@@ -24,13 +24,20 @@ func (a *actor) settleState() bool {
 		a.budget.resume()
 		return false
 	}
-	running := a.background.busy > 0 || len(a.calls.queue) > 0 || len(a.calls.pending) > 0
-	if !running && a.over() {
+	a.run.Halted = nil
+	halted := a.calls.stopped()
+	running := a.background.busy > a.calls.away || !halted && len(a.calls.queue) > 0 || len(a.calls.pending) > 0
+	if !running && a.calls.away == 0 && a.over() {
 		return a.end()
 	}
 	switch {
 	case running:
 		a.budget.resume()
+	case halted:
+		a.run.Halted = a.calls.halted
+		a.budget.wait()
+	case a.calls.away > 0:
+		a.budget.pause()
 	case a.waiting() || !a.driver.started && a.preflight.open():
 		a.budget.wait()
 	case a.driver.started && a.calls.undelivered() == 0 && !a.driver.last.done:
@@ -80,7 +87,9 @@ func (a *actor) end() bool {
 	default:
 		a.run.Result, a.run.Error = a.batch.redact.JSON(a.driver.last.result), nil
 	}
+	a.keepPartial()
 	a.run.Dropped = a.calls.dropped()
+	a.calls.abandoned()
 	a.questions.dropAll()
 	a.batch.emit(e)
 	// Its child gets ready for the next script while the end is committed.
@@ -88,12 +97,40 @@ func (a *actor) end() bool {
 	return true
 }
 
+// keepPartial keeps what an agent had come to when its run ends without an end of its own.
+func (a *actor) keepPartial() {
+	p, ok := a.driver.program.(*agentProgram)
+	if !ok || a.run.State == core.RunComplete {
+		return
+	}
+	why := core.AgentFailed
+	switch {
+	case a.run.State == core.RunAborted:
+		why = core.AgentAborted
+	case a.run.Error != nil && a.run.Error.Code == core.CodeTimeout:
+		why = core.AgentTimeout
+	}
+	a.run.Result = a.batch.redact.JSON(p.partial(why))
+}
+
 // finish commits a turn. When the turn ends the run and somebody has planned it
 // anew since the last look at the store, the outcomes are kept and the run goes
 // on with the new plan; one that failed by itself ends all the same.
 func (a *actor) finish(ctx context.Context, ends bool) (ended bool, err error) {
+	if ends {
+		if err := a.abortBelow(); err != nil {
+			return false, err
+		}
+	}
 	step := a.batch.step
 	err = a.commit()
+	if core.CodeOf(err) == core.CodeHalted {
+		a.batch.step = step
+		if err := a.takeBackHalted(ctx); err != nil {
+			return false, err
+		}
+		return a.finish(ctx, a.settleState())
+	}
 	if core.CodeOf(err) == core.CodeAborted {
 		a.batch.step = step
 		if err := a.takeBack(); err != nil {
@@ -185,9 +222,15 @@ func (a *actor) readStored(ctx context.Context) error {
 		}
 	}
 	if stored.State == core.RunWaiting && a.run.State == core.RunWaiting { // deciders move it
-		a.run.ExpiresAt = stored.ExpiresAt
+		a.run.ExpiresAt, a.run.HeldMS = stored.ExpiresAt, stored.HeldMS
+	}
+	if a.calls.halted != nil {
+		if a.calls.halted, err = a.store.Halted(ctx); err != nil {
+			return err
+		}
 	}
 	a.takeApprovals(list)
+	a.gates.permittedElsewhere(ctx)
 	return nil
 }
 
@@ -226,7 +269,7 @@ func (a *actor) takeApprovals(list []core.Approval) {
 
 // status is what the handle shows.
 func (a *actor) status() *Status {
-	s := &Status{Run: *a.run, Layer: a.layers.pause, Asleep: a.driver.asleep, Replayed: a.calls.replayed, Turned: true, Seen: a.seen}
+	s := &Status{Run: *a.run, Layer: a.layers.pause, Asleep: a.driver.asleep, Idle: a.calls.away > 0 && a.budget.activeSince.IsZero(), Replayed: a.calls.replayed, Turned: true, Seen: a.seen}
 	if a.run.State.Final() {
 		for _, c := range a.calls.order {
 			state := core.TaskSkipped

@@ -89,7 +89,7 @@ const graceForRest = time.Second
 func (a *actor) stopDue() time.Time {
 	grace := a.limits.StopGrace
 	switch {
-	case a.run.State != core.RunRunning || a.background.busy == a.calls.in[callSleeping]+a.background.backoffs:
+	case a.run.State != core.RunRunning || a.background.busy == a.calls.in[callSleeping]+a.background.backoffs+a.calls.away:
 		grace = 0
 	case !a.holdsOutcomes():
 		grace = min(grace, graceForRest)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/dag"
@@ -178,7 +179,7 @@ func (d *dagProgram) finish(t turn) turn {
 func failure(id, tool string, err *core.Error) core.Failure {
 	f := core.Failure{TaskID: id, Tool: tool}
 	if err != nil {
-		f.Code, f.Error = err.Code, err.Message
+		f.Code, f.Error, f.Retryable = err.Code, err.Message, err.Retryable
 	}
 	return f
 }
@@ -195,6 +196,7 @@ func failedTasks(failed []core.Failure, total int) *core.Error {
 	}
 	e := core.Errorf(code, "%d of %d tasks failed; first %s (%s): %s", len(failed), total, failed[0].TaskID, failed[0].Tool, failed[0].Error)
 	e.Failures = failed
+	e.Retryable = !slices.ContainsFunc(failed, func(f core.Failure) bool { return !f.Retryable })
 	return e
 }
 

@@ -19,6 +19,9 @@ type doubt struct {
 
 // add takes in the next record.
 func (d doubts) add(r core.Record) {
+	if ofAgent(r.Tool) {
+		return
+	}
 	old, ok := d[r.CallID]
 	switch r.Kind {
 	case core.RecordStarted:
@@ -63,8 +66,8 @@ func (d doubts) open(callID string) (core.Record, bool) {
 // assumed, unless whoever was to make the call knows that it was not made. A
 // result that cannot be kept is one of a call that has run.
 func mayHaveRun(err *core.Error) bool {
-	if err.NotMade {
-		return false
+	if err.NotMade || err.Made {
+		return err.Made
 	}
 	switch err.Code { //nolint:exhaustive // all others are in doubt
 	case core.CodeToolFailed, core.CodeScript, core.CodeSyntax, core.CodeSandboxMemory, core.CodeSandboxTimeout:
@@ -79,7 +82,7 @@ func mayHaveRun(err *core.Error) bool {
 
 // doubtful says of the failure of a call that it may have run, when that is so.
 func (c *call) doubtful(err *core.Error) *core.Error {
-	if !c.started || !mayHaveRun(err) || err.Code == core.CodeResultTooLarge {
+	if !c.started || c.ofAgent() || err.Made || !mayHaveRun(err) || err.Code == core.CodeResultTooLarge {
 		return err
 	}
 	out := *err
@@ -92,6 +95,9 @@ func endedHow(err *core.Error) string {
 	if err == nil {
 		return "pml ended before it answered"
 	}
+	if err.Made {
+		return "its answer was not let through"
+	}
 	switch err.Code { //nolint:exhaustive // the others say nothing about the call
 	case core.CodeToolTimeout:
 		return "it did not answer in time"
@@ -103,4 +109,12 @@ func endedHow(err *core.Error) string {
 		return "its result could not be kept"
 	}
 	return "it is not known how it ended"
+}
+
+// may says how certain it is that a call in doubt has run.
+func may(err *core.Error) string {
+	if err != nil && err.Made {
+		return "has"
+	}
+	return "may have"
 }

@@ -95,8 +95,12 @@ func (v *viewer) addPlanned(p core.Program) {
 	}
 	for _, spec := range p.Tasks {
 		tool := spec.Tool
-		if spec.Type == core.TypeCode {
+		switch spec.Type {
+		case core.TypeCode:
 			tool = core.CodeTool
+		case core.TypeAgent:
+			tool = core.DelegateTool
+		case core.TypeTool:
 		}
 		t := v.task(spec.ID, tool, g.Layer(spec.ID))
 		t.Layer, t.DependsOn = g.Layer(spec.ID), g.DependsOn(spec.ID)

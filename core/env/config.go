@@ -1,10 +1,11 @@
 package env
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/flow"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 // LoadOptions say what Load reads.
@@ -50,23 +51,27 @@ const (
 // change; Effective, Keys and Resolve derive from it what is asked for. A
 // duration of 0 means never or no limit, as its comment says.
 type Config struct {
-	Workspace   Workspace
-	Home        Home
-	Version     int
-	Server      Server
-	Permissions Permissions
+	Workspace Workspace
+	Home      Home
+	Version   int
+	Server    Server
+	// Permissions are the rules of the home, then those of the workspace.
+	Permissions policy.Rules
 	Approvals   Approvals
+	Hooks       Hooks
 	Routing     Routing
 	Servers     map[string]ServerEntry
-	// Flows is the folder of hook flows, absolute.
-	Flows string
-	// Models is kept as written; nothing in it is expanded.
-	Models    json.RawMessage
-	Limits    Limits
-	Retention time.Duration // of finished runs; 0: for ever
-	// Expose are globs on tools that are offered through under their own names.
-	Expose   []string
-	Terminal Terminal
+	// Flows is the workspace's folder of hook flows, HomeFlows the home's; absolute.
+	Flows, HomeFlows string
+	Models           map[string]ModelEntry
+	// DefaultModel is the one that is meant where none is named; empty: nobody has said.
+	DefaultModel string
+	Limits       Limits
+	Retention    time.Duration // of finished runs; 0: for ever
+	// Expose are globs on tools that are offered through; ExposeMode is how.
+	Expose     []string
+	ExposeMode ExposeMode
+	Terminal   Terminal
 
 	environ Environ
 	flag    string
@@ -74,22 +79,18 @@ type Config struct {
 	work    *file
 	origins map[string]place
 	lock    []byte
-	flows   []flowFile
 	trusted bool // whether the workspace's grants are in
 	held    restrictions
 	taken   []string // of held, what the files do not say any more
+	// goneFlows are those of held that are not there any more as they were.
+	goneFlows            []heldFlow
+	homeFlows, workFlows *flow.Folder
+	flowPrograms         map[string]string // digests of files that workFlows start
 }
 
 // Server names the server that runs are sent to.
 type Server struct {
 	URL string // empty: none, runs stay on this machine
-}
-
-// Permissions are the patterns of gate 1: those of the home, then those of
-// the workspace. core/policy compiles them.
-type Permissions struct {
-	Allow, Deny, Ask []string
-	ReadOnly         string // "allow", "ask" or empty
 }
 
 // Approvals say how decisions are made.
@@ -100,6 +101,12 @@ type Approvals struct {
 	AgentMay  AgentMay // what an agent may approve unless Decider is human
 	Pin       string   // hashed, never the PIN itself; from the home's file only
 	TrustHost bool     // an elicitation counts as a person although Decider is human
+	Notify    Notify   // from the home's file only
+}
+
+// Hooks says how pml answers the permission hooks of agents' hosts.
+type Hooks struct {
+	Wait time.Duration // for a person; 0: nobody is asked
 }
 
 // Routing says which half of pml runs a tool.
@@ -117,10 +124,20 @@ type Limits struct {
 	CallTimeout time.Duration // of a call without an answer or progress; 0: none
 	CallTotal   time.Duration // of a call in all; 0: none
 	CPU         time.Duration // processor time of one turn of a script
-	Install     time.Duration // of what npm does for one installation; 0: none
+	Install     time.Duration // of what npm does at once; see InstallFor; 0: none
 	ResultBytes int64         // of one result
 	MemoryBytes int64         // of all scripts of a process at once
 	Runs        int           // that have not ended, of one owner on a server
+}
+
+// installPackages is how many packages npm has Limits.Install for.
+const installPackages = 200
+
+// InstallFor bounds what npm does for a tree of so many packages: Install for each
+// 200 begun, since a tree of a thousand takes a busy machine longer than one of ten;
+// 0 is no bound. Packages are 0 while npm resolves.
+func (l Limits) InstallFor(packages int) time.Duration {
+	return l.Install * time.Duration(max(1, (packages+installPackages-1)/installPackages))
 }
 
 // ServerType is how an MCP server is reached.

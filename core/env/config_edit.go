@@ -81,6 +81,27 @@ func SetPin(name string, text []byte, hash string) ([]byte, error) {
 	})
 }
 
+// SetDecider returns the text of a workspace's configuration with who decides: only
+// people, or with agents an agent as well; with dialog what a person answers in the
+// dialog of the agent's host is enough, too.
+func SetDecider(name string, text []byte, agents, dialog bool) ([]byte, error) {
+	decider := DeciderHuman
+	if agents {
+		decider = DeciderAny
+	}
+	text, err := change(name, text, func(d *jsonc.Doc) (jsonc.Edit, error) { return d.Set([]string{"approvals", "decider"}, decider) })
+	if err != nil {
+		return text, err
+	}
+	return change(name, text, func(d *jsonc.Doc) (jsonc.Edit, error) {
+		approvals, _ := jsonc.Find(d.Root, "approvals")
+		if _, said := jsonc.Find(approvals.Value, "trust_host"); !said && !dialog {
+			return jsonc.Edit{}, nil
+		}
+		return d.Set([]string{"approvals", "trust_host"}, dialog)
+	})
+}
+
 // AddKeys returns the text of a .env with variables added at its end, quoted so
 // that ParseDotEnv reads them back, sorted by name. Variables that it has
 // already, other than empty or with a placeholder, stay as they are. It writes

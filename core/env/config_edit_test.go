@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 // hash has the shape of a bcrypt hash.
@@ -99,7 +100,7 @@ func edits(server string) map[string]func([]byte) ([]byte, error) {
 		"RemoveServer": func(b []byte) ([]byte, error) { return env.RemoveServer("f", b, server) },
 		"SetPin":       func(b []byte) ([]byte, error) { return env.SetPin("f", b, hash) },
 		"RemovePin":    func(b []byte) ([]byte, error) { return env.SetPin("f", b, "") },
-		"AddRule":      func(b []byte) ([]byte, error) { return env.AddRule("f", b, "ask", server+":*") },
+		"AddRule":      func(b []byte) ([]byte, error) { return env.AddRule("f", b, "ask", policy.Rule{Tool: server + ":*"}) },
 	}
 }
 
@@ -218,7 +219,7 @@ func says(t *testing.T, name string, c *env.Config, text, out []byte) {
 	case "RemovePin":
 		bad = c.Approvals.Pin != "" || !within(out, text)
 	case "AddRule":
-		bad = len(c.Permissions.Ask) == 0 || c.Permissions.Ask[len(c.Permissions.Ask)-1] != "memory:*" || !within(text, out)
+		bad = len(c.Permissions.Ask) == 0 || c.Permissions.Ask[len(c.Permissions.Ask)-1] != policy.Rule{Tool: "memory:*"} || !within(text, out)
 	}
 	if bad {
 		t.Fatalf("%s of %q gave %q", name, text, out)
@@ -323,4 +324,27 @@ func FuzzAddKeys(f *testing.F) {
 			t.Fatalf("%q with %q=%q", text, name, value)
 		}
 	})
+}
+
+// TestSetDecider: who decides is set where comments and all else stay; what was said of
+// a dialog before does not outlast the choice.
+func TestSetDecider(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		before         string
+		agents, dialog bool
+		want           string
+	}{
+		{`{"version": 1}`, false, false, `{"version": 1, "approvals": {"decider": "human"}}`},
+		{"{\n  // mine\n  \"approvals\": {\"ttl\": \"1h\"} // t\n}\n", true, false, "{\n  // mine\n  \"approvals\": {\"ttl\": \"1h\", \"decider\": \"any\"} // t\n}\n"},
+		{`{"approvals": {"decider": "any"}}`, false, true, `{"approvals": {"decider": "human", "trust_host": true}}`},
+		{`{"approvals": {"decider": "human", "trust_host": true}}`, false, false, `{"approvals": {"decider": "human", "trust_host": false}}`},
+	} {
+		if out, err := env.SetDecider(".pml.json", []byte(tt.before), tt.agents, tt.dialog); err != nil || string(out) != tt.want {
+			t.Errorf("%s: %s (%v)", tt.before, out, err)
+		}
+	}
+	if _, err := env.SetDecider(".pml.json", []byte(`{"versio": 1}`), false, false); core.CodeOf(err) != core.CodeInvalidConfig {
+		t.Errorf("%v", err)
+	}
 }

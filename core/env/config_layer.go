@@ -1,10 +1,11 @@
 package env
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/casys-ai/pml/core/policy"
 )
 
 // layer is the content of one configuration file. What the file does not say
@@ -16,13 +17,14 @@ type layer struct {
 	Server      serverPart              `json:"server,omitzero"`
 	Permissions permissionsPart         `json:"permissions,omitzero"`
 	Approvals   approvalsPart           `json:"approvals,omitzero"`
+	Hooks       hooksPart               `json:"hooks,omitzero"`
 	Routing     routingPart             `json:"routing,omitzero"`
 	Servers     map[string]*ServerEntry `json:"mcpServers,omitempty"`
 	Flows       *string                 `json:"flows,omitempty"`
-	Models      json.RawMessage         `json:"models,omitempty"`
+	Models      modelsPart              `json:"models,omitzero"`
 	Limits      limitsPart              `json:"limits,omitzero"`
 	Retention   *duration               `json:"retention,omitempty"`
-	Expose      []string                `json:"expose,omitempty"`
+	Expose      exposePart              `json:"expose,omitzero"`
 	Terminal    terminalPart            `json:"tui,omitzero"`
 }
 
@@ -31,19 +33,24 @@ type serverPart struct {
 }
 
 type permissionsPart struct {
-	Allow    []string `json:"allow,omitempty"`
-	Deny     []string `json:"deny,omitempty"`
-	Ask      []string `json:"ask,omitempty"`
-	ReadOnly *string  `json:"readonly,omitempty"`
+	Allow    []policy.Rule `json:"allow,omitempty"`
+	Deny     []policy.Rule `json:"deny,omitempty"`
+	Ask      []policy.Rule `json:"ask,omitempty"`
+	ReadOnly *string       `json:"readonly,omitempty"`
 }
 
 type approvalsPart struct {
-	TTL       *duration `json:"ttl,omitempty"`
-	ResumeTTL *duration `json:"resume_ttl,omitempty"`
-	Decider   *string   `json:"decider,omitempty"`
-	AgentMay  *string   `json:"agent_may,omitempty"`
-	Pin       *string   `json:"pin,omitempty"`
-	TrustHost *bool     `json:"trust_host,omitempty"`
+	TTL       *duration  `json:"ttl,omitempty"`
+	ResumeTTL *duration  `json:"resume_ttl,omitempty"`
+	Decider   *string    `json:"decider,omitempty"`
+	AgentMay  *string    `json:"agent_may,omitempty"`
+	Pin       *string    `json:"pin,omitempty"`
+	TrustHost *bool      `json:"trust_host,omitempty"`
+	Notify    notifyPart `json:"notify,omitzero"`
+}
+
+type hooksPart struct {
+	Wait *duration `json:"wait,omitempty"`
 }
 
 type routingPart struct {

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
@@ -247,21 +246,6 @@ func readDuration(to **duration) func(*decoder, jsonc.Value, string) {
 	}
 }
 
-// readRaw keeps a value as it is written, spaces and comments left out.
-func readRaw(to *json.RawMessage) func(*decoder, jsonc.Value, string) {
-	return func(d *decoder, v jsonc.Value, at string) {
-		d.file.pos[at] = d.doc.At(v.StartOffset)
-		if v.Value.Kind() != '{' {
-			d.wrongType(v, at, "an object")
-			return
-		}
-		c := v.Clone()
-		c.BeforeExtra, c.AfterExtra = nil, nil
-		c.Minimize()
-		*to = json.RawMessage(c.Pack())
-	}
-}
-
 func readObject(fields []field) func(*decoder, jsonc.Value, string) {
 	return func(d *decoder, v jsonc.Value, at string) { d.object(v, at, fields) }
 }
@@ -293,8 +277,8 @@ func badServerName(name string) string {
 		return "it is empty"
 	case len(name) > 100:
 		return "it is longer than 100 bytes"
-	case name == "workspace":
-		return "it is that of the built-in server"
+	case name == "workspace" || name == core.AgentServer:
+		return "it is that of a built-in server"
 	case name != core.Visible(name, 0, false) || strings.ContainsAny(name, " :*?[]{}\\,/"):
 		return "use letters, digits, dot, dash and underscore"
 	}

@@ -24,7 +24,7 @@ func (c *Config) Show() json.RawMessage {
 		"version": c.Version,
 		"paths": map[string]string{
 			"workspace": c.Workspace.Dir, "workspace_by": c.Workspace.Source, "config": c.Workspace.Config(),
-			"home": c.Home.Dir, "home_config": c.Home.Config(), "flows": c.Flows,
+			"home": c.Home.Dir, "home_config": c.Home.Config(), "flows": c.Flows, "home_flows": c.HomeFlows,
 		},
 		"server": map[string]any{"url": c.Server.URL, "from": c.Origin("/server/url")},
 		"permissions": map[string]any{
@@ -34,9 +34,12 @@ func (c *Config) Show() json.RawMessage {
 		"approvals": map[string]any{
 			"ttl": formatDuration(c.Approvals.TTL), "resume_ttl": formatDuration(c.Approvals.ResumeTTL),
 			"decider": c.Approvals.Decider, "decider_from": c.Origin("/approvals/decider"), "agent_may": c.Approvals.AgentMay, "pin": c.Approvals.Pin != "", "trust_host": c.Approvals.TrustHost,
+			"notify": c.showNotify(),
 		},
+		"hooks":      map[string]any{"wait": formatDuration(c.Hooks.Wait)},
 		"routing":    map[string]any{"client": list(c.Routing.Client), "server": list(c.Routing.Server), "default": c.Routing.Default},
 		"mcpServers": servers,
+		"models":     c.showModels(),
 		"limits": map[string]any{
 			"concurrency": c.Limits.Concurrency, "per_server": c.Limits.PerServer, "calls": c.Limits.Calls,
 			"timeout": formatDuration(c.Limits.Timeout), "call_timeout": formatDuration(c.Limits.CallTimeout),
@@ -48,7 +51,7 @@ func (c *Config) Show() json.RawMessage {
 			"runs":         c.Limits.Runs,
 		},
 		"retention": formatDuration(c.Retention),
-		"expose":    list(c.Expose),
+		"expose":    c.showExpose(),
 		"tui": map[string]any{
 			"theme": c.Terminal.Theme, "ascii": c.Terminal.ASCII, "plain": c.Terminal.Plain, "notify": c.Terminal.Notify, "keys": c.Terminal.keys(),
 		},
@@ -59,10 +62,35 @@ func (c *Config) Show() json.RawMessage {
 	return redact.New(c.Secrets()).JSON(raw)
 }
 
+// showExpose is a list where no other mode is named, as in the file.
+func (c *Config) showExpose() any {
+	if c.ExposeMode == ExposeList {
+		return list(c.Expose)
+	}
+	return map[string]any{"mode": c.ExposeMode, "tools": list(c.Expose)}
+}
+
+// showModels leaves out what is written into the file of a key.
+func (c *Config) showModels() map[string]any {
+	type entry struct {
+		ModelEntry
+		Origin Origin `json:"from"`
+	}
+	out := map[string]any{}
+	if c.DefaultModel != "" {
+		out["default"] = c.DefaultModel
+	}
+	for name, e := range c.Models {
+		e.APIKey = mask(e.APIKey)
+		out[name] = entry{e, e.Origin}
+	}
+	return out
+}
+
 // list makes an empty list of a missing one: readers expect a list.
-func list(s []string) []string {
+func list[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }

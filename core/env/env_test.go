@@ -12,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 // box is a workspace and a home in a folder of the test's own.
@@ -174,7 +175,7 @@ func TestLoad_Layers(t *testing.T) {
 		"approvals":{"ttl":"90s"},
 		"mcpServers":{"a":{"command":"work-a"},"w":{"url":"https://x/mcp"}} /* end */ }`)
 	c := b.load()
-	equal(t, []string{"h", "w"}, c.Permissions.Deny)
+	equal(t, policy.Patterns("h", "w"), c.Permissions.Deny)
 	equal(t, "http://work", c.Server.URL)
 	equal(t, 90.0, c.Approvals.TTL.Seconds())
 	equal(t, env.DeciderHuman, c.Approvals.Decider)
@@ -220,14 +221,14 @@ func TestLoad_Faults(t *testing.T) {
 			` "approvals": {"ttl": 5, "decider": "humans", "pin": "1234"}, "mcpServers": {"a": {}, "workspace": {"command": "x"}}}`, []string{
 			`.pml.json:1:2:/versoin: unknown key "versoin" (did you mean version?)`,
 			`.pml.json:1:32:/permissions/alow: unknown key "alow" (did you mean allow?)`,
-			`.pml.json:1:52:/permissions/deny: must be a list of strings, not a string`,
+			`.pml.json:1:52:/permissions/deny: must be a list of patterns, not a string`,
 			`.pml.json:1:69:/permissions/readonly: must be allow or ask, not "yes"`,
 			`.pml.json:1:97:/limits/calls: must be a number, not a string`,
 			`.pml.json:1:124:/approvals/ttl: must be a duration in quotes such as "5m", "12h" or "30d"; "0" means never or no limit`,
 			`.pml.json:1:138:/approvals/decider: must be any or human, not "humans" (did you mean human?)`,
 			`.pml.json:1:155:/approvals/pin: a PIN belongs to this machine: put it in config.json of pml's home`,
 			`.pml.json:1:184:/mcpServers/a: needs a command or a url`,
-			`.pml.json:1:188:/mcpServers/workspace: "workspace" cannot be the name of a server: it is that of the built-in server`,
+			`.pml.json:1:188:/mcpServers/workspace: "workspace" cannot be the name of a server: it is that of a built-in server`,
 		}},
 		{"Syntax", "{\n  \"é\" 1\n}", []string{".pml.json:2:7: not valid JSON: invalid character '1' after object key"}},
 		{"Empty", "", []string{".pml.json:1:1: not valid JSON: unexpected end of JSON input"}},

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/flow"
 )
 
 const (
@@ -19,73 +21,104 @@ const (
 	maxFlowDepth = 8       // of folders in each other
 )
 
-// flowFile is one file of the folder of flows; name is its path from there.
-type flowFile struct {
-	name string
-	data []byte
-}
-
-// isFlow reports whether a file of the folder of flows is one, by its name: pml
+// isFlow reports whether a file of a folder of flows is one, by its name: pml
 // reads those in JSON only, and must not pass over the others.
 func isFlow(name string) bool {
 	return slices.Contains([]string{".json", ".jsonc", ".json5", ".yaml", ".yml"}, strings.ToLower(path.Ext(name)))
 }
 
-// readFlows reads the folder of flows and those in it, so that what is trusted and
+// readFlows reads both folders of flows and those in them, so that what is trusted and
 // what runs are the same bytes.
 func (c *Config) readFlows() []core.Fault {
-	p, _ := c.find("/flows")
-	if p.origin == FromWorkspace {
+	home := flowReader{dir: c.HomeFlows, own: true}
+	home.read("", 1)
+	c.homeFlows = flow.Parse(home.files, true)
+	if p, _ := c.find("/flows"); p.origin == FromWorkspace {
 		if rel, err := filepath.Rel(c.Workspace.Dir, c.Flows); err != nil || !filepath.IsLocal(rel) {
 			at := p.file.pos[p.pointer]
-			return []core.Fault{{File: p.file.name, At: &at, Path: p.pointer, Message: "must be a folder within the workspace"}}
+			return append(home.faults, core.Fault{File: p.file.name, At: &at, Path: p.pointer, Message: "must be a folder within the workspace"})
 		}
 	}
-	return c.readFlowsIn("", 1)
+	work := flowReader{dir: c.Flows}
+	work.read("", 1)
+	c.workFlows = flow.Parse(work.files, false)
+	c.readPrograms()
+	return append(home.faults, work.faults...)
 }
 
-func (c *Config) readFlowsIn(sub string, depth int) (faults []core.Fault) {
-	dir := filepath.Join(c.Flows, filepath.FromSlash(sub))
+// flowReader reads a folder of flows.
+type flowReader struct {
+	dir    string
+	own    bool // nobody else may be able to write to it
+	files  map[string][]byte
+	faults []core.Fault
+}
+
+func (r *flowReader) fault(file, format string, args ...any) {
+	r.faults = append(r.faults, core.Fault{File: file, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *flowReader) read(sub string, depth int) {
+	dir := filepath.Join(r.dir, filepath.FromSlash(sub))
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return
 	case err != nil:
-		return []core.Fault{{File: dir, Message: "the folder of flows cannot be read"}}
+		r.fault(dir, "the folder of flows cannot be read")
+		return
 	case depth > maxFlowDepth:
-		return []core.Fault{{File: dir, Message: fmt.Sprintf("is nested more than %d deep in the folder of flows", maxFlowDepth)}}
+		r.fault(dir, "is nested more than %d deep in the folder of flows", maxFlowDepth)
+		return
 	}
+	r.checkOwn(dir)
 	for _, e := range entries {
-		name := path.Join(sub, e.Name())
-		at := filepath.Join(dir, e.Name())
+		name, at := path.Join(sub, e.Name()), filepath.Join(dir, e.Name())
 		switch {
 		case e.IsDir():
-			faults = append(faults, c.readFlowsIn(name, depth+1)...)
-			continue
+			r.read(name, depth+1)
 		case !isFlow(e.Name()):
 			if info, err := os.Stat(at); err == nil && info.IsDir() {
-				faults = append(faults, core.Fault{File: at, Message: "is a link to a folder; the folder of flows must hold its flows itself"})
+				r.fault(at, "is a link to a folder; the folder of flows must hold its flows itself")
 			}
-			continue
-		case len(c.flows) == maxFlows:
-			return append(faults, core.Fault{File: c.Flows, Message: fmt.Sprintf("has more than %d flows", maxFlows)})
+		case len(r.files) == maxFlows:
+			r.fault(r.dir, "has more than %d flows", maxFlows)
+			return
+		default:
+			r.readFile(name, at)
 		}
-		data, fault := readBounded(at, maxFlow)
-		if fault != nil {
-			faults = append(faults, *fault)
-			continue
-		}
-		c.flows = append(c.flows, flowFile{name: name, data: data})
 	}
-	return faults
 }
 
-// FlowFiles returns the flows by file name, as they were when the
-// configuration was loaded: the bytes that the trust covers.
-func (c *Config) FlowFiles() map[string][]byte {
-	out := make(map[string][]byte, len(c.flows))
-	for _, f := range c.flows {
-		out[f.name] = f.data
+func (r *flowReader) readFile(name, at string) {
+	r.checkOwn(at)
+	data, fault := readBounded(at, maxFlow)
+	switch {
+	case fault != nil:
+		r.faults = append(r.faults, *fault)
+	case r.files == nil:
+		r.files = map[string][]byte{}
+		fallthrough
+	default:
+		r.files[name] = data
 	}
-	return out
 }
+
+// checkOwn refuses what somebody else may write to where nobody is asked to trust it.
+func (r *flowReader) checkOwn(name string) {
+	info, err := os.Stat(name)
+	if !r.own || err != nil {
+		return
+	}
+	switch {
+	case !ours(info):
+		r.fault(name, "belongs to another user; flows of the home run without being trusted, so they must be your own")
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0:
+		r.fault(name, "can be written to by others (%s), and flows of the home run without being trusted; take that away (chmod go-w)", info.Mode().Perm())
+	}
+}
+
+// HookFlows are the flows of the home, which hold for all workspaces, and those of the
+// workspace, trusted or not: as they were when the configuration was loaded, which are
+// the bytes that the trust covers.
+func (c *Config) HookFlows() (home, workspace *flow.Folder) { return c.homeFlows, c.workFlows }

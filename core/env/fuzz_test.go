@@ -12,7 +12,7 @@ import (
 func FuzzLoad(f *testing.F) {
 	for _, s := range []string{
 		`{}`, hostile, keysConfig, string(env.Starter(false, false)), "{\"a\":1,}", "\ufeff{}", "{/*", "[[[[", `{"mcpServers":{"a":{"command":"${A:-b}"}}}`,
-		`{"models":{"x":[1,2,{"y":null}]}}`, `{"retention":"1d2h"}`, `{"a/b~c":1}`, "{\"\xff\":1}", `{"expose":[,]}`,
+		`{"models":{"x":[1,2,{"y":null}],"default":1,"a b":{"protocol":"openai","model":"${X","price":{"input":-1},"timeout":3}}}`, `{"retention":"1d2h"}`, `{"a/b~c":1}`, "{\"\xff\":1}", `{"expose":[,]}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -42,6 +42,9 @@ func FindHome(flag string, e Environ) (Home, error) {
 // Config is the file with the settings of this user.
 func (h Home) Config() string { return filepath.Join(h.Dir, "config.json") }
 
+// DotEnv is the file with the keys of this user that belong to no workspace.
+func (h Home) DotEnv() string { return filepath.Join(h.Dir, ".env") }
+
 // PendingDir is the folder of pending.db and the files beside it.
 func (h Home) PendingDir() string { return h.Dir }
 
@@ -51,14 +54,17 @@ func (h Home) Trust() string { return filepath.Join(h.Dir, "trust") }
 // Packages is the folder of installed MCP servers.
 func (h Home) Packages() string { return filepath.Join(h.Dir, "packages") }
 
-// Logs is the folder of log files.
-func (h Home) Logs() string { return filepath.Join(h.Dir, "logs") }
+// Broken is the folder with one file for each server whose last start failed.
+func (h Home) Broken() string { return filepath.Join(h.Dir, "broken") }
 
-// Blobs is the folder of large results.
-func (h Home) Blobs() string { return filepath.Join(h.Dir, "blobs") }
+// Clients is the folder in which processes say which hosts of agents are connected.
+func (h Home) Clients() string { return filepath.Join(h.Dir, "clients") }
 
-// Runners is the folder of the locks that running processes hold.
-func (h Home) Runners() string { return filepath.Join(h.Dir, "runners") }
+// Processes is the folder in which processes say which MCP servers they have started.
+func (h Home) Processes() string { return filepath.Join(h.Dir, "processes") }
+
+// Live is the folder of the sockets at which processes show what models write.
+func (h Home) Live() string { return filepath.Join(h.Dir, "live") }
 
 // Credentials is the folder of OAuth tokens.
 func (h Home) Credentials() string { return filepath.Join(h.Dir, "credentials") }
@@ -68,12 +74,6 @@ func (h Home) Keys() string { return filepath.Join(h.Dir, "keys") }
 
 // ServerDB is the database of a local server.
 func (h Home) ServerDB() string { return filepath.Join(h.Dir, "server.db") }
-
-// Socket is where a local server listens unless the path is too long.
-func (h Home) Socket() string { return filepath.Join(h.Dir, "pml.sock") }
-
-// ServerInfo is the file in which a local server says what and where it is.
-func (h Home) ServerInfo() string { return filepath.Join(h.Dir, "server.json") }
 
 // Ensure creates the home, 0700, if it is not there. Error:
 // core.CodeInvalidConfig naming the folder.
@@ -154,4 +154,9 @@ func realDir(dir string) (string, error) {
 		return "", &os.PathError{Op: "open", Path: real, Err: os.ErrInvalid}
 	}
 	return real, nil
+}
+
+// Load reads the configuration of the home alone.
+func (h Home) Load(e Environ) (*Config, error) {
+	return Load(LoadOptions{Workspace: Workspace{Dir: h.Dir, Source: "home"}, Home: h, Environ: e})
 }

@@ -3,8 +3,10 @@
 package env_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,9 +39,20 @@ func TestHomeCheck(t *testing.T) {
 		}, "symbolic link"},
 		"Trust": {func(t *testing.T, first, second string) error { return os.Symlink(first+"/trust", second+"/trust") }, "symbolic link"},
 		"Logs":  {func(t *testing.T, first, second string) error { return os.Symlink(first+"/logs", second+"/logs") }, "symbolic link"},
+		"Commands": {func(t *testing.T, first, second string) error {
+			return os.Symlink(first+"/commands", second+"/commands")
+		}, "symbolic link"},
+		"Writable": {func(t *testing.T, _, second string) error { return os.Chmod(second, 0o777) }, "written to by other users"},
 		"HardLink": {func(t *testing.T, first, second string) error {
 			return os.Link(first+"/pending.db", second+"/pending.db")
 		}, "hard link"},
+		"Pipe": {func(t *testing.T, _, second string) error {
+			l, err := net.Listen("unix", second+"/pending.db")
+			if err == nil {
+				t.Cleanup(func() { _ = l.Close() })
+			}
+			return err
+		}, "not a file"},
 		"AnothersDB": {func(t *testing.T, _, second string) error { return given(t, second+"/server.db") }, "another user"},
 		"Anothers":   {func(t *testing.T, _, second string) error { return given(t, second) }, "another user"},
 	} {
@@ -78,4 +91,22 @@ func given(t *testing.T, path string) error {
 		}
 	}
 	return os.Chown(path, 12345, -1)
+}
+
+// A home names what pml has not put there.
+func TestHomeForeign(t *testing.T) {
+	t.Parallel()
+	h := env.Home{Dir: t.TempDir()}
+	for _, name := range []string{
+		"pending.db", "pending.db.redo.2", "server.run.lock", "trust", "refused-local.json", ".new-123", ".backup-1", "flows", "notify.lock", // pml's
+		"photos", "pendingdb", ".bashrc", "trusted",
+	} {
+		if err := os.WriteFile(filepath.Join(h.Dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := h.Foreign()
+	if want := []string{".bashrc", "pendingdb", "photos", "trusted"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
 }

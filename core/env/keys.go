@@ -46,7 +46,7 @@ func (c *Config) Keys(server string) (KeyState, error) {
 	return state, nil
 }
 
-// noted is told of a value by its name and by the place that it stands in,
+// noted is called with each value, its name and the place that it stands in,
 // such as /env/TOKEN.
 type noted func(at, name, value string)
 
@@ -99,7 +99,7 @@ type declaration struct {
 // or with a placeholder, is looked up by its own name, so that adding it to
 // .env is always a way to go on. What an entry of the home loads is not for
 // the .env of a folder to say: there it counts for keys only, and what is not
-// set is told by resolve.
+// set is reported by resolve.
 func (v *variables) declared(e ServerEntry, name, text string, note noted) declaration {
 	at, dotenv := pointer("/env", name), e.Origin == FromWorkspace || !isLoader(name)
 	x := v.expand(text, dotenv)

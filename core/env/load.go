@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 // Load reads the configuration of a workspace. Files that are missing are
@@ -33,6 +34,7 @@ func Load(o LoadOptions) (*Config, error) {
 	if len(l.faults) == 0 {
 		l.faults = append(l.faults, c.expandServerURL()...)
 		l.faults = append(l.faults, c.readFlows()...)
+		c.holdFlows()
 	}
 	if len(l.faults) > 0 {
 		return nil, invalid(l.faults)
@@ -118,6 +120,7 @@ func readUpTo(name string, n int64) ([]byte, error) {
 const (
 	defaultTTL         = 5 * time.Minute
 	defaultResumeTTL   = 24 * time.Hour
+	defaultHookWait    = 50 * time.Second
 	defaultRetention   = 30 * day
 	defaultConcurrency = 16
 	defaultPerServer   = 32
@@ -130,6 +133,7 @@ const (
 	defaultMemoryBytes = 2 << 30
 	defaultRuns        = 1000
 	defaultFlows       = ".pml/flows"
+	defaultHomeFlows   = "flows"
 )
 
 // build merges the layers. It cannot fail: each file was checked by itself.
@@ -138,10 +142,10 @@ func build(o LoadOptions, home, work *file, held restrictions) *Config {
 	h, w := &home.layer, &work.layer
 	c := &Config{
 		Workspace: o.Workspace, Home: o.Home, Version: 1,
-		Permissions: Permissions{
-			Allow:    m.both("/permissions/allow", h.Permissions.Allow, w.Permissions.Allow),
-			Deny:     m.both("/permissions/deny", h.Permissions.Deny, w.Permissions.Deny),
-			Ask:      m.both("/permissions/ask", h.Permissions.Ask, w.Permissions.Ask),
+		Permissions: policy.Rules{
+			Allow:    both(&m, "/permissions/allow", h.Permissions.Allow, w.Permissions.Allow),
+			Deny:     both(&m, "/permissions/deny", h.Permissions.Deny, w.Permissions.Deny),
+			Ask:      both(&m, "/permissions/ask", h.Permissions.Ask, w.Permissions.Ask),
 			ReadOnly: pick(&m, "/permissions/readonly", "", h.Permissions.ReadOnly, w.Permissions.ReadOnly),
 		},
 		Approvals: Approvals{
@@ -151,7 +155,9 @@ func build(o LoadOptions, home, work *file, held restrictions) *Config {
 			AgentMay:  AgentMay(pick(&m, "/approvals/agent_may", string(AgentMayMedium), h.Approvals.AgentMay, w.Approvals.AgentMay)),
 			Pin:       pick(&m, "/approvals/pin", "", h.Approvals.Pin, w.Approvals.Pin),
 			TrustHost: pick(&m, "/approvals/trust_host", false, h.Approvals.TrustHost, w.Approvals.TrustHost),
+			Notify:    m.notify(h.Approvals.Notify),
 		},
+		Hooks: Hooks{Wait: m.duration("/hooks/wait", defaultHookWait, h.Hooks.Wait, w.Hooks.Wait)},
 		Routing: Routing{
 			Client:  m.either("/routing/client", h.Routing.Client, w.Routing.Client),
 			Server:  m.either("/routing/server", h.Routing.Server, w.Routing.Server),
@@ -159,14 +165,13 @@ func build(o LoadOptions, home, work *file, held restrictions) *Config {
 		},
 		Limits:    m.limits(h.Limits, w.Limits),
 		Retention: m.duration("/retention", defaultRetention, h.Retention, w.Retention),
-		Expose:    m.either("/expose", h.Expose, w.Expose),
 		Terminal:  m.terminal(h.Terminal),
 		Servers:   m.servers(h.Servers, w.Servers),
-		environ:   o.Environ, flag: o.Server, home: home, work: work, origins: m.origins,
-	}
-	c.Models = h.Models
-	if w.Models != nil {
-		c.Models = w.Models
+		Models:    m.models(h.Models, w.Models),
+
+		DefaultModel: pick(&m, "/models/default", "", h.Models.Default, w.Models.Default),
+
+		environ: o.Environ, flag: o.Server, home: home, work: work, origins: m.origins,
 	}
 	c.Server.URL = pick(&m, "/server/url", "", h.Server.URL, w.Server.URL)
 	if v := o.Environ.get("PML_SERVER"); v != "" {
@@ -175,21 +180,20 @@ func build(o LoadOptions, home, work *file, held restrictions) *Config {
 	if o.Server != "" {
 		c.Server.URL, m.origins["/server/url"] = o.Server, place{origin: FromFlag}
 	}
-	c.Flows = c.flowsDir(h.Flows, w.Flows)
+	c.Expose, c.ExposeMode = m.expose(h.Expose, w.Expose)
+	c.Flows, c.HomeFlows = folderOf(w.Flows, c.Workspace.Dir, defaultFlows), folderOf(h.Flows, c.Home.Dir, defaultHomeFlows)
+	if w.Flows != nil {
+		m.from("/flows", work, "/flows")
+	}
 	c.hold(held)
 	return c
 }
 
-// flowsDir makes the folder of flows absolute: relative to the file's folder.
-func (c *Config) flowsDir(home, work *string) string {
-	dir, base := defaultFlows, c.Workspace.Dir
-	c.origins["/flows"] = place{origin: FromDefault}
-	if work != nil {
-		dir = *work
-		c.origins["/flows"] = place{origin: FromWorkspace, file: c.work, pointer: "/flows"}
-	} else if home != nil {
-		dir, base = *home, c.Home.Dir
-		c.origins["/flows"] = place{origin: FromHome, file: c.home, pointer: "/flows"}
+// folderOf makes a folder absolute: what a file names is relative to the file's folder.
+func folderOf(named *string, base, otherwise string) string {
+	dir := otherwise
+	if named != nil {
+		dir = *named
 	}
 	if filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
@@ -224,8 +228,8 @@ func (m *merger) duration(at string, otherwise time.Duration, home, work *durati
 }
 
 // both concatenates the home's list and the workspace's.
-func (m *merger) both(at string, home, work []string) []string {
-	var out []string
+func both[T any](m *merger, at string, home, work []T) []T {
+	var out []T
 	for i, s := range home {
 		m.from(at+"/"+strconv.Itoa(len(out)), m.home, at+"/"+strconv.Itoa(i))
 		out = append(out, s)
@@ -240,9 +244,9 @@ func (m *merger) both(at string, home, work []string) []string {
 // either returns the workspace's list if it has one, else the home's.
 func (m *merger) either(at string, home, work []string) []string {
 	if work != nil {
-		return m.both(at, nil, work)
+		return both(m, at, nil, work)
 	}
-	return m.both(at, home, nil)
+	return both(m, at, home, nil)
 }
 
 func (m *merger) limits(h, w limitsPart) Limits {
@@ -324,7 +328,8 @@ func (c *Config) Locate(err error) error {
 
 // Effective returns the configuration that counts: with trusted false,
 // whatever the workspace's files grant is left out and what they forbid, or did
-// until somebody took it out without trust (TakenOut), stays.
+// until somebody took it out without trust (TakenOut), stays. Its flows stay, too: they
+// refuse what they would check, and no program that they name is started.
 func (c *Config) Effective(trusted bool) *Config {
 	if trusted || !c.trusted {
 		// What was left out once does not come back: Load's result has it.
@@ -336,11 +341,8 @@ func (c *Config) Effective(trusted bool) *Config {
 	// A URL of the home's that cannot be expanded stays as written and reaches
 	// nothing: it must not become "no server", which would run code here.
 	out.expandServerURL()
-	if out.Origin("/flows") == FromHome {
-		out.readFlows()
-	} else {
-		out.Flows = ""
-	}
+	out.Flows, out.homeFlows, out.workFlows = c.Flows, c.homeFlows, c.workFlows
+	out.goneFlows = c.goneFlows
 	return out
 }
 

@@ -13,22 +13,25 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/atomicfile"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 const (
-	heldVersion = 1
+	heldVersion = 2       // 1 had no flows and no conditions
 	maxHeld     = 4 << 20 // bytes of a record of restrictions
 )
 
 // restrictions are what a workspace's file takes away. Limits are by the name of
-// their field, durations in nanoseconds; a limit of 0 is none.
+// their field, durations in nanoseconds; a limit of 0 is none. Flows are those that
+// check calls.
 type restrictions struct {
-	Deny     []string         `json:"deny,omitempty"`
-	Ask      []string         `json:"ask,omitempty"`
+	Deny     []policy.Rule    `json:"deny,omitempty"`
+	Ask      []policy.Rule    `json:"ask,omitempty"`
 	ReadOnly bool             `json:"readonly_ask,omitempty"`
 	Human    bool             `json:"decider_human,omitempty"`
 	AgentMay bool             `json:"agent_may_medium,omitempty"`
 	Limits   map[string]int64 `json:"limits,omitempty"`
+	Flows    []heldFlow       `json:"flows,omitempty"`
 }
 
 // heldFile is what $PML_HOME/trust keeps of the restrictions of a workspace. It
@@ -40,8 +43,10 @@ type heldFile struct {
 	Restrictions restrictions `json:"restrictions"`
 }
 
-// restrictionsOf are those of a file's content. Its limits count with trust only.
-func restrictionsOf(l layer, trusted bool) restrictions {
+// restrictions are those of the workspace's files. Limits and flows count with trust
+// only.
+func (c *Config) restrictions(trusted bool) restrictions {
+	l := c.work.layer
 	r := restrictions{
 		Deny: l.Permissions.Deny, Ask: l.Permissions.Ask,
 		ReadOnly: is(l.Permissions.ReadOnly, "ask"), Human: is(l.Approvals.Decider, string(DeciderHuman)),
@@ -50,6 +55,7 @@ func restrictionsOf(l layer, trusted bool) restrictions {
 	if !trusted {
 		return r
 	}
+	r.Flows = c.checkingFlows()
 	part := reflect.ValueOf(l.Limits)
 	for i := range part.NumField() {
 		f := part.Field(i)
@@ -69,6 +75,7 @@ func (r restrictions) with(s restrictions) restrictions {
 	out := restrictions{
 		Deny: union(r.Deny, s.Deny), Ask: union(r.Ask, s.Ask),
 		ReadOnly: r.ReadOnly || s.ReadOnly, Human: r.Human || s.Human, AgentMay: r.AgentMay || s.AgentMay,
+		Flows: unionFlows(r.Flows, s.Flows),
 	}
 	for _, limits := range []map[string]int64{r.Limits, s.Limits} {
 		for name, n := range limits {
@@ -86,11 +93,12 @@ func (r restrictions) with(s restrictions) restrictions {
 // without is what is left when the text of a file goes from before to after and a
 // person has agreed to that: what only before had is gone, and no more than that.
 func (r restrictions) without(before, after restrictions) restrictions {
-	gone := func(list, had, has []string) []string {
-		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(had, s) && !slices.Contains(has, s) })
+	gone := func(list, had, has []policy.Rule) []policy.Rule {
+		return slices.DeleteFunc(slices.Clone(list), func(s policy.Rule) bool { return slices.Contains(had, s) && !slices.Contains(has, s) })
 	}
 	r.Deny, r.Ask = gone(r.Deny, before.Deny, after.Deny), gone(r.Ask, before.Ask, after.Ask)
 	r.ReadOnly, r.Human, r.AgentMay = r.ReadOnly && !before.ReadOnly, r.Human && !before.Human, r.AgentMay && !before.AgentMay
+	r.Flows = slices.DeleteFunc(slices.Clone(r.Flows), func(f heldFlow) bool { return f.in(before.Flows) && !f.in(after.Flows) })
 	limits := map[string]int64{}
 	for name, n := range r.Limits {
 		if had, ok := before.Limits[name]; !ok || had != n || after.Limits[name] == n {
@@ -104,8 +112,8 @@ func (r restrictions) without(before, after restrictions) restrictions {
 // tighter reports whether a limit lets less through than another one.
 func tighter(n, than int64) bool { return n > 0 && (than <= 0 || n < than) }
 
-func union(a, b []string) []string {
-	var out []string
+func union(a, b []policy.Rule) []policy.Rule {
+	var out []policy.Rule
 	for _, s := range slices.Concat(a, b) {
 		if !slices.Contains(out, s) {
 			out = append(out, s)
@@ -121,17 +129,21 @@ func (c *Config) hold(r restrictions) {
 	taken := func(setting, value string) { c.taken = append(c.taken, setting+": "+visibleJSON(value)) }
 	for _, list := range []struct {
 		name string
-		has  *[]string
-		held []string
+		has  *[]policy.Rule
+		held []policy.Rule
 	}{{"permissions.deny", &c.Permissions.Deny, r.Deny}, {"permissions.ask", &c.Permissions.Ask, r.Ask}} {
-		for _, pattern := range list.held {
-			if slices.Contains(*list.has, pattern) {
+		for _, rule := range list.held {
+			if slices.Contains(*list.has, rule) {
 				continue
 			}
 			at := "/" + strings.ReplaceAll(list.name, ".", "/") + "/" + strconv.Itoa(len(*list.has))
 			c.origins[at] = place{origin: FromWorkspace}
-			*list.has = append(*list.has, pattern)
-			taken(list.name, strconv.Quote(pattern))
+			*list.has = append(*list.has, rule)
+			text, err := rule.MarshalJSON()
+			if err != nil {
+				text = []byte(strconv.Quote(rule.String()))
+			}
+			taken(list.name, string(text))
 		}
 	}
 	if r.ReadOnly && c.Permissions.ReadOnly == "allow" {
@@ -180,7 +192,7 @@ func (l *loader) held() restrictions {
 		return restrictions{}
 	}
 	var f heldFile
-	if json.Unmarshal(data, &f) != nil || f.Version != heldVersion || f.Workspace != l.o.Workspace.Dir {
+	if json.Unmarshal(data, &f) != nil || f.Version < 1 || f.Version > heldVersion || f.Workspace != l.o.Workspace.Dir {
 		l.faults = append(l.faults, core.Fault{File: name, Message: "is not what pml has written, so what the workspace forbids is not known; look at its .pml.json, then remove this file"})
 	}
 	return f.Restrictions
@@ -190,7 +202,7 @@ func (l *loader) held() restrictions {
 // files needs a person. What cannot be written is not kept; everything else that
 // pml does writes to the home as well, and says so.
 func (h Home) holdAll(c *Config, trusted bool) restrictions {
-	r := c.held.with(restrictionsOf(c.work.layer, trusted))
+	r := c.held.with(c.restrictions(trusted))
 	_ = h.writeHeld(c.Workspace.Dir, c.held, r)
 	return r
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 const restricted = `{
@@ -51,11 +52,11 @@ func TestTrust_RestrictionsTakenOut(t *testing.T) {
 				}
 				c := b.load().Effective(s.Trusted)
 				for _, p := range []string{"fs:delete", "shell"} {
-					if !slices.Contains(c.Permissions.Deny, p) {
+					if !slices.Contains(c.Permissions.Deny, policy.Rule{Tool: p}) {
 						t.Errorf("%s is not denied any more", p)
 					}
 				}
-				equal(t, []string{"fs:write"}, c.Permissions.Ask)
+				equal(t, policy.Patterns("fs:write"), c.Permissions.Ask)
 				equal(t, env.DeciderHuman, c.Approvals.Decider)
 				equal(t, env.AgentMayMedium, c.Approvals.AgentMay)
 				if c.Permissions.ReadOnly == "allow" || c.Limits.Calls > 10 || c.Limits.Timeout != time.Minute {
@@ -71,7 +72,7 @@ func TestTrust_RestrictionsTakenOut(t *testing.T) {
 			if got := c.Approvals.Decider == env.DeciderHuman; got == slices.Contains(tt.taken, all[4]) {
 				t.Errorf("human: %v", got)
 			}
-			if got := slices.Contains(c.Permissions.Deny, "fs:delete"); got == slices.Contains(tt.taken, all[0]) {
+			if got := slices.Contains(c.Permissions.Deny, policy.Rule{Tool: "fs:delete"}); got == slices.Contains(tt.taken, all[0]) {
 				t.Errorf("denied: %v", got)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 func TestAddRule(t *testing.T) {
@@ -14,14 +15,18 @@ func TestAddRule(t *testing.T) {
 		"", "{}", "{ // note\n}", `{"permissions": {}}`, "{\n  \"permissions\": {\n    // why\n    \"allow\": [\n      \"a\" // first\n    ]\n  }\n}\n",
 		string(env.Starter(false, false)), string(env.Starter(true, false)), string(env.Starter(false, true)),
 	} {
-		out, err := env.AddRule(".pml.json", []byte(text), "allow", `fs:re"ad`)
+		rule := policy.Rule{Tool: `fs:re"ad`}
+		if len(text) > 2 { // and with a condition
+			rule.Where = `args.to < 3 && "a&b" != 'c'`
+		}
+		out, err := env.AddRule(".pml.json", []byte(text), "allow", rule)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 		b := newBox(t)
 		b.write(".pml.json", string(out))
 		rules := b.load().Permissions.Allow
-		if len(rules) == 0 || rules[len(rules)-1] != `fs:re"ad` {
+		if len(rules) == 0 || rules[len(rules)-1] != rule {
 			t.Errorf("%q became %q", text, out)
 		}
 		for _, comment := range []string{"// note", "// why", "// first"} {
@@ -31,7 +36,7 @@ func TestAddRule(t *testing.T) {
 		}
 	}
 	for _, bad := range []struct{ text, list string }{{`{"a": 1}`, "allow"}, {`{}`, "readonly"}, {`{"permissions": {"allow": ["a",]}}`, "ask"}} {
-		if _, err := env.AddRule(".pml.json", []byte(bad.text), bad.list, "x"); core.CodeOf(err) != core.CodeInvalidConfig {
+		if _, err := env.AddRule(".pml.json", []byte(bad.text), bad.list, policy.Rule{Tool: "x"}); core.CodeOf(err) != core.CodeInvalidConfig {
 			t.Errorf("%q, %s: %v", bad.text, bad.list, err)
 		}
 	}

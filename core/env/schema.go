@@ -23,6 +23,15 @@ func schPatterns(doc string) sch {
 	return sch{"type": "array", "items": sch{"type": "string", "minLength": 1, "maxLength": 512}, "description": doc}
 }
 
+// schRules are patterns, some of them with a condition.
+func schRules(doc string) sch {
+	s := schPatterns(doc + " An entry is a pattern on server:tool, or an object with a condition on the call.")
+	rule := schObject("", new(ruleEntry).fields())
+	rule["required"] = []string{"tool", "where"}
+	s["items"] = sch{"anyOf": []any{s["items"], rule}}
+	return s
+}
+
 func schDuration(doc string) sch {
 	return sch{
 		"type": "string", "description": doc + ` A duration such as "5m", "12h" or "30d".`,
@@ -65,6 +74,7 @@ func (l *layer) fields(origin Origin) []field {
 	server, limits := l.Server.fields(), l.Limits.fields()
 	terminal := l.Terminal.fields()
 	permissions, approvals, routing := l.Permissions.fields(), l.Approvals.fields(origin), l.Routing.fields()
+	hooks := l.Hooks.fields()
 	entry := schObject("", new(ServerEntry).fields())
 	entry["oneOf"] = []sch{{"required": []string{"command"}}, {"required": []string{"url"}}}
 	return []field{
@@ -73,13 +83,14 @@ func (l *layer) fields(origin Origin) []field {
 		{"server", schObject("The server that runs are sent to; none by default.", server), readServer(&l.Server)},
 		{"permissions", schObject("Which tools may be called. Deny always wins; otherwise the most specific pattern does, a tie asks, no match asks.", permissions), readObject(permissions)},
 		{"approvals", schObject("How decisions are made.", approvals), readObject(approvals)},
+		{"hooks", schObject("How pml hook answers the permission hooks of agents' hosts.", hooks), readObject(hooks)},
 		{"routing", schObject("Which half of pml runs a tool.", routing), readObject(routing)},
 		{"mcpServers", sch{"type": "object", "additionalProperties": entry, "description": "The MCP servers, by name."}, readServers(&l.Servers)},
-		{"flows", schString("The folder of hook flows, within the workspace. Default .pml/flows."), readString(&l.Flows)},
-		{"models", sch{"type": "object", "description": "The models that agents may use."}, readRaw(&l.Models)},
+		{"flows", schString("The folder of hook flows: within the workspace, default .pml/flows. In the home's config.json that of the flows for all workspaces, default flows beside that file."), readString(&l.Flows)},
+		{"models", modelsSchema(), readModels(&l.Models)},
 		{"limits", schObject("What bounds a run.", limits), readObject(limits)},
 		{"retention", schDuration(`How long finished runs are kept. Default 30d; "0" for ever.`), readDuration(&l.Retention)},
-		{"expose", schPatterns("Tools that pml offers through under their own names."), readStrings(&l.Expose)},
+		{"expose", exposeSchema(), readExpose(&l.Expose)},
 		{"tui", schObject("How pml tui looks and behaves. Only in the home's config.json.", terminal), readTerminal(terminal, origin)},
 	}
 }
@@ -95,9 +106,9 @@ func (p *serverPart) fields() []field {
 
 func (p *permissionsPart) fields() []field {
 	return []field{
-		{"allow", schPatterns("Tools that may be called without asking, e.g. filesystem:read_*."), readStrings(&p.Allow)},
-		{"deny", schPatterns("Tools that are never called."), readStrings(&p.Deny)},
-		{"ask", schPatterns("Tools that ask each time."), readStrings(&p.Ask)},
+		{"allow", schRules("Tools that may be called without asking, e.g. filesystem:read_*."), readRules(&p.Allow)},
+		{"deny", schRules("Tools that are never called."), readRules(&p.Deny)},
+		{"ask", schRules("Tools that ask each time."), readRules(&p.Ask)},
 		{"readonly", schEnum(`"allow" lets tools that only read through where no pattern matches.`, "allow", "ask"), readEnum(&p.ReadOnly, "allow", "ask")},
 	}
 }
@@ -110,6 +121,13 @@ func (p *approvalsPart) fields(origin Origin) []field {
 		{"agent_may", schEnum(`What an agent may approve unless decider is human. Default "medium": nothing of high risk, nothing that leaves the workspace. "high": everything; a workspace's needs trust.`, string(AgentMayMedium), string(AgentMayHigh)), readEnum(&p.AgentMay, string(AgentMayMedium), string(AgentMayHigh))},
 		{"pin", schString("The hash of the PIN that decisions need, as pml writes it. Only in the home's config.json."), readPin(&p.Pin, origin)},
 		{"trust_host", sch{"type": "boolean", "description": "An elicitation of the agent's host counts as a person's answer although decider is human."}, readBool(&p.TrustHost)},
+		{"notify", p.Notify.schema(), readNotify(&p.Notify, origin)},
+	}
+}
+
+func (p *hooksPart) fields() []field {
+	return []field{
+		{"wait", schDuration(`How long pml hook waits for a person, before the host asks by itself. Default 50s; "0" asks nobody.`), readDuration(&p.Wait)},
 	}
 }
 
@@ -146,7 +164,7 @@ func (p *limitsPart) fields() []field {
 		{"call_timeout", schDuration(`Of a call without an answer or progress. Default 60s; "0" none.`), readDuration(&p.CallTimeout)},
 		{"call_total", schDuration(`Of a call in all, progress or not. Default "0": none.`), readDuration(&p.CallTotal)},
 		{"cpu", schDuration(`Processor time of a script between two waits. Default 30s, also for "0".`), readDuration(&p.CPU)},
-		{"install", schDuration(`Of what npm does for one installation. Default 15m; "0" none.`), readDuration(&p.Install)},
+		{"install", schDuration(`Of what npm does to resolve a package, and for each 200 packages begun of one installation. Default 15m; "0" none.`), readDuration(&p.Install)},
 		{"result_bytes", schInt(1024, 1<<40, "The size of one result of a tool; of a script at most 33554432 of them. Default 16777216."), readInt(&p.ResultBytes, 1024, 1<<40)},
 		{"memory_bytes", schInt(1<<20, 1<<40, "The memory of all scripts of a process at once, as it is configured where the process starts; scripts that wait give theirs back. Default 2147483648."), readInt(&p.MemoryBytes, 1<<20, 1<<40)},
 		{"runs", schInt(1, maxCount, "Runs of one owner on a server that have not ended, those that wait included; one more is refused. Default 1000."), readInt(&p.Runs, 1, maxCount)},

@@ -44,6 +44,8 @@ func (c *Config) allSecrets(undeclared func(name string) bool) map[string]string
 			c.secrets(v, *entries[server], &s)
 		}
 	}
+	c.modelSecrets(v, &s)
+	c.notifySecrets(&s)
 	declared := map[string]bool{}
 	for _, value := range s.values {
 		declared[value] = true

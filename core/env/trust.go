@@ -86,13 +86,14 @@ func (c *Config) content(withLock bool) (text string, empty bool) {
 	grants := c.work.layer.grants()
 	all := struct {
 		layer
-		FlowFiles map[string]any `json:"flow files,omitempty"`
-		Lock      any            `json:"pml.lock,omitempty"`
-	}{layer: grants}
-	if c.Origin("/flows") != FromHome && len(c.flows) > 0 {
+		FlowFiles    map[string]any    `json:"flow files,omitempty"`
+		FlowPrograms map[string]string `json:"programs of flows (sha256),omitempty"`
+		Lock         any               `json:"pml.lock,omitempty"`
+	}{layer: grants, FlowPrograms: c.flowPrograms}
+	if files := c.workFlows.Files(); len(files) > 0 {
 		all.FlowFiles = map[string]any{}
-		for _, f := range c.flows {
-			all.FlowFiles[f.name] = readable(f.data)
+		for name, data := range files {
+			all.FlowFiles[name] = readable(data)
 		}
 	}
 	if withLock && len(bytes.TrimSpace(c.lock)) > 0 {
@@ -151,7 +152,7 @@ func visibleJSON(s string) string {
 // trusts nothing. Error: core.CodeStoreFailed when the folder of records is
 // there and cannot be read. It writes down the restrictions that it finds.
 func (h Home) TrustOf(c *Config) (TrustState, error) {
-	s := TrustState{Workspace: c.Workspace.Dir, TakenOut: c.TakenOut(), restrict: restrictionsOf(c.work.layer, true)}
+	s := TrustState{Workspace: c.Workspace.Dir, TakenOut: c.TakenOut(), restrict: c.restrictions(true)}
 	s.Content, s.Empty = c.content(true)
 	s.base, _ = c.content(false)
 	s.file = c.lock
@@ -235,7 +236,7 @@ func (h Home) recordTrust(state TrustState, next string, now time.Time) error {
 	return nil
 }
 
-// ExpectLock is told of the pml.lock that pml is about to write because a
+// ExpectLock announces the pml.lock that pml is about to write because a
 // person approved an installation. It records that the workspace stays trusted
 // with it, so that a kill between that file and TrustLock takes no trust away.
 // before is the state on which pml acts, current the configuration as it is
@@ -341,7 +342,7 @@ func (h Home) TrustEdit(before TrustState, current *Config, after []byte, write 
 	if err := h.recordTrust(state, "", now); err != nil {
 		return false, err
 	}
-	left := written.held.without(restrictionsOf(current.work.layer, true), state.restrict)
+	left := written.held.without(current.restrictions(true), state.restrict)
 	return true, h.writeHeld(state.Workspace, state.held, left)
 }
 
@@ -356,7 +357,9 @@ func (c *Config) edited(text []byte) (*Config, error) {
 	if faults := out.expandServerURL(); len(faults) > 0 {
 		return nil, invalid(faults)
 	}
-	out.lock, out.flows, out.trusted = c.lock, c.flows, c.trusted
+	out.lock, out.trusted = c.lock, c.trusted
+	out.homeFlows, out.workFlows = c.homeFlows, c.workFlows
+	out.flowPrograms = c.flowPrograms
 	return out, nil
 }
 

@@ -3,6 +3,8 @@ package gate
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/install"
@@ -26,6 +28,9 @@ func (h *Host) Apply(ctx context.Context, a core.Approval, progress func(string)
 	if a.Type == core.ApproveTool {
 		return h.remember(s, a)
 	}
+	if core.IsProvider(a.Tool) {
+		return nil // its keys: they are read anew with each request
+	}
 	if deny := s.refused(name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
 		return deny
 	}
@@ -41,7 +46,7 @@ func (h *Host) Apply(ctx context.Context, a core.Approval, progress func(string)
 		return srv.accept(a, tool)
 	case core.ApproveOAuth:
 		return srv.awaitConnection(ctx, progress)
-	case core.ApproveKeys, core.ApproveTool, core.ApproveLayer, core.ApproveInDoubt, core.ApproveHook:
+	case core.ApproveKeys, core.ApproveTool, core.ApproveLayer, core.ApproveInDoubt, core.ApproveHook, core.ApproveBudget, core.ApproveHost:
 	}
 	return nil
 }
@@ -72,13 +77,22 @@ func (s *server) cannotInstall(want install.Resolved, f install.Failure) error {
 		want.Name, want.Version, s.name, s.set.redact.String(f.Message), s.name).WithNext("pml", "servers", "update", s.name)
 }
 
-// installing bounds what npm does for one installation or resolution.
-func (s *settings) installing(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := s.granted.Limits.Install
+// resolving bounds what npm does to find out what a package stands for.
+func (s *settings) resolving(ctx context.Context) (context.Context, context.CancelFunc) {
+	return s.npmWithin(ctx, s.granted.Limits.InstallFor(0), "")
+}
+
+// installing bounds what npm does to install a tree, by its size.
+func (s *settings) installing(ctx context.Context, want install.Resolved) (context.Context, context.CancelFunc) {
+	n := len(want.Packages)
+	return s.npmWithin(ctx, s.granted.Limits.InstallFor(n), fmt.Sprintf(", which is %s here and grows with the %d packages", s.granted.Limits.Install, n))
+}
+
+func (s *settings) npmWithin(ctx context.Context, limit time.Duration, why string) (context.Context, context.CancelFunc) {
 	if limit == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, limit, core.Errorf(core.CodeInstallFailed, "npm did not finish within %s (limits.install); check the network, or set a longer limit", limit))
+	return context.WithTimeoutCause(ctx, limit, core.Errorf(core.CodeInstallFailed, "npm did not finish within %s (limits.install%s); check the network, or set a longer limit", limit, why))
 }
 
 func (s *server) installTree(ctx context.Context, a core.Approval, progress func(string)) error {
@@ -91,9 +105,9 @@ func (s *server) installTree(ctx context.Context, a core.Approval, progress func
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.set.installing(ctx)
+	resolving, cancel := s.set.resolving(ctx)
 	defer cancel()
-	want, err := in.Resolve(ctx, spec, s.pinned(spec))
+	want, err := in.Resolve(resolving, spec, s.pinned(spec))
 	if err != nil {
 		return err
 	}
@@ -102,6 +116,8 @@ func (s *server) installTree(ctx context.Context, a core.Approval, progress func
 			want.Name, want.Version, a.Digest, want.Digest)
 	}
 	scripts := a.Answer != nil && a.Answer.Scripts
+	ctx, cancel = s.set.installing(ctx, want)
+	defer cancel()
 	if _, err := in.Install(ctx, spec, want, scripts, progress); err != nil {
 		return err
 	}

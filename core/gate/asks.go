@@ -113,7 +113,7 @@ func (s *server) dependencyAsk(ctx context.Context, spec launch.Spec, want insta
 // installed.
 func (s *server) treeAsk(pkg install.Installed, c install.Change) engine.Ask {
 	return s.integrityAsk(s.name, fmt.Sprintf("The installed files of %s@%s have changed.", pkg.Name, pkg.Version),
-		approvedTree, c.OldHash, c.NewHash, s.bounded(c.Files))
+		approvedTree, c.OldHash, c.NewHash, s.set.bounded(c.Files))
 }
 
 // integrityAsk asks about something that differs from what was recorded.
@@ -127,9 +127,20 @@ func (s *server) integrityAsk(subject, description, kind, old, now string, chang
 		Description: core.Visible(s.set.redact.String(description), 600, false),
 		Context: map[string]any{
 			"tool": subject, "fqdn_base": subject, "kind": kind, "old_hash": old, "new_hash": now, "changed": orEmpty(changed),
-			"risk_why": "it is not what was approved before",
+			"risk_why": riskWhy(kind, old),
 		},
 	}
+}
+
+// riskWhy says why a question about integrity is of high risk.
+func riskWhy(kind, old string) string {
+	switch {
+	case old != "":
+		return "it is not what was approved before"
+	case kind == approvedClaims:
+		return "what the server says of itself, pml cannot check"
+	}
+	return "nobody has approved it yet"
 }
 
 func orEmpty(list []string) []string {

@@ -17,50 +17,96 @@ import (
 // Call makes a call that has passed the gates. Values of keys are taken out of
 // what comes back.
 func (h *Host) Call(ctx context.Context, call engine.Call, progress func(string)) (json.RawMessage, error) {
+	if ofHost(call) {
+		return h.hostMay(call)
+	}
 	name, _, _ := core.SplitTool(call.Tool)
 	s, err := h.reader.recent()
 	if err != nil {
 		return nil, core.AsError(err).WithNotMade()
 	}
-	if h.remote.makes(s, call.Tool, name) {
-		return h.remote.call(ctx, s, call)
+	var e ended
+	side := h.remote.side(s, call.Tool, name)
+	switch {
+	case call.Side != "" && call.Side != side: // what was judged for one half is no leave for the other
+		return nil, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: the routing gives it to the %s by now", call.Tool, side))
+	case side == core.SideServer:
+		e = h.callRemote(ctx, s, call)
+	default:
+		e = h.make(ctx, s, call, progress)
 	}
-	resp, err := h.make(ctx, s, call, progress)
-	if err != nil {
-		return nil, err
+	h.reader.lookAgain() // what was written before the answer came applies to the call that follows it
+	switch {
+	case e.err != nil:
+		return nil, e.err
+	case offeredCall(call):
+		return s.redact.JSON(e.Raw), nil
 	}
-	if offeredCall(call) {
-		return s.redact.JSON(resp.Raw), nil
-	}
-	return s.redact.JSON(resp.Value), nil
+	return s.redact.JSON(e.Value), nil
 }
 
 // make makes a call of a server of this machine, after it has checked the rules
-// and the server once more: both may have changed since the gates. Only an error is fit to be
-// shown already; a tool that has failed comes with its raw result. Whatever stands
-// before the call, its server's start too, is an error of a call that was not made.
-func (h *Host) make(ctx context.Context, s *settings, call engine.Call, progress func(string)) (upstream.Response, error) {
-	none := upstream.Response{}
+// and the server once more: both may have changed since the gates. Flows look at how it
+// ended. Only an error is fit to be shown already; a tool that has failed comes with its
+// raw result. Whatever stands before the call, its server's start too, is an error of a
+// call that was not made.
+func (h *Host) make(ctx context.Context, s *settings, call engine.Call, progress func(string)) ended {
 	name, tool, _ := core.SplitTool(call.Tool)
 	if deny := s.refused(call.Tool, name); deny != nil {
-		return none, deny
+		return ended{err: deny}
 	}
 	srv := h.serverFor(name, call)
 	ready, err := srv.prepare(ctx, s)
+	if err == nil {
+		ready, err = h.flows.listed(ctx, s, name, ready)
+	}
 	if err != nil {
-		return none, s.clean(err).WithNotMade()
+		return ended{err: s.clean(err).WithNotMade()}
 	}
 	if ask := ready.stopped(tool); ask != nil {
-		return none, again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))
+		return ended{err: again(core.Errorf(core.CodePermissionDenied, "%s cannot be called now: %s", call.Tool, ask.Description))}
 	}
-	if _, ok := ready.tools[tool]; !ok { // it went away meanwhile
-		return none, again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))
+	def, ok := ready.tools[tool]
+	if !ok { // it went away meanwhile
+		return ended{err: again(noSuchTool(call.Tool, slices.Sorted(maps.Keys(ready.tools))))}
 	}
-	resp, err := h.o.Upstream.Call(ctx, h.request(s, ready, tool, call, progress))
+	hints := believed(def)
+	if deny := s.denies(call, &hints); deny != nil {
+		return ended{err: deny}
+	}
+	if err := h.flows.unmet(s, call, hints); err != nil {
+		return ended{err: err}
+	}
+	e, ok := h.flows.given(call, def)
+	switch {
+	case ok:
+	case name == core.AgentServer:
+		e = started(ctx, call)
+	default:
+		e.plain = name == Builtin
+		if e.Response, err = h.o.Upstream.Call(ctx, h.request(s, ready, tool, call, progress)); err != nil {
+			e.err = h.notCalled(s, srv, ready, err)
+		} else if !e.plain {
+			e.fault = h.unlike(s, call, def, e.Raw, progress)
+		}
+	}
+	e = h.flows.after(ctx, s, call, def, e)
+	if e.err != nil && !isAgain(e.err) {
+		e.err = s.clean(e.err)
+	}
+	return e
+}
+
+// started makes a call of pml's own server of agents, which starts a run.
+func started(ctx context.Context, call engine.Call) ended {
+	if call.Make == nil {
+		return ended{err: core.Errorf(core.CodeInternal, "%s is not made as a call: it starts a run", core.Visible(call.Tool, 60, false)).WithNotMade()}
+	}
+	value, err := call.Make(ctx)
 	if err != nil {
-		return resp, h.notCalled(s, srv, ready, err)
+		return ended{err: err}
 	}
-	return resp, nil
+	return ended{Response: upstream.Response{Value: value, Raw: value}, plain: true}
 }
 
 // request is a call as it is sent to its server.
@@ -110,7 +156,7 @@ func (h *Host) notCalled(s *settings, srv *keeper, ready readiness, err error) e
 	return cleaned
 }
 
-// progressText is what a person is told of a call that goes on: the server's own
+// progressText is what a person sees of a call that goes on: the server's own
 // words or, without any, its numbers.
 func progressText(message string, done, total float64) string {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
@@ -136,6 +182,11 @@ func (r readiness) stopped(tool string) *engine.Ask {
 		return &ask
 	}
 	return nil
+}
+
+func isAgain(err error) bool {
+	_, ok := errors.AsType[*engine.NotMadeError](err)
+	return ok
 }
 
 // again makes an error of a call that was not made one that takes it back to

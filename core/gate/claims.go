@@ -42,7 +42,11 @@ func (s *server) claimsAsk(r readiness) (engine.Ask, error) {
 			l.add(r.tools[name])
 		}
 	}
-	description := fmt.Sprintf(`Do %d tools of the server %s only read, as the server says of them? pml cannot check that; "readonly": "allow" lets such tools run without a question.`, len(l.claimed), s.name)
+	question := fmt.Sprintf("Do %d tools of the server %s only read, as the server says of them?", len(l.claimed), s.name)
+	if len(l.claimed) == 1 {
+		question = fmt.Sprintf("Does 1 tool of the server %s only read, as the server says of it?", s.name)
+	}
+	description := question + ` pml cannot check that; "readonly": "allow" lets such tools run without a question.`
 	if n := len(l.odd) + len(l.refused); n > 0 {
 		description += fmt.Sprintf(" Names that do not sound like it: %d (marked with !).", n)
 	}

@@ -117,11 +117,11 @@ func TestClaims_Update(t *testing.T) {
 	p.mustApprove(p.want("demo:read", "{}", "integrity"))
 	p.npm.version = "1.2.4"
 	p.write("../tools.json", claiming("read", "list", "peek"))
-	u, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
+	u, err := p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, err = p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo", Digest: u.Digest}, func(string) {}); err != nil || !u.Installed {
+	if u, err = p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo", Digest: u.Digest}, func(string) {}); err != nil || !u.Installed {
 		t.Fatalf("%+v %v", u, err)
 	}
 	v := p.want("demo:peek", "{}", "integrity")

@@ -53,7 +53,7 @@ func (s *server) command(ctx context.Context, resolved env.Resolved) (start, *en
 			return s.installed(installed, spec, resolved)
 		}
 	}
-	ctx, cancel := s.set.installing(ctx)
+	ctx, cancel := s.set.resolving(ctx)
 	defer cancel()
 	want, err := in.Resolve(ctx, spec, pinned)
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *server) fileLines(what string, files []launch.File) []string {
 		}
 		lines = append(lines, line)
 	}
-	return s.bounded(lines)
+	return s.set.bounded(lines)
 }
 
 // fileChanged asks when a program or script of a server is not the one that

@@ -28,7 +28,7 @@ type connection struct {
 	now *attempt
 }
 
-// attempt is one attempt to connect a server: its callback is heard as long as
+// attempt is one attempt to connect a server: pml listens for its callback as long as
 // this process lives, whether anybody waits for it or not.
 type attempt struct {
 	flow *oauth.Flow
@@ -75,7 +75,7 @@ func oauthServer(r env.Resolved) oauth.Server {
 type connections struct {
 	client *oauth.Client // nil: none can be connected
 	log    *slog.Logger
-	// ended is told of each attempt that has ended, with its error.
+	// ended is called with each attempt that has ended, and its error.
 	ended func(server string, err error)
 
 	life    context.Context // ends with close
@@ -249,7 +249,7 @@ func (h *Host) Connect(ctx context.Context, name string, show func(url string)) 
 	if deny := s.refused(name+":*", name); deny != nil && deny.Code != core.CodePermissionDenied {
 		return deny
 	}
-	if name == Builtin || s.granted.Servers[name].Type != env.TypeHTTP {
+	if builtin(name) || s.granted.Servers[name].Type != env.TypeHTTP {
 		return core.Errorf(core.CodeInvalidArguments, "the server %s is no HTTP server; only those are connected", name)
 	}
 	resolved, err := s.granted.Resolve(name)
@@ -258,6 +258,11 @@ func (h *Host) Connect(ctx context.Context, name string, show func(url string)) 
 	}
 	if declaresAuthorization(resolved.Headers) {
 		return core.Errorf(core.CodeInvalidArguments, "the entry of the server %s brings its own Authorization header; remove it to connect the server with OAuth", name)
+	}
+	if o := resolved.Entry.OAuth; o != nil && o.ClientSecret != "" && len(resolved.Missing) > 0 {
+		// Without the secret the server refuses the code, after somebody has consented.
+		return core.Errorf(core.CodeAuth, "the server %s needs %s before it can be connected; add it to %s (NAME=value, one a line), then connect it",
+			name, strings.Join(resolved.Missing, ", "), h.o.Workspace.DotEnv()).WithNext("pml", "servers", "connect", name)
 	}
 	if err := h.serverOf(s, name).addressStands(resolved); err != nil {
 		return err
@@ -299,7 +304,7 @@ func (cs *connections) connect(ctx context.Context, s oauth.Server, a *attempt, 
 			return cs.connect(ctx, s, nil, show)
 		}
 		if a.err != nil {
-			return core.Errorf(core.CodeAuth, "the server %s was not connected: %w; connect it again", s.Name, a.err).WithNext("pml", "servers", "connect", s.Name)
+			return core.Errorf(core.CodeAuth, "the server %s was not connected: %w", s.Name, a.err).WithNext("pml", "servers", "connect", s.Name)
 		}
 		return nil
 	case <-ctx.Done():

@@ -291,6 +291,21 @@ func TestConnect_Command(t *testing.T) {
 	}
 }
 
+// Nobody is sent to a browser for a client whose secret is missing: the consent would
+// be for nothing.
+func TestConnect_SecretMissing(t *testing.T) {
+	t.Parallel()
+	p, as := protected(t, oauthtest.Behaviour{RefuseRegistration: true})
+	p.write(".pml.json", fmt.Sprintf(`{"permissions":{"allow":["safe"]},"mcpServers":{"safe":{"url":%q,"oauth":{"client_id":"by-hand","client_secret":"${HAND_SECRET}"}}}}`, as.URL))
+	p.trust()
+	shown := false
+	ctx, cancel := context.WithCancel(t.Context())
+	err := p.Connect(ctx, "safe", func(string) { shown = true; cancel() })
+	if core.CodeOf(err) != core.CodeAuth || !strings.Contains(err.Error(), "HAND_SECRET") || shown {
+		t.Errorf("%v, shown %t", err, shown)
+	}
+}
+
 // Close ends flows that nobody has completed; the harness fails if it hangs.
 func TestConnect_Close(t *testing.T) {
 	t.Parallel()

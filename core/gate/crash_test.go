@@ -65,10 +65,10 @@ var deeds = map[string]deed{
 		},
 		do: func(p *place) {
 			p.npm.version = "2.0.0"
-			u, err := p.UpdateServer(p.t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
+			u, err := p.Packages().Update(p.t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
 			if err == nil {
 				agreed()
-				u, err = p.UpdateServer(p.t.Context(), api.UpdateRequest{Name: "demo", Digest: u.Digest}, func(string) {})
+				u, err = p.Packages().Update(p.t.Context(), api.UpdateRequest{Name: "demo", Digest: u.Digest}, func(string) {})
 			}
 			if err != nil || !u.Installed {
 				p.t.Fatalf("%+v %v", u, err)

@@ -11,8 +11,10 @@ import (
 
 // Edited is the question about a call whose arguments a person has changed, judged
 // anew: what it would ask, at which risk, under which digest. What the gates refuse of
-// it, and arguments that do not fit the tool, are the error.
-func (h *Host) Edited(ctx context.Context, call engine.Call) (engine.Ask, error) {
+// it, and arguments that do not fit the tool, are the error. before is the context of
+// the question that was asked: flows have looked at the call by then, and do not again.
+func (h *Host) Edited(ctx context.Context, call engine.Call, before json.RawMessage) (engine.Ask, error) {
+	call = withFlowsOf(call, before)
 	s, err := h.reader.recent()
 	if err != nil {
 		return engine.Ask{}, err
@@ -30,7 +32,7 @@ func (h *Host) Edited(ctx context.Context, call engine.Call) (engine.Ask, error)
 		}
 	}
 	// Nobody would be asked about them; somebody is, and says yes to this.
-	return s.permission(call, core.Annotations{}, false), nil
+	return s.byFlows(call, s.permission(call, core.Annotations{}, false)), nil
 }
 
 // plain is JSON without escapes that could hide a text in it.

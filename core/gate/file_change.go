@@ -16,7 +16,7 @@ import (
 // and everybody is shown the same. Nothing that is read decides anything.
 func (s *settings) fileChange(call engine.Call) *asked.File {
 	server, tool, _ := core.SplitTool(call.Tool)
-	if !s.writesFiles(server) || !call.ArgsKnown {
+	if !s.writesFiles(server) && !ofHost(call) || !call.ArgsKnown {
 		return nil
 	}
 	w, ok := asked.WrittenBy(call.Args)

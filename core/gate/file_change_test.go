@@ -22,8 +22,10 @@ func TestPermission_FileChange(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("outside\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(outside, p.file("link.txt")); err != nil {
-		t.Fatal(err)
+	for name, to := range map[string]string{"link.txt": outside, "keys.txt": ".env"} {
+		if err := os.Symlink(to, p.file(name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p.open()
 	for name, tt := range map[string]struct {
@@ -38,7 +40,7 @@ func TestPermission_FileChange(t *testing.T) {
 		"Linked":    {"workspace:write_file", `{"path":"link.txt","content":"x\n"}`, asked.FileUnknown, "link"},
 		"Outside":   {"workspace:write_file", `{"path":"../outside.txt","content":"x\n"}`, asked.FileUnknown, "workspace"},
 		"Absolute":  {"workspace:write_file", `{"path":"` + outside + `","content":"x\n"}`, asked.FileUnknown, "workspace"},
-		"DotEnv":    {"workspace:write_file", `{"path":".env","content":"x\n"}`, asked.FileUnknown, "never read"},
+		"DotEnv":    {"workspace:write_file", `{"path":"keys.txt","content":"x\n"}`, asked.FileUnknown, "never read"},
 		"Folder":    {"workspace:write_file", `{"path":".","content":"x\n"}`, asked.FileUnknown, "folder"},
 		"KeysValue": {"workspace:write_file", `{"path":"keyed.txt","content":"x = 1\n"}`, asked.FileChanged, "+x = 1"},
 		"NoFile":    {"workspace:move_file", `{"from":"a.txt","to":"b.txt"}`, "", ""},

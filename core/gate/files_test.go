@@ -247,7 +247,7 @@ func TestFiles_PurgedIsForgotten(t *testing.T) {
 	p := serving(t, []string{"a.sh"}, "sh", "a.sh")
 	p.want("fake:read", "{}", "ok")
 	p.write(".pml.json", `{"permissions":`+allow+`}`)
-	if _, err := p.trust().open().Purge("fake"); err != nil {
+	if _, err := p.trust().open().Packages().Purge("fake"); err != nil {
 		t.Fatal(err)
 	}
 	p.program("b.sh", p.serve("# b\n"))

@@ -7,10 +7,15 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/gate"
 )
 
-// An enabled flow refuses the calls that it matches, for as long as pml runs none,
-// whether its workspace is trusted or not.
+func refuses(code core.Code) bool {
+	return code == core.CodeNotTrusted || code == core.CodeInvalidConfig
+}
+
+// A flow that is not trusted, or not valid, refuses the calls that it may match.
 func TestFlows_Refuse(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -43,7 +48,7 @@ func TestFlows_Refuse(t *testing.T) {
 			p.write(".pml/flows/guard.json", tt.flow)
 			p.open()
 			_, v := p.check("workspace:stat", `{"path":"."}`)
-			if refused := v.Deny != nil && v.Deny.Code == core.CodeHookFailed && strings.Contains(v.Deny.Message, "guard.json"); refused != tt.refused {
+			if refused := v.Deny != nil && refuses(v.Deny.Code) && strings.Contains(v.Deny.Message, "guard.json"); refused != tt.refused {
 				t.Errorf("%+v", v.Deny)
 			}
 			if list, err := p.EnabledFlows(); err != nil || name != "Other" && name != "Server" && (len(list) == 1) != tt.refused {
@@ -53,7 +58,7 @@ func TestFlows_Refuse(t *testing.T) {
 	}
 }
 
-// A flow counts under each name that one may have, and one that pml cannot read
+// pml reads a flow under each name that one may have, and one that pml cannot read
 // refuses everything, by its name.
 func TestFlows_Names(t *testing.T) {
 	t.Parallel()
@@ -82,7 +87,7 @@ func TestFlows_Names(t *testing.T) {
 			p.write(".pml/flows/"+name, tt.text)
 			p.open()
 			_, v := p.check("workspace:stat", `{"path":"."}`)
-			if refused := v.Deny != nil && v.Deny.Code == core.CodeHookFailed && strings.Contains(v.Deny.Message, name); refused != tt.refused {
+			if refused := v.Deny != nil && refuses(v.Deny.Code) && strings.Contains(v.Deny.Message, name); refused != tt.refused {
 				t.Errorf("%+v", v.Deny)
 			}
 		})
@@ -105,13 +110,53 @@ func TestFlows_Meanwhile(t *testing.T) {
 			p.write(file, `{"id":"f","enabled":false}`)
 			p.open().want("workspace:stat", `{"path":"."}`, "ok")
 			p.write(file, `{"id":"f","enabled":true }`)
-			p.want("workspace:stat", `{"path":"."}`, "hook_failed")
+			p.want("workspace:stat", `{"path":"."}`, "invalid_config")
 			if err := os.Remove(p.file(file)); err != nil {
 				t.Fatal(err)
 			}
 			p.want("workspace:stat", `{"path":"."}`, "ok")
 			p.write(folder+"/sub/b.yaml", "x")
-			p.want("workspace:stat", `{"path":"."}`, "hook_failed")
+			p.want("workspace:stat", `{"path":"."}`, "invalid_config")
 		})
+	}
+}
+
+// A flow of the home holds for the next call as well, in each workspace.
+func TestFlows_Home(t *testing.T) {
+	t.Parallel()
+	p := settle(t, `{}`)
+	dir := filepath.Join(p.home.Dir, "flows")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.write("../home/flows/a.json", `{"id":"f","enabled":false}`)
+	p.open().want("workspace:stat", `{"path":"."}`, "ok")
+	p.write("../home/flows/a.json", `{"id":"f","enabled":true }`)
+	p.want("workspace:stat", `{"path":"."}`, "invalid_config")
+	if err := os.Remove(dir + "/a.json"); err != nil {
+		t.Fatal(err)
+	}
+	p.want("workspace:stat", `{"path":"."}`, "ok")
+}
+
+// Who makes a call is its host, the command line, the agent at the root of the run's tree,
+// or the run.
+func TestClientOf(t *testing.T) {
+	t.Parallel()
+	host := core.Actor{Who: "ada", Via: core.ViaMCP, Client: core.Client{Name: "claude-code"}}
+	agent := core.Run{ID: "a1", Kind: core.KindAgent}
+	script := core.Run{ID: "s1", Kind: core.KindCode, ParentID: "a1", UnderAgent: agent.AgentOfChildren()}
+	nested := core.Run{ID: "a2", Kind: core.KindAgent, ParentID: "s1", UnderAgent: script.AgentOfChildren()}
+	deep := core.Run{ID: "s2", Kind: core.KindCode, ParentID: "a2", UnderAgent: nested.AgentOfChildren()}
+	for want, c := range map[string]engine.Call{
+		"claude-code": engine.Call{ID: core.OfferedTask}.Of(&core.Run{ID: "r1", RequestedBy: host}),
+		"cli":         engine.Call{ID: core.CalledTask}.Of(&core.Run{ID: "r2", Kind: core.KindDAG, RequestedBy: core.Actor{Via: core.ViaCLI}}),
+		"run:r3":      engine.Call{ID: "c1"}.Of(&core.Run{ID: "r3", Kind: core.KindCode, RequestedBy: host}),
+		"agent:a1":    engine.Call{ID: "c1"}.Of(&script),
+		"agent:a1 ":   engine.Call{ID: "c1"}.Of(&deep),
+	} {
+		if got := gate.ClientOf(c); got != strings.TrimSpace(want) {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

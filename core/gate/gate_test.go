@@ -275,7 +275,7 @@ func TestGates_InstallFailsForGood(t *testing.T) {
 		}
 	}
 	p.npm.fail = ""
-	if _, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil {
+	if _, err := p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	p.mustApprove(p.open().want("demo:read", "{}", "dependency"))

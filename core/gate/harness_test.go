@@ -25,6 +25,7 @@ import (
 	"github.com/casys-ai/pml/core/gate"
 	"github.com/casys-ai/pml/core/install"
 	"github.com/casys-ai/pml/core/oauth"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/core/upstream"
 	"github.com/casys-ai/pml/core/upstream/workspace"
 )
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 		serve(os.Args[i+1])
 		syscall.Exit(0) // os.Exit would wait a second where the race detector is on
 	}
+	skiptest.Overlap()
 	os.Exit(m.Run())
 }
 
@@ -54,6 +56,7 @@ func serve(file string) {
 		return
 	}
 	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 256<<10)
 	for in.Scan() {
 		var req struct {
 			ID     json.RawMessage `json:"id"`
@@ -85,6 +88,9 @@ func serve(file string) {
 			}
 			text := fmt.Sprintf("%s %s key=%s pid=%d", req.Params.Name, req.Params.Arguments, os.Getenv("API_KEY"), os.Getpid())
 			result = map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": req.Params.Name == "fail"}
+			if req.Params.Name == "structured" {
+				result = map[string]any{"content": []any{}, "structuredContent": req.Params.Arguments}
+			}
 		default:
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", req.ID)
 			continue
@@ -166,6 +172,8 @@ type place struct {
 	auth *oauth.Client
 	// remote is the server that is named; nil: none.
 	remote gate.Remote
+	// flows runs hook flows; nil: nobody does.
+	flows gate.Flows
 	// heard gets the names of servers whose tools have changed, once the host
 	// was told.
 	heard chan string
@@ -260,7 +268,7 @@ func (p *place) open() *place {
 	}})
 	h, err := gate.Open(gate.Options{
 		Workspace: p.ws, Home: p.home, Environ: func(string) (string, bool) { return "", false },
-		Upstream: up, Installer: in, Clock: p.clock, Logger: logger, OAuth: p.auth, Remote: p.remote,
+		Upstream: up, Installer: in, Clock: p.clock, Logger: logger, OAuth: p.auth, Remote: p.remote, Flows: p.flows,
 	})
 	if err != nil {
 		p.t.Fatal(err)

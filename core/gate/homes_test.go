@@ -128,19 +128,19 @@ func TestHomes_RewritesRefused(t *testing.T) {
 	before := p.read("pml.lock")
 	p.write("pml.lock", `{"version": 1, "servers": {}}`)
 	p.open()
-	if _, err := p.LockServers(t.Context(), false); core.CodeOf(err) != core.CodeNotTrusted {
+	if _, err := p.Packages().Lock(t.Context(), false); core.CodeOf(err) != core.CodeNotTrusted {
 		t.Errorf("lock: %v", err)
 	}
-	if _, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); core.CodeOf(err) != core.CodeNotTrusted {
+	if _, err := p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); core.CodeOf(err) != core.CodeNotTrusted {
 		t.Errorf("update: %v", err)
 	}
-	if r, err := p.LockServers(t.Context(), true); err != nil || len(r.Changed) == 0 {
+	if r, err := p.Packages().Lock(t.Context(), true); err != nil || len(r.Changed) == 0 {
 		t.Errorf("check compares with another lock than that of the workspace: %+v %v", r, err)
 	}
 	p.want("demo:read", "{}", "ok")
 	p.write("pml.lock", before)
 	p.open()
-	if _, err := p.LockServers(t.Context(), false, "fake"); err != nil {
+	if _, err := p.Packages().Lock(t.Context(), false, "fake"); err != nil {
 		t.Errorf("lock: %v", err)
 	}
 }

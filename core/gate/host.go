@@ -29,7 +29,11 @@ import (
 // need no rule.
 const Builtin = "workspace"
 
-// Options are what a Host is made of. All fields but OAuth are needed.
+// builtin reports whether a server is inside the binary: that of the workspace, or that of
+// agents, whose calls the engine makes.
+func builtin(name string) bool { return name == Builtin || name == core.AgentServer }
+
+// Options are what a Host is made of. All fields but OAuth and those that say so are needed.
 type Options struct {
 	Workspace env.Workspace
 	Home      env.Home
@@ -44,10 +48,13 @@ type Options struct {
 	// OAuth connects HTTP servers; without it one that asks for authorization
 	// cannot be used unless its entry brings the header.
 	OAuth *oauth.Client
+	// Flows runs the hook flows that calls meet; without it the calls that a flow
+	// matches are refused.
+	Flows Flows
 	// Remote makes the calls that routing gives to a server; nil where none is
 	// named.
 	Remote Remote
-	// Applied is told the name of a server after something was carried out that a
+	// Applied is called with the name of a server after something was carried out that a
 	// person has approved for it; it must return at once. May be nil.
 	Applied func(server string)
 }
@@ -65,6 +72,9 @@ type Host struct {
 	connections *connections
 	commands    commandLines
 	remote      *remote
+	flows       *flowGate
+	starts      failedStarts
+	faulty      faulty
 }
 
 // Open reads the workspace's configuration. Faults in it are
@@ -83,6 +93,8 @@ func Open(o Options) (*Host, error) {
 		sessions: &sessions{clock: o.Clock, until: map[permit]time.Time{}},
 		clients:  &clients{byRun: map[core.ID]*Guest{}},
 		commands: commandLines{filepath.Join(o.Home.Dir, "commands"), o.Logger},
+		flows:    &flowGate{runner: o.Flows, workspace: o.Workspace.Dir, results: o.Upstream},
+		starts:   failedStarts{o.Home.Broken(), o.Workspace.Dir, o.Clock, o.Logger},
 	}
 	h.servers = &servers{clock: o.Clock, at: h.serverOf, lives: o.Upstream.Lives, keepers: map[string]*keeper{}, newsOf: map[string]int{}}
 	h.connections = newConnections(o.OAuth, o.Logger, h.connected)
@@ -105,7 +117,7 @@ func (h *Host) connected(server string, err error) {
 	h.servers.changed(server)
 }
 
-// ToolsChanged is told that a server has announced other tools, or is another
+// ToolsChanged is called when a server has announced other tools, or is another
 // process than before: its next call compares them again. It returns at once.
 func (h *Host) ToolsChanged(name string) { h.servers.changed(name) }
 
@@ -125,6 +137,11 @@ type entry struct {
 	remote       bool // it is made by the named server
 }
 
+// meets reports whether flows may have to look at a call before it is judged.
+func (e entry) meets(call engine.Call) bool {
+	return call.Passage == nil && e.set.flows.Matches(call.Tool)
+}
+
 // enter reads the settings for a call and applies what holds whatever is known of
 // its server.
 func (h *Host) enter(call engine.Call) (e entry, err error) {
@@ -138,7 +155,11 @@ func (h *Host) enter(call engine.Call) (e entry, err error) {
 	if e.remote = h.remote.makes(e.set, call.Tool, e.server); e.remote {
 		return e, nil
 	}
-	if deny := e.set.refused(call.Tool, e.server); deny != nil {
+	deny := e.set.refused(call.Tool, e.server)
+	if deny == nil {
+		deny = e.set.denies(call, nil)
+	}
+	if deny != nil {
 		return e, deny
 	}
 	return e, nil
@@ -146,34 +167,52 @@ func (h *Host) enter(call engine.Call) (e entry, err error) {
 
 // Try answers when everything about the call's server is known and unchanged.
 func (h *Host) Try(call engine.Call) (engine.Verdict, bool) {
+	if ofHost(call) {
+		return h.hostVerdict(call), true
+	}
 	e, err := h.enter(call)
 	switch {
 	case err != nil:
 		return engine.Verdict{Deny: core.AsError(err)}, true
+	case e.meets(call) && !call.Planned: // which takes a while
+		return engine.Verdict{}, false
+	case e.remote && !e.set.flows.MatchesList(e.server):
+		return h.remote.try(e, call)
 	case e.remote:
-		return h.remote.try(e.set, call, e.server)
+		return engine.Verdict{}, false
 	}
 	ready, ok := h.serverFor(e.server, call).peek(e.set)
 	if !ok {
 		return engine.Verdict{}, false
 	}
-	return h.judge(e, ready, call), true
+	if e.set.flows.MatchesList(e.server) { // which takes a while, too
+		return engine.Verdict{}, false
+	}
+	return h.judge(context.Background(), e, ready, call), true
 }
 
 // Check passes a call through all gates. It may start the call's server.
 func (h *Host) Check(ctx context.Context, call engine.Call) engine.Verdict {
+	if ofHost(call) {
+		return h.hostVerdict(call)
+	}
 	e, err := h.enter(call)
 	switch {
 	case err != nil:
 		return engine.Verdict{Deny: core.AsError(err)}
 	case e.remote:
-		return h.remote.check(ctx, e.set, call, e.server)
+		return h.checkRemote(ctx, e, call)
+	case e.meets(call):
+		h.flows.ready(e.set)
 	}
 	ready, err := h.serverFor(e.server, call).prepare(ctx, e.set)
 	if err != nil {
 		return engine.Verdict{Deny: e.set.clean(err)}
 	}
-	return h.judge(e, ready, call)
+	if ready, err = h.flows.listed(ctx, e.set, e.server, ready); err != nil {
+		return engine.Verdict{Deny: e.set.clean(err)}
+	}
+	return h.judge(ctx, e, ready, call)
 }
 
 // refused applies what holds whatever else is known: deny rules, and servers
@@ -182,7 +221,7 @@ func (s *settings) refused(id, name string) *core.Error {
 	if deny := s.forbidden(id); deny != nil {
 		return deny
 	}
-	if name == Builtin {
+	if builtin(name) {
 		return nil
 	}
 	if _, ok := s.granted.Servers[name]; ok {
@@ -191,7 +230,7 @@ func (s *settings) refused(id, name string) *core.Error {
 	if _, ok := s.all.Servers[name]; ok {
 		return s.notTrusted(name)
 	}
-	names := append(slices.Sorted(maps.Keys(s.granted.Servers)), Builtin)
+	names := append(slices.Sorted(maps.Keys(s.granted.Servers)), core.AgentServer, Builtin)
 	return core.Errorf(core.CodeNoSuchTool, "there is no server %q for %s%s; servers are configured in mcpServers of .pml.json",
 		core.Visible(name, 60, false), core.Visible(id, 120, false), core.Suggest(name, names))
 }
@@ -221,43 +260,71 @@ func (s *settings) notTrusted(name string) *core.Error {
 }
 
 // judge decides a call of a server about which everything is known: what it
-// still asks for, or its tool, arguments and permission.
-func (h *Host) judge(e entry, r readiness, call engine.Call) engine.Verdict {
-	s, name := e.set, e.tool
+// still asks for, or its tool, the flows that it meets, arguments and permission.
+func (h *Host) judge(ctx context.Context, e entry, r readiness, call engine.Call) engine.Verdict {
+	s, name, meets := e.set, e.tool, e.meets(call)
 	if len(r.asks) > 0 {
-		v := engine.Verdict{Ask: slices.Clone(r.asks)}
+		v := engine.Verdict{Side: core.SideClient, Ask: slices.Clone(r.asks)}
 		// What is asked for the server is asked together with the permission,
-		// unless it may turn out to be read-only and so need none.
-		if p := s.policy.Decide(call.Tool, true); p.Effect != policy.Allow && call.ArgsKnown && !h.sessions.allow(call) {
-			v.Ask = append(v.Ask, s.permission(call, core.Annotations{}, true))
+		// unless it may turn out to be read-only and so need none, or flows may
+		// change the arguments.
+		if p := s.policy.DecideCall(s.ruled(call, nil), true); p.Effect != policy.Allow && call.ArgsKnown && !meets && (!h.sessions.allow(call) || asksByFlow(call)) {
+			v.Ask = append(v.Ask, s.byFlows(call, unjudged(s.permission(call, core.Annotations{}, true), p)))
 		}
 		return v
 	}
 	tool, ok := r.tools[name]
 	if !ok {
+		if why := h.o.Upstream.LeftOut(r.launch, name); why != "" {
+			return engine.Verdict{Deny: core.Errorf(core.CodeNoSuchTool, "the tool %s cannot be called, because %s; whoever makes the server can correct that", core.Visible(call.Tool, 120, false), s.redact.String(why))}
+		}
 		return engine.Verdict{Deny: noSuchTool(call.Tool, slices.Sorted(maps.Keys(r.tools)))}
 	}
 	hints := believed(tool)
-	v := engine.Verdict{Known: true, ReadOnly: hints.IsReadOnly(), Repeatable: hints.Repeatable()}
+	v := engine.Verdict{Side: core.SideClient, Known: true, ReadOnly: hints.IsReadOnly(), Repeatable: hints.Repeatable()}
 	if ask, changed := r.changed[name]; changed {
 		v.Ask = append(v.Ask, ask)
 		return v
 	}
+	if meets && call.Planned {
+		return v // what flows make of it is not known yet
+	}
+	call, passage, err := h.flows.before(ctx, e, call, hints)
+	if err != nil {
+		return engine.Verdict{Deny: s.clean(err)}
+	}
+	v.Passage = passage
+	if v = h.permitted(e, r, call, hints, v); v.Deny != nil && passage != nil {
+		h.Unanswered(call, v.Deny) // which is all that is left of the passage
+	}
+	return v
+}
+
+// permitted decides a call of a known tool as flows have left it: by its arguments, and
+// by what is allowed.
+func (h *Host) permitted(e entry, r readiness, call engine.Call, hints core.Annotations, v engine.Verdict) engine.Verdict {
+	s, name := e.set, e.tool
 	if call.ArgsKnown {
-		if err := h.o.Upstream.Check(tool, call.Args); err != nil {
-			return engine.Verdict{Deny: s.clean(err)}
+		if err := h.o.Upstream.Check(r.tools[name], call.Args); err != nil {
+			return engine.Verdict{Deny: s.clean(s.changedBy(call, err))}
 		}
 	}
 	if mark := s.lossy(e.server, name, call.Args); mark != "" {
 		return engine.Verdict{Deny: wouldLose(call.Tool, mark)}
 	}
-	p := s.policy.Decide(call.Tool, v.ReadOnly)
-	builtinRead := e.server == Builtin && v.ReadOnly && p.Rule == ""
+	if path := guarded(e.server, name, call.Args); path != "" {
+		return engine.Verdict{Deny: s.clean(core.Errorf(core.CodePermissionDenied, "%s is refused: it would change %s, and .pml.json, pml.lock, .pml, .git and .env files are never changed by a tool",
+			core.Visible(call.Tool, 120, false), core.Visible(path, 200, false)))}
+	}
+	p := s.policy.DecideCall(s.ruled(call, &hints), v.ReadOnly)
+	// What an agent calls passes its own gates.
+	builtinRead := (e.server == Builtin && v.ReadOnly || e.server == core.AgentServer) && p.Rule == ""
 	switch {
 	case p.Effect == policy.Deny:
-		return engine.Verdict{Deny: deniedBy(call.Tool, p.Rule)}
+		return engine.Verdict{Deny: deniedBy(call.Tool, p)}
 	case e.server == Builtin && workspace.Executed(name, call.Args) != "":
-		v.Ask = append(v.Ask, s.executing(call, hints, workspace.Executed(name, call.Args)))
+		v.Ask = append(v.Ask, s.byFlows(call, s.executing(call, hints, workspace.Executed(name, call.Args))))
+		return v
 	case builtinRead || h.sessions.allow(call):
 	case p.Effect == policy.Allow:
 		if of := h.serverOf(s, e.server); of.onlyByClaim(p, name) {
@@ -268,7 +335,11 @@ func (h *Host) judge(e entry, r readiness, call engine.Call) engine.Verdict {
 			v.Ask = append(v.Ask, ask)
 		}
 	default:
-		v.Ask = append(v.Ask, s.permission(call, hints, false))
+		v.Ask = append(v.Ask, s.byFlows(call, unjudged(s.permission(call, hints, false), p)))
+		return v
+	}
+	if asksByFlow(call) {
+		v.Ask = append(v.Ask, s.byFlows(call, s.permission(call, hints, false)))
 	}
 	return v
 }
@@ -306,6 +377,9 @@ func (h *Host) offered(ctx context.Context, s *settings, name string) (o offer) 
 		return o
 	}
 	r, err := h.servers.of(name).prepare(ctx, s)
+	if err == nil {
+		r, err = h.flows.listed(ctx, s, name, r)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 	case err != nil:
@@ -335,6 +409,10 @@ func stopped(ctx context.Context) error {
 func (h *Host) Redact(text string) string {
 	return h.reader.redaction().String(text)
 }
+
+// RedactOpen is how much of the end of a text may be the beginning of a value that Redact
+// takes out.
+func (h *Host) RedactOpen(text string) int { return h.reader.redaction().Open(text) }
 
 // RedactJSON is Redact for a JSON value.
 func (h *Host) RedactJSON(raw json.RawMessage) json.RawMessage { return h.reader.redaction().JSON(raw) }

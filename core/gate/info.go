@@ -25,7 +25,7 @@ const (
 
 // Servers lists all configured servers, by name, and the one that is built in.
 // Nothing is started and the network is not asked: a server counts as ready
-// when nothing that is known here speaks against it.
+// when nothing that is known here speaks against it, and its last start did not fail.
 func (h *Host) Servers() ([]api.ServerInfo, error) {
 	s, err := h.reader.fresh()
 	if err != nil {
@@ -38,9 +38,14 @@ func (h *Host) Servers() ([]api.ServerInfo, error) {
 	return out, nil
 }
 
-// names are all servers, trusted or not, the built-in one last.
+// names are all servers, trusted or not, the built-in ones last: that of agents where
+// there is a model to ask.
 func (s *settings) names() []string {
-	return append(slices.Sorted(maps.Keys(s.all.Servers)), Builtin)
+	names := slices.Sorted(maps.Keys(s.all.Servers))
+	if s.granted.HasModel() {
+		names = append(names, core.AgentServer)
+	}
+	return append(names, Builtin)
 }
 
 // selected checks names that were given; none are all.
@@ -49,7 +54,7 @@ func (s *settings) selected(names []string) ([]string, error) {
 		return s.names(), nil
 	}
 	for _, name := range names {
-		if _, ok := s.all.Servers[name]; !ok && name != Builtin {
+		if _, ok := s.all.Servers[name]; !ok && !builtin(name) {
 			return nil, core.Errorf(core.CodeNoSuchTool, "there is no server %q%s; servers are configured in mcpServers of .pml.json",
 				core.Visible(name, 60, false), core.Suggest(name, s.names())).WithNext("pml", "servers", "ls")
 		}
@@ -59,18 +64,18 @@ func (s *settings) selected(names []string) ([]string, error) {
 
 // info is what is known of a server without starting it.
 func (h *Host) info(s *settings, name string) api.ServerInfo {
-	if name == Builtin {
+	if builtin(name) {
 		return api.ServerInfo{Name: name, State: api.ServerReady, Origin: kindBuiltin, Kind: kindBuiltin}
 	}
 	e, granted := s.granted.Servers[name]
 	if !granted {
 		e = s.all.Servers[name]
 	}
+	srv := &server{host: h, set: s, name: name, entry: e}
 	i := api.ServerInfo{
 		Name: name, State: api.ServerReady, Origin: string(e.Origin), File: e.File, Kind: kindHTTP,
-		URL: s.redact.String(e.URL), Health: h.health(s, name),
+		URL: s.redact.String(e.URL), Health: srv.health(),
 	}
-	srv := &server{host: h, set: s, name: name, entry: e}
 	if e.Type == env.TypeStdio {
 		srv.describeCommand(&i)
 	}
@@ -83,6 +88,7 @@ func (h *Host) info(s *settings, name string) api.ServerInfo {
 	}
 	if i.State != api.ServerFailed {
 		srv.expect(&i)
+		h.starts.recall(srv, &i)
 	}
 	return i
 }
@@ -171,6 +177,11 @@ func need(i *api.ServerInfo, ask engine.Ask) {
 		switch ask.Type {
 		case core.ApproveDependency:
 			i.Next = []string{"pml", "servers", "update", i.Name}
+			if !i.Installed { // that is no update to who reads it, whatever pml.lock pins
+				i.Next[2] = "install"
+			}
+		case core.ApproveIntegrity, core.ApproveKeys:
+			i.Next = []string{"pml", "servers", "install", i.Name}
 		case core.ApproveOAuth:
 			i.Next = []string{"pml", "servers", "connect", i.Name}
 		default:
@@ -180,12 +191,12 @@ func need(i *api.ServerInfo, ask engine.Ask) {
 }
 
 // health is what is known of a server's process, nil when it has none.
-func (h *Host) health(s *settings, name string) *api.ServerHealth {
-	v, ok := h.o.Upstream.Health(name, h.o.Workspace.Dir)
+func (s *server) health() *api.ServerHealth {
+	v, ok := s.host.o.Upstream.Health(s.name, s.host.o.Workspace.Dir)
 	if !ok {
 		return nil
 	}
-	return healthOf(s, v)
+	return healthOf(s.set, v)
 }
 
 func healthOf(s *settings, v upstream.Health) *api.ServerHealth {
@@ -227,6 +238,20 @@ func (h *Host) CheckServers(ctx context.Context, names ...string) ([]api.ServerI
 	return out, stopped(ctx)
 }
 
+// RestartServer ends the process that a server has here, if there is one, and starts it
+// anew. Calls that it is in fail; processes that others have started go on.
+func (h *Host) RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error) {
+	s, err := h.reader.fresh()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.selected([]string{name}); err != nil {
+		return nil, err
+	}
+	h.o.Upstream.Stop(name, h.o.Workspace.Dir)
+	return h.CheckServers(ctx, name)
+}
+
 // ofEach asks some servers at the same time and returns the answers in the order of
 // the names; failed is the answer of one at which the asking panicked.
 func ofEach[T any](log *slog.Logger, names []string, doing string, ask func(name string) T, failed func(name string, err *core.Error) T) []T {
@@ -253,22 +278,19 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	k := h.servers.of(name)
 	h.servers.forget(name)
 	r, err := k.prepare(ctx, s)
-	i.Health = h.health(s, name)
+	i.Health = h.serverOf(s, name).health()
 	if err != nil {
-		i.Needs = nil
+		i.Needs, i.FailedAt = nil, nil
 		fault(&i, s.clean(err))
 		return i
 	}
-	i.State, i.Needs, i.Error, i.Code, i.Next = api.ServerReady, nil, "", "", nil
-	for _, ask := range r.asks {
+	i.State, i.Needs, i.Error, i.Code, i.Next, i.FailedAt = api.ServerReady, nil, "", "", nil, nil
+	asks, err := h.serverOf(s, name).stillAsks(r)
+	for _, ask := range asks {
 		need(&i, ask)
 	}
-	if of := h.serverOf(s, name); len(r.asks) == 0 && of.claimsOpen(r) {
-		if ask, err := of.claimsAsk(r); err != nil {
-			fault(&i, s.clean(err))
-		} else {
-			need(&i, ask)
-		}
+	if err != nil {
+		fault(&i, s.clean(err))
 	}
 	i.Tools, i.Changed = len(r.tools), r.diff
 	if now := h.serverOf(s, name).entryNow(); i.Package != "" && now.Package == i.Package && now.Range == i.Range {
@@ -277,7 +299,20 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	return i
 }
 
-// entryNow is the server's entry of the pml.lock that counts now; what cannot be
+// stillAsks are what a server that was looked at asks for before any of its tools is
+// called.
+func (s *server) stillAsks(r readiness) ([]engine.Ask, error) {
+	if len(r.asks) > 0 || !s.claimsOpen(r) {
+		return r.asks, nil
+	}
+	ask, err := s.claimsAsk(r)
+	if err != nil {
+		return nil, err
+	}
+	return []engine.Ask{ask}, nil
+}
+
+// entryNow is the server's entry of the pml.lock in force now; what cannot be
 // read is left out.
 func (s *server) entryNow() install.LockEntry {
 	now, err := s.host.reader.fresh()

@@ -56,6 +56,24 @@ func named(t *testing.T, list []api.ServerInfo, name string) api.ServerInfo {
 	return list[i]
 }
 
+// A server is ended and started anew; checking leaves its process alone.
+func TestRestartServer(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow).open()
+	p.trust()
+	before := named(t, p.checked("fake"), "fake").Health.PID
+	if again := named(t, p.checked("fake"), "fake").Health.PID; again != before {
+		t.Fatalf("checked: %d, then %d", before, again)
+	}
+	list, err := p.RestartServer(t.Context(), "fake")
+	if err != nil || list[0].State != api.ServerReady || list[0].Health == nil || list[0].Health.PID == before || list[0].Health.PID == 0 {
+		t.Errorf("%v: %+v, it was %d", err, list, before)
+	}
+	if _, err := p.RestartServer(t.Context(), "fkae"); core.CodeOf(err) != core.CodeNoSuchTool {
+		t.Error(err)
+	}
+}
+
 // Listing starts nothing and asks nobody; checking does.
 func TestServers_Stand(t *testing.T) {
 	t.Parallel()
@@ -140,6 +158,66 @@ func TestServers_ChangedAndBroken(t *testing.T) {
 	if all := fmt.Sprintf("%+v %+v", i, i.Health); strings.Contains(all, key) {
 		t.Errorf("the key shows: %s", all)
 	}
+	// Another process, which starts nothing, knows of it, for this entry only.
+	i = named(t, p.open().servers(), "broken")
+	if i.State != api.ServerFailed || i.FailedAt == nil || !strings.Contains(i.Error, "cannot log in with «API_KEY»") || i.Code != core.CodeServerUnreachable {
+		t.Errorf("%+v", i)
+	}
+	files, err := filepath.Glob(filepath.Join(p.home.Broken(), "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	if kept, err := os.ReadFile(files[0]); err != nil || strings.Contains(string(kept), key) {
+		t.Errorf("%s %v", kept, err)
+	}
+	other := `{"mcpServers":{"broken":{"command":"sh","args":["other.sh"]}}}`
+	p.write(".pml.json", other)
+	if i := named(t, p.trust().open().servers(), "broken"); strings.Contains(i.Error, "log in") {
+		t.Errorf("an entry that was never started: %+v", i)
+	}
+}
+
+// TestServers_WorksAgain: a server that did not start is broken in lists until it does.
+func TestServers_WorksAgain(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow).trust().open()
+	p.write("../tools.json"+downMark, "")
+	if i := named(t, p.checked("fake"), "fake"); i.State != api.ServerFailed {
+		t.Fatalf("%+v", i)
+	}
+	if i := named(t, p.open().servers(), "fake"); i.State != api.ServerFailed || len(i.Next) == 0 {
+		t.Errorf("%+v", i)
+	}
+	if err := os.Remove(p.file("../tools.json" + downMark)); err != nil {
+		t.Fatal(err)
+	}
+	if i := named(t, p.checked("fake"), "fake"); i.State != api.ServerReady || i.FailedAt != nil {
+		t.Errorf("%+v", i)
+	}
+	if i := named(t, p.open().servers(), "fake"); i.State != api.ServerReady {
+		t.Errorf("%+v", i)
+	}
+}
+
+// Who has a server purged has what its last start left removed, too.
+func TestPurge_BrokenStart(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow).trust().open()
+	p.write("../tools.json"+downMark, "")
+	p.checked("fake")
+	left := func() []string {
+		files, err := filepath.Glob(filepath.Join(p.home.Broken(), "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	if len(left()) != 1 {
+		t.Fatalf("%v", left())
+	}
+	if _, err := p.Packages().Purge("fake"); err != nil || len(left()) != 0 {
+		t.Errorf("%v, %v", left(), err)
+	}
 }
 
 // servers lock pins without approving; with check it only looks.
@@ -150,7 +228,7 @@ func TestServers_Lock(t *testing.T) {
 	p.trust().open()
 	lock := func(check bool) api.LockReport {
 		t.Helper()
-		r, err := p.LockServers(t.Context(), check)
+		r, err := p.Packages().Lock(t.Context(), check)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +292,7 @@ func TestServers_Update(t *testing.T) {
 	p.mustApprove(p.want("demo:read", "{}", "dependency"))
 	p.want("demo:read", "{}", "ok")
 	update := func(digest string) (api.Update, error) {
-		return p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo", Digest: digest}, func(string) {})
+		return p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo", Digest: digest}, func(string) {})
 	}
 	u, err := update("")
 	if err != nil || !u.Current || len(u.Packages) != 0 || u.Installed {
@@ -244,7 +322,7 @@ func TestServers_Update(t *testing.T) {
 	}
 	p.open().want("demo:write", "{}", "ok")
 	for name, code := range map[string]core.Code{"fake": core.CodeInvalidArguments, "nobody": core.CodeNoSuchTool, "workspace": core.CodeInvalidArguments} {
-		if _, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: name}, func(string) {}); core.CodeOf(err) != code {
+		if _, err := p.Packages().Update(t.Context(), api.UpdateRequest{Name: name}, func(string) {}); core.CodeOf(err) != code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -255,19 +333,19 @@ func TestServers_Update(t *testing.T) {
 func TestServers_UpdateOfPinned(t *testing.T) {
 	t.Parallel()
 	p := settle(t, allow).trust().open()
-	if _, err := p.LockServers(t.Context(), false, "demo"); err != nil {
+	if _, err := p.Packages().Lock(t.Context(), false, "demo"); err != nil {
 		t.Fatal(err)
 	}
-	u, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
+	u, err := p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
 	if err != nil || u.Current || u.From != "1.2.3" || u.OldDigest != u.Digest {
 		t.Fatalf("%+v %v", u, err)
 	}
-	u, err = p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo", Digest: u.Digest}, func(string) {})
+	u, err = p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo", Digest: u.Digest}, func(string) {})
 	if err != nil || !u.Installed {
 		t.Fatalf("%+v %v", u, err)
 	}
 	p.want("demo:read", "{}", "ok")
-	if u, err = p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil || !u.Current {
+	if u, err = p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil || !u.Current {
 		t.Errorf("%+v %v", u, err)
 	}
 }
@@ -287,7 +365,7 @@ func TestServers_UpdateOfTheSame(t *testing.T) {
 			p.want("demo:read", "{}", "ok")
 			change(p)
 			p.trust().open()
-			if u, err := p.UpdateServer(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil || !u.Current {
+			if u, err := p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {}); err != nil || !u.Current {
 				t.Errorf("%+v %v", u, err)
 			}
 		})
@@ -308,14 +386,14 @@ func TestServers_Purge(t *testing.T) {
 	}
 	p.write(".pml.json", fmt.Sprintf(`{"permissions":{"allow":["*"]},"mcpServers":{"two":%s}}`, entry))
 	p.trust()
-	r, err := p.Purge("one")
+	r, err := p.Packages().Purge("one")
 	if err != nil || len(r.Trees) != 0 || len(r.Kept) != 1 || !strings.Contains(r.Kept[0], "two") {
 		t.Fatalf("%+v %v", r, err)
 	}
 	p.want("two:read", "{}", "ok")
 	p.write(".pml.json", `{}`)
 	p.trust()
-	r, err = p.Purge("two")
+	r, err = p.Packages().Purge("two")
 	if err != nil || len(r.Trees) != 1 || r.Bytes == 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -325,7 +403,7 @@ func TestServers_Purge(t *testing.T) {
 	if l, err := install.ReadLock(p.ws.Lock()); err != nil || len(l.Servers) != 0 {
 		t.Errorf("%v %v", l.Servers, err)
 	}
-	if r, err := p.Purge("two"); err != nil || len(r.Trees) != 0 {
+	if r, err := p.Packages().Purge("two"); err != nil || len(r.Trees) != 0 {
 		t.Errorf("again: %+v %v", r, err)
 	}
 }
@@ -351,7 +429,7 @@ func TestServers_UntrustedNamesake(t *testing.T) {
 			t.Errorf("%s does not say that it may be replaced: %q", what, i.Warning)
 		}
 	}
-	if _, err := p.LockServers(t.Context(), false); core.CodeOf(err) != core.CodeNotTrusted {
+	if _, err := p.Packages().Lock(t.Context(), false); core.CodeOf(err) != core.CodeNotTrusted {
 		t.Errorf("locked: %v", err)
 	}
 	p.trust()

@@ -15,7 +15,7 @@ import (
 // asked about anyway at the first start is not recorded.
 //
 // A file that is missing now is not recorded, and is asked about once it is
-// there. It is called before the trust counts.
+// there. It is called before the trust takes effect.
 func (h *Host) RememberCommands() error {
 	s, err := h.reader.fresh()
 	if err == nil { // what is about to be trusted

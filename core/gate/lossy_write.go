@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/upstream/workspace"
 )
 
 // lossy returns the mark of a redacted value that a call would write into a file
@@ -22,6 +23,15 @@ func (s *settings) lossy(server, tool string, args json.RawMessage) string {
 		return "" // which the tool refuses
 	}
 	return s.redact.Mark(a.Content, a.Old, a.New)
+}
+
+// guarded is the path that a call of the workspace server would change and that no tool
+// changes; empty for none.
+func guarded(server, tool string, args json.RawMessage) string {
+	if server != Builtin {
+		return ""
+	}
+	return workspace.Guarded(tool, args)
 }
 
 func wouldLose(tool, mark string) *core.Error {

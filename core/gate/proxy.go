@@ -19,9 +19,11 @@ import (
 type Guest struct {
 	Peer *upstream.Peer // nil: it cannot be asked
 	Meta json.RawMessage
-	// Progress is told what servers say of their progress, as they say it; nil:
+	// Progress is called with what servers say of their progress, as it arrives; nil:
 	// nobody wants to know.
 	Progress func(message string, done, total float64)
+	// Folder is where an agent's host works that asks about a call of its own.
+	Folder string
 }
 
 // Attend says for whom the calls of a run are made.
@@ -46,7 +48,7 @@ func (h *Host) serverFor(name string, call engine.Call) *keeper {
 }
 
 // launchFor is how a server is reached for a client. One that has declared
-// nothing shares the connection, and still hears what the server tells.
+// nothing shares the connection, and still gets the server's notifications.
 func launchFor(r readiness, peer *upstream.Peer) upstream.Launch {
 	l := r.launch
 	if peer != nil {
@@ -86,17 +88,18 @@ func (h *Host) Through(ctx context.Context, call engine.Call, progress func(stri
 	if err != nil {
 		return Raw{}, core.AsError(err).WithNotMade()
 	}
-	resp, err := h.make(ctx, s, call, progress)
-	if err == nil {
-		return Raw{Result: s.redact.JSON(resp.Raw)}, nil
+	e := h.make(ctx, s, call, progress)
+	if len(e.Raw) > 0 {
+		raw := Raw{Result: s.redact.JSON(e.Raw)}
+		if e.err != nil {
+			raw.Failed = core.AsError(e.err)
+		}
+		return raw, nil
 	}
-	if len(resp.Raw) > 0 {
-		return Raw{Result: s.redact.JSON(resp.Raw), Failed: core.AsError(err)}, nil
-	}
-	if rpc := s.passed(err); rpc != nil {
+	if rpc := s.passed(e.err); rpc != nil {
 		return Raw{}, rpc
 	}
-	return Raw{}, err
+	return Raw{}, e.err
 }
 
 // passed makes an error of a server one that passes to a client as it is, less
@@ -143,10 +146,17 @@ func (h *Host) Reach(ctx context.Context, name string, peer *upstream.Peer) (Rea
 	if len(ready.asks) > 0 {
 		return Reached{Asks: ready.asks}, nil
 	}
+	if ready, err = h.flows.listed(ctx, s, name, ready); err != nil {
+		return Reached{}, s.clean(err)
+	}
 	launch := launchFor(ready, peer)
 	var out Reached
 	for _, d := range ready.definitions {
-		def := s.redact.JSON(d.Raw)
+		tool, ok := ready.tools[d.Tool.Name]
+		if !ok { // a flow hides it
+			continue
+		}
+		def := s.redact.JSON(relisted(d, tool))
 		if _, changed := ready.changed[d.Tool.Name]; changed {
 			def = withheld(d.Tool)
 		}

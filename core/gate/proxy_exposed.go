@@ -25,7 +25,7 @@ type exposing struct {
 }
 
 func newExposing(cfg *env.Config) (exposing, error) {
-	tools, err := policy.Compile(policy.Rules{Allow: cfg.Expose})
+	tools, err := policy.Compile(policy.Rules{Allow: policy.Patterns(cfg.Expose...)})
 	if err != nil {
 		return exposing{}, elsewhere(err, "what is exposed is not valid; correct it in .pml.json or config.json", "/expose/")
 	}
@@ -34,9 +34,9 @@ func newExposing(cfg *env.Config) (exposing, error) {
 		server, _, _ := strings.Cut(pattern, ":")
 		halves = append(halves, server)
 	}
-	servers, err := policy.Compile(policy.Rules{Allow: halves})
+	servers, err := policy.Compile(policy.Rules{Allow: policy.Patterns(halves...)})
 	if err != nil { // a colon within a class: any server may be meant
-		servers, err = policy.Compile(policy.Rules{Allow: []string{"*"}})
+		servers, err = policy.Compile(policy.Rules{Allow: policy.Patterns("*")})
 	}
 	return exposing{tools, servers}, err
 }
@@ -63,12 +63,13 @@ type Exposure struct {
 	set  *settings
 }
 
-// Exposure reads what is offered through now. Nothing is started.
+// Exposure reads what is offered through now. No server is started.
 func (h *Host) Exposure() (*Exposure, error) {
 	s, err := h.reader.fresh()
 	if err != nil {
 		return nil, err
 	}
+	h.flows.ready(s)
 	return &Exposure{h, s}, nil
 }
 
@@ -97,6 +98,9 @@ func (e *Exposure) Names() []string {
 	return names
 }
 
+// Searched reports whether clients find the tools by search instead of a list.
+func (e *Exposure) Searched() bool { return e.set.granted.ExposeMode == env.ExposeSearch }
+
 // Offers reports whether a tool is offered: the configuration names it, no rule
 // denies it, and this half of pml is the one that calls it.
 func (e *Exposure) Offers(tool string) bool {
@@ -122,7 +126,12 @@ func (e *Exposure) reads(server, what string) *core.Error {
 	if !e.Offers(id) {
 		return core.Errorf(core.CodeNoSuchTool, "%s is not offered", core.Visible(id, 120, false))
 	}
-	if v := e.set.policy.Decide(id, true); v.Effect == policy.Ask && v.Rule != "" {
+	// Without arguments: a condition on some has failed.
+	v := e.set.policy.DecideCall(policy.Call{Tool: id, Facts: func() policy.Facts { return policy.Facts{} }}, true)
+	switch {
+	case v.Effect == policy.Deny:
+		return deniedBy(id, v)
+	case v.Effect == policy.Ask && v.Rule != "":
 		return core.Errorf(core.CodePermissionDenied, "%s needs a person by the rule %q, who cannot be asked about it; allow it in permissions", core.Visible(id, 120, false), v.Rule)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/agent"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/env"
@@ -82,7 +83,7 @@ func (f *failure) stands(now time.Time, news int) bool {
 // is started and what it offers.
 type readiness struct {
 	at      time.Time
-	news    int // what had been heard of its tools when they were listed
+	news    int // the count of notifications (news) when its tools were listed
 	asks    []engine.Ask
 	launch  upstream.Launch
 	edition upstream.Edition // of it whose tools these are
@@ -120,7 +121,7 @@ const remoteLasts = time.Minute
 // ended reports whether the process or connection whose tools were compared is
 // gone, or may be: the next one may offer others.
 func (k *keeper) ended(r *readiness, now time.Time) bool {
-	if k.name == Builtin {
+	if builtin(k.name) {
 		return false
 	}
 	if since := now.Sub(r.at); r.launch.URL != "" && (since < 0 || since >= remoteLasts) {
@@ -151,6 +152,9 @@ func (k *keeper) prepare(ctx context.Context, s *settings) (readiness, error) {
 	r, err := srv.find(ctx)
 	if errors.Is(err, launch.ErrChanged) { // between the check and the start: the question follows
 		r, err = srv.find(ctx)
+	}
+	if err != nil || len(r.asks) == 0 {
+		srv.host.starts.keep(ctx, srv, err)
 	}
 	if err != nil {
 		end := k.in.clock.Now()
@@ -187,6 +191,9 @@ func (k *keeper) forget() {
 func (s *server) find(ctx context.Context) (readiness, error) {
 	if s.name == Builtin {
 		return s.list(ctx, upstream.Launch{Name: Builtin, Workspace: s.host.o.Workspace.Dir, ResultBytes: s.set.granted.Limits.ResultBytes})
+	}
+	if s.name == core.AgentServer {
+		return agents(), nil
 	}
 	resolved, err := s.resolve()
 	if err != nil {
@@ -229,6 +236,15 @@ func (s *server) find(ctx context.Context) (readiness, error) {
 		return r, nil
 	}
 	return s.reach(ctx, launch, oauthServer(resolved))
+}
+
+// agents is the built-in server of agents.
+func agents() readiness {
+	r := readiness{tools: map[string]core.Tool{}}
+	for _, t := range agent.Tools() {
+		r.tools[t.Name] = t
+	}
+	return r
 }
 
 // reach starts the server and lists its tools, or asks a person to connect it.

@@ -95,10 +95,10 @@ func (h *Host) Rule(tool string) (list, pattern, file string, before, after []by
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(core.Errorf(core.CodeInvalidConfig, "cannot read %s: %w", file, err))
 	}
-	if slices.Contains(s.all.Permissions.Allow, pattern) {
+	if slices.Contains(s.all.Permissions.Allow, policy.Rule{Tool: pattern}) {
 		return list, pattern, file, before, before, nil
 	}
-	after, err = env.AddRule(file, before, list, pattern)
+	after, err = env.AddRule(file, before, list, policy.Rule{Tool: pattern})
 	if err == nil {
 		err = h.config.writable()
 	}
@@ -114,8 +114,9 @@ func (s *settings) ruleDecides(tool, pattern string) error {
 	if _, _, ok := core.SplitTool(tool); !ok {
 		return core.Errorf(core.CodeNoSuchTool, "%s is not the name of a tool", core.Visible(tool, 120, false))
 	}
-	p := s.all.Permissions
-	with, err := policy.Compile(policy.Rules{Allow: append(slices.Clone(p.Allow), pattern), Deny: p.Deny, Ask: p.Ask, ReadOnly: p.ReadOnly})
+	rules := s.all.Permissions
+	rules.Allow = append(slices.Clone(rules.Allow), policy.Rule{Tool: pattern})
+	with, err := policy.Compile(rules)
 	if err != nil {
 		return err
 	}

@@ -367,12 +367,12 @@ func TestServers_LockWithoutProgram(t *testing.T) {
 	t.Parallel()
 	p := settle(t, allow)
 	p.one(`{"command":"uvx","args":["x==1.0"],"env":{"PATH":"/nowhere"}}`).open()
-	r, err := p.LockServers(t.Context(), true)
+	r, err := p.Packages().Lock(t.Context(), true)
 	if err != nil || len(r.Changed) != 0 {
 		t.Errorf("%v %v", r.Changed, err)
 	}
 	p.one(`{"command":"./gone.sh"}`)
-	if r, err = p.LockServers(t.Context(), true); err != nil || len(r.Changed) != 1 {
+	if r, err = p.Packages().Lock(t.Context(), true); err != nil || len(r.Changed) != 1 {
 		t.Errorf("%v %v", r.Changed, err)
 	}
 }

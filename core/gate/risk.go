@@ -42,7 +42,7 @@ type riskRule struct {
 	holds func(effect) bool
 }
 
-// riskRules is the whole rule: the first row that holds counts. docs/approvals.md has
+// riskRules is the whole rule: the first row that holds decides. docs/approvals.md has
 // the same table.
 var riskRules = []riskRule{
 	{"it changes what hosts, editors, git, CI or build tools execute or obey", core.RiskHigh, func(e effect) bool { return e.executed }},

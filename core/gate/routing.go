@@ -14,6 +14,7 @@ import (
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/policy"
+	"github.com/casys-ai/pml/core/upstream"
 )
 
 // Remote is a server's tools, for the calls that routing gives to it.
@@ -33,7 +34,7 @@ type routing struct {
 }
 
 func newRouting(cfg *env.Config) (routing, error) {
-	p, err := policy.Compile(policy.Rules{Allow: cfg.Routing.Server, Ask: cfg.Routing.Client})
+	p, err := policy.Compile(policy.Rules{Allow: policy.Patterns(cfg.Routing.Server...), Ask: policy.Patterns(cfg.Routing.Client...)})
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		out := *e
 		out.Message = "the routing is not valid; correct it in .pml.json or config.json"
@@ -90,6 +91,13 @@ func (r *remoteTools) known(now time.Time) (tools map[string]core.Tool, names ma
 	return r.tools, r.names, r.tools != nil && since >= 0 && since < remoteFor
 }
 
+// listedAt is when the list was read.
+func (r *remoteTools) listedAt() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
+}
+
 func (r *remoteTools) learn(now time.Time, tools []core.Tool, problems []core.Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,51 +120,79 @@ type remote struct {
 }
 
 // makes reports whether a tool is the server's: routing says so, or it is of no
-// MCP server that this workspace knows.
+// MCP server that this workspace knows. An agent is a run below its caller's, within
+// what bounds that: it is where that one is.
 func (r *remote) makes(s *settings, tool, server string) bool {
-	if r.server == nil {
+	if r.server == nil || server == core.AgentServer {
 		return false
 	}
 	side, explicit := s.routing.side(tool)
-	if explicit || server == Builtin {
+	if explicit || builtin(server) {
 		return side == core.SideServer && explicit
 	}
 	_, known := s.all.Servers[server]
 	return side == core.SideServer || !known
 }
 
+// side is the half that makes the calls of a tool.
+func (r *remote) side(s *settings, tool, server string) core.Side {
+	if r.makes(s, tool, server) {
+		return core.SideServer
+	}
+	return core.SideClient
+}
+
 // try judges a call of a tool of the server's when its tools are known.
-func (r *remote) try(s *settings, call engine.Call, server string) (engine.Verdict, bool) {
-	if deny := s.forbidden(call.Tool); deny != nil {
+func (r *remote) try(e entry, call engine.Call) (engine.Verdict, bool) {
+	if deny := e.set.forbidden(call.Tool); deny != nil {
 		return engine.Verdict{Deny: deny}, true
 	}
 	tools, names, ok := r.tools.known(r.clock.Now())
 	if !ok {
 		return engine.Verdict{}, false
 	}
-	return r.judge(s, call, server, tools, names), true
+	return r.judge(e, call, tools, names), true
 }
 
-// check judges a call of a tool of the server's. That its tools cannot be
-// listed is not the call's fault: it counts as one that changes something.
-func (r *remote) check(ctx context.Context, s *settings, call engine.Call, server string) engine.Verdict {
-	if v, ok := r.try(s, call, server); ok {
+// checkRemote passes a call of a tool of the server's through the flows of this
+// machine and judges it. That the server's tools cannot be listed is not the call's
+// fault: the gates treat it as one that changes something.
+func (h *Host) checkRemote(ctx context.Context, e entry, call engine.Call) engine.Verdict {
+	r := h.remote
+	if deny := e.set.forbidden(call.Tool); deny != nil {
+		return engine.Verdict{Deny: deny}
+	}
+	tools, names, ok := r.tools.known(r.clock.Now())
+	if !ok {
+		list, problems, err := r.server.Tools(ctx)
+		if err != nil {
+			r.log.Warn("cannot list the tools of the server", "error", e.set.clean(err))
+		} else {
+			r.tools.learn(r.clock.Now(), list, problems)
+			tools, names, _ = r.tools.known(r.clock.Now())
+		}
+	}
+	if err := h.flows.listedRemote(ctx, e.set, e.server, call.Tool, tools, r.tools.listedAt()); err != nil {
+		return engine.Verdict{Deny: e.set.clean(err)}
+	}
+	v := r.judge(e, call, tools, names)
+	if v.Deny != nil || call.Planned || !e.meets(call) {
 		return v
 	}
-	tools, problems, err := r.server.Tools(ctx)
+	call, passage, err := h.flows.before(ctx, e, call, believed(tools[call.Tool]))
 	if err != nil {
-		r.log.Warn("cannot list the tools of the server", "error", s.clean(err))
-		return r.judge(s, call, server, nil, nil)
+		return engine.Verdict{Deny: e.set.clean(err)}
 	}
-	r.tools.learn(r.clock.Now(), tools, problems)
-	known, names, _ := r.tools.known(r.clock.Now())
-	return r.judge(s, call, server, known, names)
+	v = r.judge(e, call, tools, names)
+	v.Passage = passage
+	return v
 }
 
 // judge applies what this machine has to say of a call that the server
 // makes: its deny and ask rules. All other gates are the server's. names is nil
 // when the server's tools are not known.
-func (r *remote) judge(s *settings, call engine.Call, server string, tools map[string]core.Tool, names map[string]bool) engine.Verdict {
+func (r *remote) judge(e entry, call engine.Call, tools map[string]core.Tool, names map[string]bool) engine.Verdict {
+	s, server := e.set, e.server
 	if _, explicit := s.routing.side(call.Tool); names != nil && !names[server] && !explicit {
 		deny := s.refused(call.Tool, server)
 		if deny == nil {
@@ -166,28 +202,62 @@ func (r *remote) judge(s *settings, call engine.Call, server string, tools map[s
 	}
 	tool, known := tools[call.Tool]
 	hints := believed(tool)
-	v := engine.Verdict{Known: known, ReadOnly: hints.IsReadOnly(), Repeatable: known && hints.Repeatable()}
-	p := s.policy.Decide(call.Tool, v.ReadOnly)
-	if p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown && !r.sessions.allow(call) {
-		v.Ask = append(v.Ask, s.permission(call, hints, false))
+	v := engine.Verdict{Side: core.SideServer, Known: known, ReadOnly: hints.IsReadOnly(), Repeatable: known && hints.Repeatable()}
+	var of *core.Annotations
+	if known {
+		of = &hints
+	}
+	p := s.policy.DecideCall(s.ruled(call, of), v.ReadOnly)
+	if p.Effect == policy.Deny {
+		return engine.Verdict{Deny: deniedBy(call.Tool, p)}
+	}
+	if asks := p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown && !r.sessions.allow(call); (asks || asksByFlow(call)) && !(call.Planned && e.meets(call)) {
+		v.Ask = append(v.Ask, s.byFlows(call, unjudged(s.permission(call, hints, false), p)))
 	}
 	return v
 }
 
-// call makes a call at the server. The key makes it one call there,
+// callRemote makes a call at the server. The key makes it one call there,
 // however often a lost connection makes it necessary to send it.
-func (r *remote) call(ctx context.Context, s *settings, call engine.Call) (json.RawMessage, error) {
-	if deny := s.forbidden(call.Tool); deny != nil {
-		return nil, deny
+func (h *Host) callRemote(ctx context.Context, s *settings, call engine.Call) ended {
+	tools, _, _ := h.remote.tools.known(h.remote.clock.Now())
+	tool, known := tools[call.Tool]
+	deny := s.forbidden(call.Tool)
+	if deny == nil {
+		hints := &core.Annotations{}
+		if *hints = believed(tool); !known {
+			hints = nil
+		}
+		deny = s.denies(call, hints)
 	}
-	key := string(call.RunID) + "/" + call.ID + "/" + strconv.Itoa(call.Attempt)
-	value, err := r.server.CallTool(ctx, call, key)
-	if err != nil {
-		return nil, s.clean(err)
+	if deny != nil {
+		return ended{err: deny}
 	}
-	return s.redact.JSON(value), nil
-}
-
-func deniedBy(tool, rule string) *core.Error {
-	return core.Errorf(core.CodePermissionDenied, "%s is denied by the rule %q in permissions.deny", tool, rule)
+	if err := h.flows.unmet(s, call, believed(tool)); err != nil {
+		return ended{err: err}
+	}
+	server, _, _ := core.SplitTool(call.Tool)
+	if err := h.flows.listedRemote(ctx, s, server, call.Tool, tools, h.remote.tools.listedAt()); err != nil {
+		return ended{err: s.clean(err).WithNotMade()}
+	}
+	e, ok := h.flows.given(call, tool)
+	if !ok {
+		e.plain = true
+		if call.Before != nil {
+			if err := call.Before(ctx); err != nil {
+				return ended{err: core.AsError(err).WithNotMade()}
+			}
+		}
+		key := string(call.RunID) + "/" + call.ID + "/" + strconv.Itoa(call.Attempt)
+		value, err := h.remote.server.CallTool(ctx, call, key)
+		if err == nil {
+			e.Response = upstream.Response{Value: value, Raw: value}
+		} else {
+			e.err = s.clean(err)
+		}
+	}
+	if e = h.flows.after(ctx, s, call, tool, e); e.err != nil {
+		e.err = s.clean(e.err)
+	}
+	return e
 }

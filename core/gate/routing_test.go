@@ -3,6 +3,7 @@ package gate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -120,6 +121,41 @@ func TestRouting_RulesHoldHere(t *testing.T) {
 	}
 	if _, err := p.Call(t.Context(), p.call("far:write", "{}"), func(string) {}); core.CodeOf(err) != core.CodeToolFailed {
 		t.Error(err)
+	}
+}
+
+// What was judged for one half is not made by the other, when the routing has changed
+// meanwhile: it goes back to its gates, which differ.
+func TestRouting_ChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		tool, then  string
+		judged, now core.Side
+	}{
+		"NowHere":  {"far:read", `{"client":["far"]}`, core.SideServer, core.SideClient},
+		"NowThere": {"fake:read", `{"server":["fake"]}`, core.SideClient, core.SideServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &far{}
+			p := routed(t, `{"allow":["*"]}`, `{}`, f)
+			call := p.call(tt.tool, `{}`)
+			call.Side = p.want(tt.tool, `{}`, "ok").Side
+			if call.Side != tt.judged {
+				t.Fatalf("judged for %q", call.Side)
+			}
+			if _, err := p.Call(t.Context(), call, func(string) {}); err != nil {
+				t.Fatal(err)
+			}
+			made := len(f.keys)
+			p.write(".pml.json", strings.Replace(p.read(".pml.json"), `"routing":{}`, `"routing":`+tt.then, 1))
+			p.trust().open()
+			_, err := p.Call(t.Context(), call, func(string) {})
+			var again *engine.NotMadeError
+			if !errors.As(err, &again) || !strings.Contains(err.Error(), string(tt.now)) || len(f.keys) != made {
+				t.Errorf("made for %s: %v", tt.now, err)
+			}
+		})
 	}
 }
 

@@ -82,7 +82,7 @@ func (m *servers) changed(name string) {
 	m.newsOf[name]++
 }
 
-// news counts what was heard of a server's tools.
+// news counts a server's notifications that its tools have changed.
 func (m *servers) news(name string) int {
 	m.newsMu.Lock()
 	defer m.newsMu.Unlock()

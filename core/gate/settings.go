@@ -13,6 +13,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/flow"
 	"github.com/casys-ai/pml/core/install"
 	"github.com/casys-ai/pml/core/oauth"
 	"github.com/casys-ai/pml/core/policy"
@@ -20,7 +21,8 @@ import (
 )
 
 // restamp is how old a look at the files may be in the middle of a run: its many
-// calls at the same moment share one. What begins anew looks for itself.
+// calls at the same moment share one. What begins anew looks for itself, and so does
+// what follows the answer to a call.
 const restamp = 10 * time.Millisecond
 
 // stamps tell the state of each file that settings are read from.
@@ -59,14 +61,18 @@ const (
 	stampHomeConfig
 	stampHomeLock
 	stampTrust
-	stampFlows // a folder
+	stampFlows     // a folder
+	stampHomeFlows // a folder
 	stampedFiles
 )
 
+// flowDirs are the folders of flows: the workspace's and the home's.
+type flowDirs struct{ work, home string }
+
 // settings are the configuration with all that is derived from it.
 type settings struct {
-	stamp    stamps // of the files it was read from
-	flowsDir string // whose flows were read
+	stamp    stamps   // of the files it was read from
+	flowDirs flowDirs // whose flows were read
 	// files is the same for settings that differ only in what this host itself
 	// has written since, so that what it knows of servers stays.
 	files   *int
@@ -76,7 +82,7 @@ type settings struct {
 	policy  *policy.Policy
 	routing routing
 	expose  exposing
-	flows   []flow // that refuse what they match
+	flows   *flow.Set
 	redact  *redact.Secrets
 	// lock pins the workspace's own servers, homeLock those of the home.
 	lock, homeLock install.Lock
@@ -98,15 +104,15 @@ type settingsReader struct {
 	looks  atomic.Uint64
 }
 
-// stamps looks at the files; flows is the folder of flows.
-func (r *settingsReader) stamps(flows string) (out stamps) {
+// stamps looks at the files.
+func (r *settingsReader) stamps(flows flowDirs) (out stamps) {
 	w := r.workspace
 	for i, name := range [stampedFiles]string{
 		stampConfig: w.Config(), stampDotEnv: w.DotEnv(), stampLock: w.Lock(),
 		stampHomeConfig: r.home.Config(), stampHomeLock: r.homeLockPath(), stampTrust: r.home.Trust(),
-		stampFlows: flows,
+		stampFlows: flows.work, stampHomeFlows: flows.home,
 	} {
-		if i == stampFlows {
+		if i >= stampFlows {
 			out[i] = stampWithin(name)
 			continue
 		}
@@ -128,7 +134,7 @@ func stampWithin(dir string) stamp {
 			return nil
 		}
 		if info, err := os.Stat(name); err == nil {
-			fmt.Fprintln(&b, name, info.ModTime().UnixNano(), info.Size(), info.IsDir())
+			fmt.Fprintln(&b, name, info.ModTime().UnixNano(), info.Size(), info.Mode())
 		}
 		if b.Len() > maxWithin {
 			return fs.SkipAll
@@ -194,7 +200,7 @@ func (r *settingsReader) fresh() (*settings, error) {
 func (r *settingsReader) look() (*settings, error) {
 	r.looks.Add(1)
 	r.looked = r.clock.Now()
-	if r.last.stamp.same(r.stamps(r.last.flowsDir)) {
+	if r.last.stamp.same(r.stamps(r.last.flowDirs)) {
 		return r.last, nil
 	}
 	s, err := r.read()
@@ -211,7 +217,7 @@ func (r *settingsReader) look() (*settings, error) {
 func (r *settingsReader) read() (*settings, error) {
 	for try := 1; ; try++ {
 		s, err := r.readOnce()
-		if try == readTries || err == nil && s.trust.Trusted || s.stamp.same(r.stamps(s.flowsDir)) {
+		if try == readTries || err == nil && s.trust.Trusted || s.stamp.same(r.stamps(s.flowDirs)) {
 			return s, err
 		}
 	}
@@ -222,15 +228,15 @@ const readTries = 5
 
 // readOnce returns settings with their stamp even when it fails.
 func (r *settingsReader) readOnce() (*settings, error) {
-	s := &settings{flowsDir: filepath.Join(r.workspace.Dir, ".pml", "flows"), files: new(int)}
-	s.stamp = r.stamps(s.flowsDir)
+	s := &settings{flowDirs: flowDirs{filepath.Join(r.workspace.Dir, ".pml", "flows"), filepath.Join(r.home.Dir, "flows")}, files: new(int)}
+	s.stamp = r.stamps(s.flowDirs)
 	var err error
 	if s.all, err = r.load(); err != nil {
 		return s, err
 	}
-	if s.all.Flows != s.flowsDir { // it is read again once it is known which
-		s.flowsDir = s.all.Flows
-		s.stamp = r.stamps(s.flowsDir)
+	if dirs := (flowDirs{s.all.Flows, s.all.HomeFlows}); dirs != s.flowDirs { // it is read again once it is known which
+		s.flowDirs = dirs
+		s.stamp = r.stamps(s.flowDirs)
 		if s.all, err = r.load(); err != nil {
 			return s, err
 		}
@@ -239,9 +245,8 @@ func (r *settingsReader) readOnce() (*settings, error) {
 		return s, err
 	}
 	s.granted = s.all.Effective(s.trust.Counts())
-	s.flows = flowsOf(s.all)
-	p := s.granted.Permissions
-	s.policy, err = policy.Compile(policy.Rules{Allow: p.Allow, Deny: p.Deny, Ask: p.Ask, ReadOnly: p.ReadOnly})
+	s.flows = flowsOf(s.all, s.trust)
+	s.policy, err = policy.Compile(s.granted.Permissions)
 	if err != nil {
 		return s, s.all.Locate(err)
 	}
@@ -268,7 +273,7 @@ func (r *settingsReader) secrets(c *env.Config) *redact.Secrets {
 	return redact.NewSecrets(o)
 }
 
-// readLock reads the pml.lock that counts. One that is broken is an error, also
+// readLock reads the pml.lock in force. One that is broken is an error, also
 // where it does not count.
 func (r *settingsReader) readLock(trust env.TrustState) (install.Lock, error) {
 	file, err := install.ReadLock(r.workspace.Lock())
@@ -311,7 +316,7 @@ func (s *settings) fromFile() (*settings, error) {
 }
 
 // LockAside reports whether the workspace's pml.lock is not the one that was
-// trusted, which counts in its place.
+// trusted, which is in force in its place.
 func (h *Host) LockAside() (bool, error) {
 	s, err := h.reader.recent()
 	if err != nil {

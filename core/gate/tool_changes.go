@@ -87,7 +87,7 @@ func (s *server) toolChange(now core.Tool, old, digest string) api.ToolChange {
 	} else {
 		c.Diff = append(c.Diff, install.DescribeChange(core.Tool{}, now)...)
 	}
-	c.Diff = s.bounded(c.Diff)
+	c.Diff = s.set.bounded(c.Diff)
 	return c
 }
 
@@ -106,13 +106,13 @@ func flipped(was, now core.Tool, known bool) string {
 }
 
 // bounded makes lines of foreign text fit to be shown.
-func (s *server) bounded(lines []string) []string {
+func (s *settings) bounded(lines []string) []string {
 	out := make([]string, 0, min(len(lines), maxChangeLines+1))
 	for i, line := range lines {
 		if i == maxChangeLines {
 			return append(out, fmt.Sprintf("  … and %d more lines", len(lines)-i))
 		}
-		out = append(out, core.Visible(s.set.redact.String(line), maxChangeLine, false))
+		out = append(out, core.Visible(s.redact.String(line), maxChangeLine, false))
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -58,4 +60,47 @@ func nameWords(name string) []string {
 		b.WriteRune(unicode.ToLower(r))
 	}
 	return strings.FieldsFunc(b.String(), func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+// Annotations are those of a tool that pml believes. Its server is started if it may be;
+// when it cannot be, nothing is known of the tool.
+func (h *Host) Annotations(ctx context.Context, tool string) (core.Annotations, error) {
+	s, err := h.reader.fresh()
+	if err != nil {
+		return core.Annotations{}, err
+	}
+	server, name, _ := core.SplitTool(tool)
+	for _, t := range h.offered(ctx, s, server).tools {
+		if t.Name == name {
+			return believed(t), nil
+		}
+	}
+	return core.Annotations{}, nil
+}
+
+// OwnTools are the tools of a server as it lists them itself, before any flow about lists
+// has seen them. The server is started if it may be.
+func (h *Host) OwnTools(ctx context.Context, server string) ([]core.Tool, error) {
+	s, err := h.reader.fresh()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(s.names(), server) {
+		return nil, core.Errorf(core.CodeNotFound, "there is no server %s%s", core.Visible(server, 80, false), core.Suggest(server, s.names())).WithNext("pml", "servers", "ls")
+	}
+	if deny := s.refused(server+":*", server); deny != nil {
+		return nil, deny
+	}
+	r, err := h.servers.of(server).prepare(ctx, s)
+	switch {
+	case err != nil:
+		return nil, s.clean(err)
+	case len(r.asks) > 0:
+		return nil, core.Errorf(core.CodeNotTrusted, "the tools of %s are not known before somebody has decided: %s", core.Visible(server, 80, false), r.asks[0].Description)
+	}
+	var tools []core.Tool
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		tools = append(tools, s.redact.Tool(r.tools[name]))
+	}
+	return tools, nil
 }

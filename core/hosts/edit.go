@@ -46,6 +46,9 @@ type document interface {
 // open reads a text for changes. What cannot be read, or could be understood in
 // two ways, is core.CodeInvalidConfig: it is not made worse.
 func (t Target) open(text []byte) (document, error) {
+	if t.Hook != "" {
+		return t.openHooks(text)
+	}
 	if t.key == codexKey {
 		return t.openTOML(text)
 	}
@@ -69,7 +72,11 @@ func (t Target) Look(text []byte, want Entry) (Standing, error) {
 	}
 	if v, ok := doc.entry(ownName); ok {
 		have, runs := t.entryOf(ownName, v)
-		return Standing{There: true, Same: runs && t.starts(have, want), Name: ownName, Digest: digestOf(v), Shown: describe(v)}, nil
+		shown := describe(v)
+		if h, ok := doc.(*hookText); ok {
+			shown = h.shown()
+		}
+		return Standing{There: true, Same: runs && t.starts(have, want), Name: ownName, Digest: digestOf(v), Shown: shown}, nil
 	}
 	for _, name := range doc.names() {
 		v, _ := doc.entry(name)

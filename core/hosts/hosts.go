@@ -168,7 +168,7 @@ func (p Place) env(name string) string {
 	return ""
 }
 
-// read reads a file of a host; an empty host is told by name and content.
+// read reads a file of a host; without a host pml recognises it by name and content.
 // listed is false for a file that has no list of servers, not even an empty one.
 func (p Place) read(host, file string, names *names) (found Found, listed bool, err error) {
 	data, err := load(file)

@@ -14,13 +14,18 @@ const ownName = "pml"
 // workspaceVariable tells pml its workspace, whatever folder it is started in.
 const workspaceVariable = "PML_WORKSPACE"
 
-// Target is a file in which a host can be told of pml.
+// Target is a file in which a host finds its MCP servers, and so pml.
 type Target struct {
 	Host  string // as a person names it
 	Title string
 	File  string
 	// Shared is set for a file of the workspace, which others may get with it.
 	Shared bool
+	// Mine is set for a file of the workspace that is one person's alone.
+	Mine bool
+	// Hook is the name by which pml answers the host's permission hooks, where the file
+	// has these; empty: it has MCP servers.
+	Hook string
 	// Found says that the host seems to be used here.
 	Found bool
 	// Pinned is set where the host starts pml in no certain folder, so that the
@@ -139,6 +144,9 @@ func isThere(names ...string) bool {
 // or path.
 func (t Target) Own(program string) Entry {
 	e := Entry{Name: ownName, Command: program, Args: []string{"stdio"}}
+	if t.Hook != "" {
+		e.Args = []string{"hook", t.Hook}
+	}
 	if t.workspace != "" {
 		e.Env = map[string]string{workspaceVariable: t.workspace}
 	}

@@ -155,6 +155,11 @@ func TestDescribeChange(t *testing.T) {
 -   }
 +   {}`,
 		},
+		"SpaceAtTheEnd": {core.Tool{Name: "t", Description: "Reads a file."}, core.Tool{Name: "t", Description: "Reads a file. "}, `
+  description: only spaces differ (shown as ·)
+    Reads a 
+-   file.
++   file.·`},
 		"NoJSON": {core.Tool{Name: "t", OutputSchema: schema(`{} x`)}, core.Tool{Name: "t", OutputSchema: schema(`{} y`)}, `
   output schema:
 -   {} x

@@ -28,7 +28,7 @@ type Options struct {
 	Run CommandRunner
 	// Logger is for what is odd and harmless; nil discards it.
 	Logger *slog.Logger
-	// Progress is told what is being done, in words, several times a second, and an
+	// Progress is called with what is being done, in words, several times a second, and an
 	// empty text when it is over; nil discards it. It may be called from other
 	// goroutines, but not after the call that it is about.
 	Progress func(string)
@@ -163,7 +163,7 @@ type CommandLine struct {
 	Args []string
 	Dir  string
 	Env  []string
-	// Heard is told each line of stderr as it comes; it may be nil, and a runner
+	// Heard is called with each line of stderr as it comes; it may be nil, and a runner
 	// need not call it.
 	Heard func(line string)
 }

@@ -35,21 +35,21 @@ type npmRun struct {
 	silence  time.Duration // that ends it
 	args     []string
 	what     string // begins the message when it fails
-	doing    string // what a person is told meanwhile
+	doing    string // what a person sees meanwhile
 	subject  string // the package
 	packages int    // how many will be fetched; 0 where nobody knows yet
 	live     func(string)
 	progress func(string) // may be nil
 }
 
-// A person is told how far npm is liveEvery where that is shown in place, and
+// pml shows how far npm is every liveEvery where that is shown in place, and
 // aliveEvery where it is kept.
 const (
 	liveEvery  = 250 * time.Millisecond
 	aliveEvery = 10 * time.Second
 )
 
-// heard counts what npm says that it has fetched.
+// heard counts the packages that npm has logged as fetched.
 type heard struct{ answers, packages atomic.Int64 }
 
 // line counts a line of npm's and returns the address that it fetched, if any.
@@ -234,8 +234,12 @@ func npmFailed(what string, out CommandOutput, err error) *core.Error {
 		err = errors.Join(err, errRefused, errFinal)
 	case "ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH":
 		hint = "check the network and the proxy settings"
+	case "E429", "E500", "E502", "E503", "E504":
+		hint = "the registry cannot answer now; try again later, or name another registry in .npmrc"
+	case "E401", "E403":
+		hint = "the registry does not let this user have it; log in with npm, or look at .npmrc"
 	case "ENOSPC":
-		hint = "the disk is full"
+		hint = "the disk is full; make room and try again"
 	}
 	if len(lines) == 0 {
 		lines = []string{fmt.Sprintf("npm failed: %v", err)}

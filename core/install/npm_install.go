@@ -30,7 +30,7 @@ type receipt struct {
 // means nothing for a tree without any. A kill at any moment leaves either the
 // whole tree or garbage that a later call removes. Failures are
 // core.CodeInstallFailed, or core.CodeIntegrityFailed when the registry serves
-// other bytes than the pinned ones. progress is told each step, and that it still
+// other bytes than the pinned ones. progress is called at each step, and while it still
 // lasts, at most every ten seconds; nil discards it.
 func (in *Installer) Install(ctx context.Context, spec launch.Spec, r Resolved, allowScripts bool, progress func(string)) (Installed, error) {
 	if progress == nil {

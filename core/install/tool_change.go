@@ -45,7 +45,8 @@ func (d *changeWriter) hint(name string, old, now *bool) {
 }
 
 // text shows how a text changed: all of a new one, else the words that differ
-// with some around them.
+// with some around them. Where only spaces differ, it draws the changed ones as
+// dots, because two lines that look alike tell a reader nothing.
 func (d *changeWriter) text(name, old, now string) {
 	switch {
 	case old == now:
@@ -53,10 +54,23 @@ func (d *changeWriter) text(name, old, now string) {
 		d.add("+", name+": "+now)
 	case now == "":
 		d.add("-", name+": "+old)
+	case slices.Equal(strings.Fields(old), strings.Fields(now)):
+		d.add(" ", name+": only spaces differ (shown as ·)")
+		d.hunks(dotted(diff.Compare(words(old), words(now))), 8, "", "  ")
 	default:
 		d.add(" ", name+":")
 		d.hunks(diff.Compare(words(old), words(now)), 8, "", "  ")
 	}
+}
+
+// dotted draws the spaces of the tokens that differ as dots.
+func dotted(tokens []diff.Part) []diff.Part {
+	for i, t := range tokens {
+		if t.Sign != ' ' {
+			tokens[i].Text = strings.ReplaceAll(t.Text, " ", "·")
+		}
+	}
+	return tokens
 }
 
 // words splits a text into words with the space that follows each, so that a

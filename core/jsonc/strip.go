@@ -1,6 +1,10 @@
 package jsonc
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/casys-ai/pml/core"
+)
 
 // Text is JSON with everything that is not JSON replaced by spaces, so that
 // offsets and lines stay.
@@ -40,7 +44,7 @@ func (s *stripper) step(i int) int {
 	switch c := rest[0]; c {
 	case '"':
 		s.comma = -1
-		return EndOfString(s.Plain, i)
+		return core.StringEnd(s.Plain, i)
 	case '/':
 		if end, ok := s.comment(i); ok {
 			return s.wipe(i, end)
@@ -94,18 +98,4 @@ func (s *stripper) wipe(from, to int) int {
 		}
 	}
 	return to
-}
-
-// EndOfString returns the offset behind the JSON string that starts at i, or the
-// end of the text when it is not closed.
-func EndOfString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(b)
 }

@@ -16,9 +16,10 @@ var evaluators = map[string][]string{
 	"find": {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprintf", "-fls"}, "gfind": {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprintf", "-fls"},
 	"fd": {"-x", "-X", "--exec", "--exec-batch"}, "fdfind": {"-x", "-X", "--exec", "--exec-batch"}, "rg": {"--pre"}, "ripgrep": {"--pre"}, "sort": {"--compress-program"},
 	"tar": {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "-F", "--info-script"}, "rsync": {"-e", "--rsh", "--rsync-path"}, "zip": {"-TT"},
-	"tclsh": {"-c"}, "psql": {"-c", "--command"}, "sqlite3": {"-cmd"}, "jshell": {"-R"}, "crystal": {"eval"}, "nim": {"--eval"}, "sbcl": {"--eval"}, "clojure": {"-e", "--eval"}, "clj": {"-e", "--eval"},
+	"tclsh": {"-c"}, "psql": {"-c", "--command"}, "jshell": {"-R"}, "crystal": {"eval"}, "nim": {"--eval"}, "sbcl": {"--eval"}, "clojure": {"-e", "--eval"}, "clj": {"-e", "--eval"},
 	"git": {"-c", "--config-env"}, // an alias that begins with ! is a line for the shell
 	"awk": nil, "gawk": nil, "mawk": nil, "nawk": nil, "xargs": nil, "ssh": nil, "sed": nil, "gsed": nil, "eval": nil,
+	"sqlite3": nil, // .shell
 }
 
 // modules are flags after which an interpreter runs what has a name, or what it
@@ -38,7 +39,7 @@ func anyCode(command string, args []string, k Kind) string {
 	line := append([]string{command}, args...)
 	for n, word := range line {
 		name, rest := program(word), line[n+1:]
-		if slices.Contains([]string{"bun", "deno"}, name) && len(rest) > 0 && slices.Contains([]string{"task", "eval"}, rest[0]) {
+		if slices.Contains([]string{"bun", "deno"}, name) && len(rest) > 0 && slices.Contains([]string{"task", "eval", "exec"}, rest[0]) {
 			return name + " " + rest[0]
 		}
 		if flag := abbreviated(name, rest); flag != "" {

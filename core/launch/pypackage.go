@@ -29,7 +29,12 @@ func pythonPackage(name string, args []string) (Spec, error) {
 		case name == "uv" && word == "tool" && len(args) > 0 && args[0] == "run":
 			args = slices.Concat(before, args[1:])
 		case name == "uv" && word == "run":
-			return uvScript(slices.Concat(before, args))
+			all := slices.Concat(before, args)
+			spec, err := uvScript(all)
+			if err == nil && spec.Unpinned == "" {
+				spec.Unpinned = unpinnedWith(all)
+			}
+			return spec, err
 		case name == "pipx" && word == "run":
 		default:
 			return Spec{Kind: KindOther}, nil
@@ -39,7 +44,7 @@ func pythonPackage(name string, args []string) (Spec, error) {
 	if at := subcommand(args, uvValues); what == "" && at >= 0 {
 		what = args[at]
 	}
-	spec := Spec{Kind: KindUVX}
+	spec := Spec{Kind: KindUVX, Unpinned: unpinnedWith(args)}
 	if !pinnedPython(what) {
 		spec.Unpinned = "the package " + core.Visible(what, 120, false) + " has no exact version: what it is can change; write one, as in NAME==1.2.3"
 		if what == "" {
@@ -47,6 +52,25 @@ func pythonPackage(name string, args []string) (Spec, error) {
 		}
 	}
 	return spec, nil
+}
+
+// unpinnedWith says which package that --with adds has no exact version.
+func unpinnedWith(args []string) string {
+	for at, arg := range args[:max(subcommand(args, uvValues), 0)] {
+		name, value, inline := strings.Cut(arg, "=")
+		if name != "--with" && name != "-w" {
+			continue
+		}
+		if !inline {
+			value = args[at+1]
+		}
+		for what := range strings.SplitSeq(value, ",") {
+			if !pinnedPython(what) {
+				return "the package " + core.Visible(what, 120, false) + " of --with has no exact version: what it is can change; write one, as in NAME==1.2.3"
+			}
+		}
+	}
+	return ""
 }
 
 // pinnedPython reports whether a requirement leaves no choice of a version:

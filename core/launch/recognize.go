@@ -63,7 +63,7 @@ type Spec struct {
 // pnpm dlx, yarn dlx, which run the same packages) that pml cannot carry out
 // faithfully (a shell string, a package from git, a flag that it does not know)
 // is core.CodeInvalidConfig saying what to write instead: it is never run half
-// understood. The same holds for flags of node after which it cannot be told
+// understood. The same holds for flags of node after which it is not clear
 // which file it runs.
 func Recognize(c Command) (Spec, error) {
 	digest, err := core.DigestOf(append([]string{c.Command}, c.Args...))

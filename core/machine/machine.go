@@ -30,15 +30,16 @@ type Options struct {
 	Names     []string // of all variables of the process environment
 	Server    string   // the --server flag
 	Remote    gate.Remote
+	Flows     gate.Flows    // nil: calls that a flow matches are refused
 	StopGrace time.Duration // of upstream servers, twice
 	LookPath  func(string) (string, error)
 	Clock     core.Clock
 	Logger    *slog.Logger
 	Version   string
-	// Changed is told the name of a server of a workspace whose tools may be others
+	// Changed is called with the name of a server of a workspace whose tools may be others
 	// now; it must return at once.
 	Changed func(server, workspace string)
-	// Working is told what is being installed and how far it is, in words and often,
+	// Working is called, often, with what is being installed and how far it is, in words,
 	// and an empty text when it is over; nil discards it.
 	Working func(string)
 }
@@ -96,7 +97,7 @@ func (m *Machine) Host(dir string) (*gate.Host, error) {
 	m.prepare()
 	o := gate.Options{
 		Workspace: ws, Home: m.o.Home, Environ: m.o.Environ, Names: m.o.Names, Upstream: m.upstream, Installer: m.installer,
-		OAuth: m.oauth, Clock: m.o.Clock, Logger: m.o.Logger, Server: m.o.Server, Remote: m.o.Remote,
+		OAuth: m.oauth, Clock: m.o.Clock, Logger: m.o.Logger, Server: m.o.Server, Remote: m.o.Remote, Flows: m.o.Flows,
 	}
 	if m.o.Changed != nil {
 		o.Applied = func(name string) { m.o.Changed(name, dir) }
@@ -133,8 +134,8 @@ func (m *Machine) prepare() {
 	m.upstream = upstream.New(upstream.Options{
 		Limits: upstream.Limits{StopGrace: m.o.StopGrace},
 		Clock:  m.o.Clock, Logger: m.o.Logger, ClientName: "pml", ClientVersion: m.o.Version,
-		ToolsChanged: m.toolsChanged,
-		Local:        map[string]upstream.LocalServer{gate.Builtin: workspace.New()},
+		ToolsChanged: m.toolsChanged, Started: m.started,
+		Local: map[string]upstream.LocalServer{gate.Builtin: workspace.New()},
 	})
 	m.installer = install.New(install.Options{
 		Home: m.o.Home.Packages(), Env: env.NpmEnv(m.o.Environ, m.o.Names), LookPath: m.o.LookPath,
@@ -194,7 +195,7 @@ func (m *Machine) Exclusive() (unlock func(), err error) {
 // any more, all that its .env holds counts as a key.
 func (m *Machine) Redactor(dir string) redact.View {
 	if h, err := m.Host(dir); err == nil {
-		return redact.NewView(h.Redact, h.RedactJSON)
+		return redact.NewView(h.Redact, h.RedactJSON).Streaming(h.RedactOpen)
 	}
 	name := filepath.Join(dir, ".env")
 	data, err := os.ReadFile(name)
@@ -203,7 +204,7 @@ func (m *Machine) Redactor(dir string) redact.View {
 	}
 	values, _ := env.ParseDotEnv(name, data) // what can be read of a malformed one counts
 	r := redact.New(values)
-	return redact.NewView(r.String, r.JSON)
+	return redact.NewView(r.String, r.JSON).Streaming(r.Open)
 }
 
 // redact takes out what any of the workspaces in use declares as a key.

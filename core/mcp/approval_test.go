@@ -195,9 +195,19 @@ func TestApproval_SaidToAgents(t *testing.T) {
 	t.Parallel()
 	high := oneApproval()
 	high.Risk = core.RiskHigh
+	human := oneApproval()
+	human.Human = true
+	all := []string{"approval_response", "continue", "abort"}
 	answer := `approval_response {"workflow_id":"` + string(runID) + `","checkpoint_id":"` + string(approvalID) + `","approved":`
-	for want, a := range map[string]core.Approval{answer + "true or false}": oneApproval(), answer + "false} denies it": high} {
-		f := newAsker(t, a)
+	for want, tt := range map[string]struct {
+		asks    core.Approval
+		options []string
+	}{
+		answer + "true or false}":    {oneApproval(), all},
+		answer + "false} denies it":  {high, all},
+		"no agent (approvals.decide": {human, all[1:]},
+	} {
+		f := newAsker(t, tt.asks)
 		execute := f.execute
 		f.execute = func(ctx context.Context, req api.ExecuteRequest) (api.Result, error) {
 			r, err := execute(ctx, req)
@@ -207,7 +217,7 @@ func TestApproval_SaidToAgents(t *testing.T) {
 		w, _ := asking(t, f, `{}`)
 		w.send(callLine("1", "execute", `{"code":"1"}`, ""))
 		_, r := w.next().result(t)
-		if !strings.Contains(r.Decide, want) || !strings.Contains(r.Decide, "pml tui") || len(r.Next) > 0 || !slices.Equal(r.Options, []string{"approval_response", "continue", "abort"}) {
+		if !strings.Contains(r.Decide, want) || !strings.Contains(r.Decide, "pml tui") || len(r.Next) > 0 || !slices.Equal(r.Options, tt.options) {
 			t.Errorf("an agent is told %q, %q, %q", r.Decide, r.Next, r.Options)
 		}
 		w.send(callLine("2", "continue", `{"workflow_id":"0b9d2a4e","approved":true}`, ""))

@@ -16,6 +16,7 @@ type Backend interface {
 	api.Workflows
 	api.Approvals
 	api.Catalog
+	api.FlowReads
 }
 
 // Holder is a Backend that waits for people with less memory than Execute does,
@@ -31,5 +32,5 @@ type Holder interface {
 // is asked. Without it the question is put, and the refusal of the decision is
 // final for the session.
 type Hearer interface {
-	HearsHosts(ctx context.Context, a core.Approval) bool
+	HostMayDecide(ctx context.Context, a core.Approval) bool
 }

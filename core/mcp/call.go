@@ -58,6 +58,7 @@ func (e *Edge) newCall(s *session, m *message, out *stream) *call {
 	}
 	if c.modern {
 		c.can, c.agent = abilitiesOf(m.Params.Meta.Capabilities), m.Params.Meta.Client
+		s.introduce(c.agent)
 	} else {
 		c.can, c.level, c.agent = s.abilities(), s.level(), clientOf(s.GetClientInfo())
 	}
@@ -172,7 +173,7 @@ func (e *Edge) serve(ctx context.Context, c *call) (*mcp.CallToolResult, error) 
 	return told(c, value, err)
 }
 
-// pointing is what is wrong with arguments. Who decides with continue is told of
+// pointing is what is wrong with arguments. Of a decision that came by continue it names
 // the tool that does.
 func pointing(c *call, faults []core.Fault) []core.Fault {
 	var in map[string]json.RawMessage
@@ -249,7 +250,7 @@ func failed(err error) (*mcp.CallToolResult, error) {
 	}
 	r := api.Result{
 		Status: api.StatusError, WorkflowID: ce.RunID, Error: ce.Message, ErrorCode: ce.Code, Location: ce.Location,
-		Failures: ce.Failures, Faults: ce.Faults, Next: ce.Next, Decided: ce.Decided, Stack: ce.Stack,
+		Failures: ce.Failures, Faults: ce.Faults, Next: ce.Next, Decided: ce.Decided, Stack: ce.Stack, Retryable: ce.Retryable,
 	}
 	if ce.Code == core.CodeAwaitingHuman {
 		// The run is well, and the agent has done nothing wrong: it must tell a person.
@@ -280,19 +281,27 @@ func shown(value any) (*mcp.CallToolResult, error) {
 // commands of a shell.
 func forAgent(r api.Result) api.Result {
 	r.Next = nil
+	if r.Status == api.StatusHalted {
+		r.Options = []string{"continue", "abort"}
+		r.Decide = "Tell the user that all calls are halted, by whom and why: only a person lets them go on, at a terminal with pml resume, no agent. Then call continue; never execute again."
+	}
 	if r.Status != api.StatusApprovalRequired {
 		return r
 	}
 	r.Options = []string{"approval_response", "continue", "abort"}
 	a, _ := asked(r)
 	answer := fmt.Sprintf(`approval_response {"workflow_id":%q,"checkpoint_id":%q,"approved":`, r.WorkflowID, r.CheckpointID)
+	where := "in pml tui, or at a terminal with pml continue " + r.WorkflowID.Short()
 	switch why := a.NotForAgents(); {
 	case r.CheckpointID == "":
-		r.Decide = "A person decides in pml tui; then call continue."
+		r.Decide = "A person decides " + where + "; then call continue."
+	case a.Human:
+		r.Options = []string{"continue", "abort"}
+		r.Decide = "Tell the user what waits: a person decides it " + where + ", and no agent (approvals.decider is human). Then call continue; never execute again."
 	case a.ID != "" && why != "":
-		r.Decide = "Tell the user what waits: a person decides it in pml tui, as an agent does not approve " + why + ". " + answer + "false} denies it. Then call continue; never execute again."
+		r.Decide = "Tell the user what waits: a person decides it " + where + ", as an agent does not approve " + why + ". " + answer + "false} denies it. Then call continue; never execute again."
 	default:
-		r.Decide = "Ask the user, and pass the answer on: " + answer + "true or false}. Where that answers awaiting_human, a person decides in pml tui; then call continue. Never execute again."
+		r.Decide = "Ask the user, and pass the answer on: " + answer + "true or false}. Where that answers awaiting_human, a person decides " + where + "; then call continue. Never execute again."
 	}
 	return r
 }

@@ -43,7 +43,7 @@ func (t turns) take(ctx context.Context, b Backend, log *slog.Logger) (begun fun
 	begun = func(id core.ID) {
 		select {
 		case ids <- id:
-		default: // it was told before
+		default: // it has the signal already
 		}
 	}
 	ended = func(r *api.Result, err error) {

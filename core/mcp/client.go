@@ -36,7 +36,7 @@ type offering struct {
 	ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// askAll puts all of a round, where the client answers so.
 	askAll func(ctx context.Context, asked map[string]api.Question) (map[string]json.RawMessage, error)
-	// logs is the level from which on the client wants to hear what the server
+	// logs is the level from which on the client wants what the server
 	// logs; 0: nothing.
 	logs int
 }

@@ -136,9 +136,10 @@ func (e *Edge) answerTo(ctx context.Context, s *session, m *message, out *stream
 	}
 	if m.Method == string(mcp.MethodInitialize) && !m.modern() && answer.Code() == 0 {
 		s.initialized(m.Params.Capabilities)
+		s.introduce(clientOf(s.GetClientInfo()))
 	}
 	if errors.Is(context.Cause(ctx), errCancelled) {
-		// Who cancels does not want to hear any more.
+		// A client that has cancelled gets no answer.
 		return nil
 	}
 	if c.input != nil {

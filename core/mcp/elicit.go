@@ -209,7 +209,7 @@ type verdict struct {
 	why      string        // why nothing was decided
 }
 
-// heard reads the answer of a host that came after some time. Whatever it is,
+// heard reads the answer that a host gave after some time. Whatever it is,
 // it fails closed: only a clear yes or no decides.
 func (q question) heard(raw json.RawMessage, took time.Duration) verdict {
 	var said struct {

@@ -35,7 +35,7 @@ func (w paused) put(ctx context.Context, r api.Result) (any, error) {
 		}
 		q, ok := questionOf(a, w.c.can)
 		if hearer, knows := w.c.backend.(Hearer); knows && ok {
-			ok = hearer.HearsHosts(ctx, a)
+			ok = hearer.HostMayDecide(ctx, a)
 		}
 		if !ok {
 			return w.held(ctx, r, "")
@@ -121,7 +121,7 @@ func (w paused) patient(ctx context.Context, a core.Approval) (context.Context, 
 	return shorter, func() { done(); cancel() }
 }
 
-// take carries out what was heard. why is set when nothing came of it.
+// take carries out the host's answer. why is set when nothing came of it.
 func (w paused) take(ctx context.Context, r api.Result, v verdict) (next api.Result, why string, err error) {
 	if v.decision == nil {
 		w.e.o.Log.Info("a host's answer decided nothing", "run", r.WorkflowID, "why", v.why)
@@ -155,7 +155,7 @@ var (
 
 // look is how the run stands now.
 func (w paused) look(ctx context.Context, r api.Result) (api.Result, error) {
-	next, err := w.c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: w.c.by, Wait: w.p.limit})
+	next, err := w.c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: w.c.by, Wait: w.p.limit, Follow: true})
 	return w.worded(next), err
 }
 
@@ -170,7 +170,7 @@ func (w paused) worded(r api.Result) api.Result {
 // decided. A caller that wants to wait for people does that now.
 func (w paused) held(ctx context.Context, r api.Result, why string) (any, error) {
 	if w.p.hold {
-		next, err := w.c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: w.c.by, Wait: w.p.limit, HoldApprovals: true})
+		next, err := w.c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: w.c.by, Wait: w.p.limit, HoldApprovals: true, Follow: true})
 		if err != nil {
 			return nil, err
 		}
@@ -256,6 +256,7 @@ func (e *Edge) resume(ctx context.Context, c *call) (any, error) {
 		if a.ID != st.Approval || a.Digest != st.Digest || a.StateAt(now) != core.ApprovalOpen {
 			continue
 		}
+		a.RunID = st.Run // as it was asked: of an agent, whichever of its runs waits
 		q, ok := questionOf(a, c.can)
 		if !ok {
 			break
@@ -270,7 +271,7 @@ func (e *Edge) resume(ctx context.Context, c *call) (any, error) {
 	return pause.put(ctx, r)
 }
 
-// resumed goes on with a run after what was heard of one question.
+// resumed goes on with a run after the host's answer to one question.
 func (w paused) resumed(ctx context.Context, r api.Result, v verdict) (any, error) {
 	var why string
 	var err error

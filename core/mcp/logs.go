@@ -100,7 +100,7 @@ func (l *logbook) rest(ctx context.Context) {
 	_ = l.call.backend.Events(ctx, id, api.Since{Any: last}, false, l.pass)
 }
 
-// pass sends an event, if the client has not heard it and wants its level.
+// pass sends an event, if the client has not had it and wants its level.
 func (l *logbook) pass(ev core.Event) error {
 	l.mu.Lock()
 	again := ev.Seq != 0 && ev.Seq <= l.last
@@ -116,7 +116,7 @@ func (l *logbook) pass(ev core.Event) error {
 }
 
 // hears reports whether an event is news to the session: a run that is gone on
-// with has a past, which was told before or is of no interest.
+// with has a past, which was sent before or is of no interest.
 func (s *session) hears(ev core.Event, since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,13 +128,13 @@ func (s *session) hears(ev core.Event, since time.Time) bool {
 		s.heard = map[core.ID]int64{}
 	}
 	if !known && len(s.heard) >= maxHeard {
-		clear(s.heard) // what is told twice harms less than what is kept for ever
+		clear(s.heard) // a line that comes twice harms less than memory that is never freed
 	}
 	s.heard[ev.RunID] = ev.Seq
 	return true
 }
 
-// maxHeard bounds how many runs a session remembers how much it was told of.
+// maxHeard bounds of how many runs a session remembers how much of their log it has sent.
 const maxHeard = 1000
 
 type logNote struct {

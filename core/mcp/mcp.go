@@ -1,5 +1,5 @@
 // Package mcp offers pml's tools to MCP clients: execute, continue, abort,
-// replan, approval_response, workflow_status and discover, over streamable HTTP
+// replan, approval_response, workflow_status, flow_status and discover, over streamable HTTP
 // and stdio.
 //
 // mcp-go speaks the protocol (revisions, handshake, lists); the transports are
@@ -45,6 +45,9 @@ type Options struct {
 	// Proxy gives what upstream servers offer in a scope; nil, or a nil
 	// Proxy: nothing.
 	Proxy func(scope api.Scope) (Proxy, error)
+	// Introduced gets the client over stdio, once, as soon as it has said who it is; no
+	// message is answered before it returns. May be nil.
+	Introduced func(core.Client)
 	// Secret keys the integrity of what clients keep for pml (requestState). It
 	// must be the same after a restart; nil: a random one, for this Edge only.
 	Secret []byte

@@ -33,7 +33,7 @@ func (e *Edge) follow(ctx context.Context, c *call, started <-chan core.ID) (sto
 	return cancel
 }
 
-// progress is what a client was told of a run.
+// progress is what a client has got of a run.
 type progress struct {
 	call   *call
 	beside func(doing string, f func())
@@ -111,7 +111,7 @@ func (p *progress) listen(ctx context.Context, id core.ID, moved chan<- struct{}
 	})
 }
 
-// tell sends how far the run is; one that has not moved is told of only as a
+// tell sends how far the run is; of one that has not moved it sends only a
 // sign of life.
 func (p *progress) tell(ctx context.Context, anyway bool) {
 	done, total, message := p.tally.counted()

@@ -52,7 +52,7 @@ func (e *Edge) aside(ctx context.Context, s *session, m *message, c *call) (answ
 }
 
 // kept answers what a session keeps: the level of its log, its subscriptions.
-// Servers behind pml hear of what is theirs.
+// Servers behind pml get what is theirs.
 func (q *proxied) kept(ctx context.Context, s *session) *jsonrpc.Response {
 	done := &jsonrpc.Response{ID: q.m.ID, Result: struct{}{}}
 	var bad *jsonrpc.Error
@@ -364,7 +364,7 @@ func (e *Edge) listChanges(ctx context.Context, s *session, notify func(method s
 // listeners numbers the streams that listen, each of which is a peer.
 var listeners atomic.Int64
 
-// attendListener lets a request that listens hear of what it has asked for.
+// attendListener sends a request that listens the notifications that it has asked for.
 func (e *Edge) attendListener(ctx context.Context, s *session, notify func(method string, params any)) (stop func()) {
 	gw, _, err := e.gateway(ctx)
 	var p *peer

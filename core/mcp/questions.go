@@ -75,7 +75,7 @@ const maxQuestions = 1000
 
 // ask sends a request to the client on the stream of the call that it belongs
 // to, or else on the session's own, and waits for the answer. When ctx ends
-// first, the client is told that nobody waits any more. A refusal of the client
+// first, pml cancels the request to the client. A refusal of the client
 // is an *api.PeerError.
 func (s *session) ask(ctx context.Context, out *stream, method string, params any) (json.RawMessage, error) {
 	if !out.open() {

@@ -99,6 +99,11 @@ func execute(ctx context.Context, e *Edge, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.runHeld(ctx, c, req, p)
+}
+
+// runHeld starts a run and answers how it stands once the caller's patience is over.
+func (e *Edge) runHeld(ctx context.Context, c *call, req *api.ExecuteRequest, p patience) (any, error) {
 	holder := c.holder(req)
 	started := make(chan core.ID, 1)
 	defer e.accompany(ctx, c, started)()
@@ -114,7 +119,7 @@ func execute(ctx context.Context, e *Edge, c *call) (any, error) {
 }
 
 // holder is what waits for people instead of Execute, nil if nothing does. A run
-// that was there before, by its key, is told of in other words.
+// that was there before, by its key, is described in other words.
 func (c *call) holder(req *api.ExecuteRequest) Holder {
 	h, ok := c.backend.(Holder)
 	if !ok || !req.HoldApprovals || req.IdempotencyKey != "" {
@@ -255,7 +260,7 @@ func (e *Edge) move(ctx context.Context, c *call, text, checkpoint string, d *ap
 		if err != nil {
 			return nil, err
 		}
-		if approval == "" || of != id {
+		if approval == "" || !api.Below(ctx, c.backend, of, id) {
 			return nil, core.Errorf(core.CodeNotFound, "the run %s has no approval %s", id.Short(), core.Visible(checkpoint, 64, false)).WithRun(id)
 		}
 		d.Checkpoint = approval
@@ -285,7 +290,7 @@ func (e *Edge) settle(ctx context.Context, c *call, r *api.Result, p patience, d
 }
 
 // lookAgain is the result for a caller whose time is over while people have not
-// decided: it is told what waits rather than that the run runs.
+// decided: the answer says what waits rather than that the run runs.
 func (e *Edge) lookAgain(ctx context.Context, c *call, r api.Result, done api.Status) api.Result {
 	if r.Status != api.StatusRunning || r.WorkflowID == "" {
 		return r
@@ -294,7 +299,7 @@ func (e *Edge) lookAgain(ctx context.Context, c *call, r api.Result, done api.St
 	if err != nil || w.State != core.RunWaiting {
 		return r // the first answer is still true
 	}
-	again, err := c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: c.by, Wait: lookWait})
+	again, err := c.backend.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: c.by, Wait: lookWait, Follow: true})
 	if err != nil {
 		return r // the first answer is still true
 	}

@@ -51,6 +51,9 @@ type session struct {
 	gone    bool
 	over    chan struct{} // closed when it is gone
 	shook   chan struct{} // closed when the client has shaken hands
+
+	introduced func(core.Client) // called once; nil: nobody wants to know
+	introduces sync.Once
 }
 
 var (
@@ -105,14 +108,14 @@ func (s *session) SetClientCapabilities(can mcp.ClientCapabilities) {
 	s.can = can
 }
 
-// SetProtocolVersion is told the revision that was agreed on.
+// SetProtocolVersion takes the revision that was agreed on.
 func (s *session) SetProtocolVersion(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = version
 }
 
-// initialized is told what the client has declared when it shook hands.
+// initialized takes what the client has declared in the handshake.
 func (s *session) initialized(capabilities json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,6 +124,13 @@ func (s *session) initialized(capabilities json.RawMessage) {
 	case <-s.shook:
 	default:
 		close(s.shook)
+	}
+}
+
+// introduce passes on who the client is, the first time that it says so.
+func (s *session) introduce(c core.Client) {
+	if s.introduced != nil && c != (core.Client{}) {
+		s.introduces.Do(func() { s.introduced(c) })
 	}
 }
 

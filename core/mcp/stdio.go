@@ -32,6 +32,7 @@ func (e *Edge) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) erro
 		edge: e, session: newSession("stdio", holderOf(scope), e.o.Clock.Now()), out: w, main: main,
 		in: jsonrpc.NewLineReader(in, int(e.o.MaxMessage)), turn: make(chan struct{}, idleReaders), over: make(chan struct{}), ended: make(chan error, 1),
 	}
+	p.session.introduced = e.o.Introduced
 	stop, _ := e.serveMain(calls, p.session, main) // nobody else has this session
 	go p.serve(calls)
 	var err error
@@ -200,7 +201,7 @@ func (p *pipe) handle(ctx context.Context, line []byte) *taken {
 // say writes the answer to a message, if there is one.
 func (p *pipe) say(answer *jsonrpc.Response) {
 	if answer != nil {
-		p.main.flush() // what was told before comes before
+		p.main.flush() // notifications from before come before
 		p.reply(answer)
 	}
 }

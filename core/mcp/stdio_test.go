@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	proto "github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/mcp"
 )
@@ -217,7 +219,7 @@ func speak(t *testing.T, c *client.Client, version string) {
 		t.Errorf("agreed on %s with %s", init.ProtocolVersion, init.ServerInfo.Name)
 	}
 	list, err := c.ListTools(t.Context(), proto.ListToolsRequest{})
-	if err != nil || len(list.Tools) != 7 {
+	if err != nil || len(list.Tools) != 9 {
 		t.Fatalf("tools: %v, %v", list, err)
 	}
 	var call proto.CallToolRequest
@@ -264,4 +266,33 @@ func FuzzStdio(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Who the client is, is passed on once, whether it shakes hands or says it with each
+// request; a client without a name is nobody.
+func TestStdio_Introduced(t *testing.T) {
+	t.Parallel()
+	const modern = `{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":%q,"version":"2"}}}}`
+	const handshake = `{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":%q,"version":"2"}}}`
+	for name, tt := range map[string]struct {
+		line, client string
+		want         int
+	}{
+		"handshake": {handshake, "one", 1}, "modern": {modern, "one", 1}, "without a name": {handshake, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []core.Client
+			w := dial(t, newEdge(t, &fake{t: t}, func(o *mcp.Options) { o.Introduced = func(c core.Client) { got = append(got, c) } }))
+			w.send(fmt.Sprintf(tt.line, 1, tt.client))
+			w.next()
+			w.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			w.next()
+			w.send(fmt.Sprintf(tt.line, 3, tt.client))
+			w.next()
+			if len(got) != tt.want || tt.want == 1 && got[0] != (core.Client{Name: "one", Version: "2"}) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
 }

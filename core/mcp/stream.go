@@ -23,13 +23,13 @@ var (
 
 // stream takes what is sent to a client outside of answers. It has a queue and a
 // writer of its own: who sends never waits for the client to read. After end
-// nothing is sent any more: the answer is the last that a client hears.
+// nothing is sent any more: the answer is the last that a client gets.
 type stream struct {
 	// send writes one message. Calls do not overlap.
 	send func(message []byte) error
 	// cut makes a write that is under way fail; nil where that cannot be done.
 	cut func()
-	// log is told of a panic in a write; nil: nobody is.
+	// log gets a panic in a write; nil: it is discarded.
 	log *slog.Logger
 
 	mu    sync.Mutex

@@ -116,7 +116,7 @@ func (s *session) IsSubscribedToResource(uri string) bool {
 }
 
 // SetSubscriptionFilter implements server.SessionWithSubscriptionFilter: which
-// lists a client of a modern revision wants to hear of.
+// lists a client of a modern revision has subscribed to.
 func (s *session) SetSubscriptionFilter(filter mcp.SubscriptionFilter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func (e *Edge) subscribe(ctx context.Context, s *session, uri string) *jsonrpc.E
 	return nil
 }
 
-// serveMain lets a session hear what belongs to no call, on a stream of its own,
+// serveMain sends a session what belongs to no call, on a stream of its own,
 // until the context ends: resources that it watches, and lists that change. ok
 // is false when it has such a stream already.
 func (e *Edge) serveMain(ctx context.Context, s *session, out *stream) (stop func(), ok bool) {

@@ -40,11 +40,13 @@ type handler func(ctx context.Context, e *Edge, c *call) (any, error)
 // handlers are the tools by name.
 var handlers = map[string]handler{
 	"execute":           execute,
+	"agent_delegate":    delegate,
 	"continue":          goOn,
 	"abort":             abort,
 	"replan":            replan,
 	"approval_response": answer,
 	"workflow_status":   status,
+	"flow_status":       flowStatus,
 	"discover":          discover,
 }
 

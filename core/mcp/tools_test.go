@@ -65,8 +65,7 @@ func TestTools_Golden(t *testing.T) {
 }
 
 // Names, descriptions and input schemas are in every request of an agent to its
-// model: 2,500 tokens of 4 characters are what they may cost, with one tool more
-// to come.
+// model: 2,650 tokens of 4 characters are what they may cost.
 func TestTools_Budget(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t)
@@ -75,15 +74,15 @@ func TestTools_Budget(t *testing.T) {
 		chars += len(tool.Name) + len(tool.Description) + len(unescaped(tool.InputSchema))
 	}
 	t.Logf("%d characters, %d tokens", chars, chars/4)
-	if chars > 9000 {
-		t.Errorf("the tools cost %d characters, more than 9000", chars)
+	if chars > 10600 {
+		t.Errorf("the tools cost %d characters, more than 10600", chars)
 	}
 }
 
 func TestTools_Schemas(t *testing.T) {
 	t.Parallel()
 	_, tools := listTools(t)
-	want := []string{"workflow_status", "discover", "execute", "continue", "approval_response", "replan", "abort"}
+	want := []string{"workflow_status", "flow_status", "discover", "execute", "agent_delegate", "continue", "approval_response", "replan", "abort"}
 	var names []string
 	v := new(upstream.Validator)
 	for _, tool := range tools {

@@ -38,7 +38,7 @@ type hearing struct {
 	served   chan struct{} // closed when the server has ended
 }
 
-// hear listens at the port of a flow that was begun. errHeard means that
+// hear listens at the redirect port of a flow that was begun. errHeard means that
 // another process of pml does, errPort that somebody else has the port.
 func (c *Client) hear(ctx context.Context, r resource, port string) (*hearing, error) {
 	lock := c.heardLock(r)
@@ -173,7 +173,7 @@ func (f *Flow) callback(w http.ResponseWriter, req *http.Request) {
 }
 
 // settle deals with the answer and ends the flow; first is false when it is
-// over already. Who waits is told once the page is delivered.
+// over already. Waiters are woken once the page is delivered.
 func (f *Flow) settle(code string, refusal error) (first bool, err error) {
 	f.answering.Lock()
 	defer f.answering.Unlock()

@@ -22,7 +22,7 @@ import (
 //	HASH.json       what is kept of the server
 //	HASH.flow.json  a flow that was begun
 //	HASH.lock       held while one of them is changed; never removed
-//	HASH.heard      held by the process that hears the flow's callback
+//	HASH.heard      locked by the process that listens for the flow's callback
 
 const (
 	credentialsVersion = 1
@@ -91,7 +91,7 @@ func (c *Client) flowFile(r resource) string { return filepath.Join(c.o.Dir, r.k
 const flowSuffix = ".flow.json"
 
 // load reads what is kept of a server; nil when there is nothing. A file that
-// is damaged counts as nothing: the server is connected again.
+// is damaged is treated as missing: the server is connected again.
 func (c *Client) load(r resource) (*credentials, error) {
 	var k credentials
 	ok, err := c.read(c.credentialsFile(r), &k)

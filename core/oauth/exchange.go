@@ -66,7 +66,7 @@ func (f *Flow) exchange(ctx context.Context, code string) (*credentials, error) 
 	if failure.code == "invalid_client" && !p.Client.Given {
 		f.c.forget(f.r, p.Client.ID)
 	}
-	return nil, failure.err
+	return nil, p.Client.explain(failure)
 }
 
 // forget drops a registration that the server does not know any more, so that

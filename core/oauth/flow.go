@@ -49,7 +49,7 @@ type pending struct {
 
 // Flow is one attempt to connect a server: a person opens URL, consents, and
 // the authorization server sends the browser to a callback on loopback. The
-// callback is heard, and the tokens are kept, from Begin to Close, whether
+// process listens for the callback, and keeps the tokens, from Begin to Close, whether
 // somebody waits or not.
 type Flow struct {
 	// URL is what the person opens. It is the same in every process that
@@ -64,7 +64,7 @@ type Flow struct {
 	p    pending
 	port string
 
-	heard *hearing // nil: another process hears, or nobody can; watch's own
+	heard *hearing // nil: another process listens, or none can; watch's own
 
 	over sync.Once
 	quit chan struct{} // closed once err is set
@@ -79,7 +79,7 @@ var errClosed = core.Errorf(core.CodeCancelled, "the flow was closed before anyb
 // Begin finds the authorization server, registers pml if it must, and listens
 // for the callback. A flow that another process began and that has not expired
 // is taken up again, under the same URL where its port is free; while that
-// process lives, it is the one that hears the callback. Errors:
+// process lives, it is the one that listens for the callback. Errors:
 // CodeInvalidConfig for a URL that tokens cannot be sent to, CodeAuth for a
 // server that cannot be connected this way, CodeServerUnreachable.
 func (c *Client) Begin(ctx context.Context, s Server) (*Flow, error) {
@@ -308,8 +308,8 @@ func (f *Flow) watch() {
 	}
 }
 
-// look ends the flow when it was ended elsewhere, and begins to hear when the
-// process that heard is gone. The flow's file is read before the credentials:
+// look ends the flow when it was ended elsewhere, and begins to listen when the
+// process that listened is gone. The flow's file is read before the credentials:
 // who completes a flow writes in the opposite order.
 func (f *Flow) look() {
 	var now pending

@@ -537,6 +537,32 @@ func TestFlow_GivenClient(t *testing.T) {
 	}
 }
 
+// A wrong secret of a client that was registered by hand is what the error speaks of,
+// without showing it; with the right one the same client is connected.
+func TestFlow_GivenClientRefused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, oauthtest.Behaviour{RefuseRegistration: true})
+	h.as.AddClient("by-hand", "s3cret-of-hand")
+	c := h.client()
+	for _, secret := range []string{"wr0ng-of-hand", "s3cret-of-hand"} {
+		s := h.server()
+		s.ClientID, s.ClientSecret = "by-hand", secret
+		f, err := c.Begin(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		_, _, _ = oauthtest.Browse(t.Context(), f.URL)
+		err = h.wait(f)
+		if right := secret == "s3cret-of-hand"; right != (err == nil) {
+			t.Errorf("%s: %v", secret, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "client_secret") || strings.Contains(err.Error(), secret)) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A server that wants more than was granted: what was granted stays.
 func TestFlow_MoreScopes(t *testing.T) {
 	t.Parallel()

@@ -202,3 +202,13 @@ func (c *Client) forgotten(ctx context.Context, g registration, t target) bool {
 	var re *oauth2.RetrieveError
 	return errors.As(err, &re) && re.ErrorCode == "invalid_client"
 }
+
+// explain says what to do about a failed token request. Where the server refuses a
+// client that a person registered by hand, connecting again cannot help: explain names
+// the settings to correct.
+func (g *registration) explain(f tokenFailure) *core.Error {
+	if !g.Given || f.code != "invalid_client" && f.code != "unauthorized_client" {
+		return f.err
+	}
+	return core.Errorf(core.CodeAuth, "the authorization server does not accept the client that was registered by hand (%s): correct client_id or client_secret under \"oauth\" in the server's entry, or the variable that holds the secret, then connect the server again", f.code)
+}

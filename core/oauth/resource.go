@@ -153,6 +153,6 @@ func scopes(lists ...[]string) []string {
 	return out
 }
 
-// loopbackAddress is where a callback is heard: IPv4 loopback by its number,
+// loopbackAddress is where pml listens for a callback: IPv4 loopback by its number,
 // which no name server can send elsewhere (RFC 8252 §7.3, §8.3).
 func loopbackAddress(port string) string { return net.JoinHostPort("127.0.0.1", port) }

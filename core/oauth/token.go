@@ -76,7 +76,7 @@ func (a *Authorizer) Header(ctx context.Context) (string, error) {
 	return k.header(), nil
 }
 
-// Rejected is told that the server answered 401 to a header. It reports
+// Rejected takes back a header to which the server has answered 401. It reports
 // whether another header can be had, so that the request may be sent again.
 // Tokens that cannot be replaced are marked: the server counts as not
 // connected from then on.
@@ -206,7 +206,7 @@ func (c *Client) refreshLocked(ctx context.Context, r resource, k *credentials, 
 		if !failure.final {
 			return failure.err
 		}
-		k.Unusable = failure.err.Message
+		k.Unusable = k.Client.explain(failure).Message
 		if failure.code == "invalid_client" && !k.Client.Given {
 			k.Client = nil // forgotten there: the next flow registers again
 		}

@@ -27,9 +27,9 @@ func (p *Policy) Lint(knownTools []string) []Finding {
 }
 
 func (p *Policy) lint(pat *pattern, before []*pattern, known []string) (Finding, bool) {
-	f := Finding{Rule: pat.text, List: pat.list}
+	f := Finding{Rule: pat.rule().String(), List: pat.list}
 	for _, b := range before {
-		if b.text == pat.text {
+		if b.rule() == pat.rule() {
 			f.Message = "stands twice in the list"
 			return f, true
 		}
@@ -40,12 +40,13 @@ func (p *Policy) lint(pat *pattern, before []*pattern, known []string) (Finding,
 		if !pat.matches(tool) {
 			continue
 		}
-		// One deny rule that another one covers is a second lock, not a mistake.
-		if pat.list == "deny" {
+		// One deny rule that another one covers is a second lock, not a mistake. When a
+		// condition holds is not known.
+		if pat.list == "deny" || pat.where != nil {
 			return f, false
 		}
 		v := p.Decide(tool, false)
-		if v.List == pat.list && v.Rule == pat.text {
+		if v.List == pat.list && v.Rule == f.Rule {
 			return f, false
 		}
 		if !matched {

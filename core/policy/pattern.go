@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/where"
 )
 
 // maxPattern bounds a pattern's length in bytes; names of tools are shorter.
@@ -28,6 +29,7 @@ type pattern struct {
 	// server is the server's name when that half has no wildcard.
 	server string
 	re     *regexp.Regexp // nil when exact
+	where  *where.Expression
 }
 
 func (p *pattern) matches(tool string) bool {

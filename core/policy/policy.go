@@ -18,8 +18,16 @@
 // A deny pattern that matches always wins. Otherwise the most specific of the
 // matching allow and ask patterns decides: one without wildcards that names
 // server and tool first, then the one with the longest text before its first
-// wildcard; a tie asks. Where nothing matches, a read-only tool is allowed if
-// the rules say so, and everything else asks.
+// wildcard, then the one with a condition; a tie asks. Where nothing matches, a
+// read-only tool is allowed if the rules say so, and everything else asks.
+//
+// # Conditions
+//
+// A rule with a condition (package where) matches the calls of its pattern for
+// which the condition holds. Where nobody can know that, because the condition
+// fails, a rule that denies or asks matches and one that allows does not. While
+// what the condition speaks of is not known yet, such as the arguments of a call
+// that is only planned, the rule matches nothing; it is judged again when it is.
 package policy
 
 import (
@@ -45,7 +53,7 @@ const ReadOnlyRule = "readonly"
 
 // Rules are the permissions of a configuration, as they are written.
 type Rules struct {
-	Allow, Deny, Ask []string
+	Allow, Deny, Ask []Rule
 	// ReadOnly is "allow" to let tools annotated read-only through where no
 	// pattern matches; "ask" or empty otherwise.
 	ReadOnly string
@@ -54,10 +62,21 @@ type Rules struct {
 // Verdict is the answer to one call, and why.
 type Verdict struct {
 	Effect Effect
-	// Rule is the pattern that decided, ReadOnlyRule, or empty when none matched.
+	// Rule is the text of the rule that decided (Rule.String), ReadOnlyRule, or empty
+	// when none matched.
 	Rule string
 	// List is the list that Rule stands in: "allow", "ask" or "deny".
 	List string
+	// Failed is set where a condition could not be evaluated: that of Rule, which matches
+	// for that reason, otherwise that of a rule which might have decided.
+	Failed *Failed
+}
+
+// Failed is a rule whose condition could not be evaluated for a call.
+type Failed struct {
+	Rule string // its text
+	List string // that it stands in
+	Err  error  // why
 }
 
 // Finding is something about a pattern that its author should know.
@@ -69,7 +88,12 @@ type Finding struct {
 type Policy struct {
 	deny, allow, ask []*pattern
 	readOnly         bool
+	conditional      bool
 }
+
+// Conditional reports whether any rule has a condition: otherwise nothing but the tool
+// of a call decides.
+func (p *Policy) Conditional() bool { return p.conditional }
 
 // Compile checks all patterns and compiles them. The error is
 // core.CodeInvalidConfig with one fault for each malformed pattern, whose Path
@@ -79,19 +103,14 @@ func Compile(r Rules) (*Policy, error) {
 	var faults []core.Fault
 	for _, l := range []struct {
 		name  string
-		texts []string
+		rules []Rule
 		to    *[]*pattern
 	}{{"deny", r.Deny, &p.deny}, {"allow", r.Allow, &p.allow}, {"ask", r.Ask, &p.ask}} {
-		for i, text := range l.texts {
-			c, err := compile(l.name, text)
-			if err != nil {
-				faults = append(faults, core.Fault{
-					Path:    fmt.Sprintf("/permissions/%s/%d", l.name, i),
-					Message: fmt.Sprintf("malformed pattern %q: %v", core.Visible(text, 60, false), err),
-				})
-				continue
-			}
+		for i, rule := range l.rules {
+			c, wrong := compileRule(l.name, rule, fmt.Sprintf("/permissions/%s/%d", l.name, i))
+			faults = append(faults, wrong...)
 			*l.to = append(*l.to, c)
+			p.conditional = p.conditional || rule.Where != ""
 		}
 	}
 	if r.ReadOnly != "" && r.ReadOnly != "allow" && r.ReadOnly != "ask" {
@@ -110,62 +129,55 @@ func Compile(r Rules) (*Policy, error) {
 	return p, nil
 }
 
-// Decide says what is to be done with a call of a tool (server:tool).
-// readOnly is whether the tool counts as one that changes nothing.
+// Decide says what is to be done with a call of a tool (server:tool) of which
+// nothing else is known. readOnly is whether the tool counts as one that changes
+// nothing.
 func (p *Policy) Decide(tool string, readOnly bool) Verdict {
-	if rule, denied := p.Denied(tool); denied {
-		return Verdict{Effect: Deny, Rule: rule, List: "deny"}
+	return p.DecideCall(Call{Tool: tool}, readOnly)
+}
+
+// DecideCall says what is to be done with a call. readOnly is as for Decide.
+func (p *Policy) DecideCall(call Call, readOnly bool) Verdict {
+	e := evaluation{call: &call}
+	if deny := e.best(p.deny); deny != nil {
+		return e.verdict(Deny, deny)
 	}
-	ask := best(p.ask, tool)
+	ask := e.best(p.ask)
 	// A name with characters that nobody sees may pose as another tool.
-	if hasControl(tool) {
-		return verdict(Ask, ask)
+	if hasControl(call.Tool) {
+		return e.verdict(Ask, ask)
 	}
-	allow := best(p.allow, tool)
+	allow := e.best(p.allow)
 	switch {
 	case allow != nil && (ask == nil || allow.beats(ask)):
-		return verdict(Allow, allow)
+		return e.verdict(Allow, allow)
 	case ask != nil:
-		return verdict(Ask, ask)
+		return e.verdict(Ask, ask)
 	case readOnly && p.readOnly:
 		return Verdict{Effect: Allow, Rule: ReadOnlyRule}
 	}
-	return Verdict{Effect: Ask}
+	return e.verdict(Ask, nil)
 }
 
-// Denied reports whether a deny pattern matches the tool, and which: the most
-// specific one.
-func (p *Policy) Denied(tool string) (rule string, denied bool) {
-	if d := best(p.deny, tool); d != nil {
-		return d.text, true
+// Denied returns the verdict on a call that a rule denies, by the most specific
+// one; denied is false for all others.
+func (p *Policy) Denied(call Call) (v Verdict, denied bool) {
+	e := evaluation{call: &call}
+	if deny := e.best(p.deny); deny != nil {
+		return e.verdict(Deny, deny), true
 	}
-	return "", false
-}
-
-func verdict(e Effect, p *pattern) Verdict {
-	if p == nil {
-		return Verdict{Effect: e}
-	}
-	return Verdict{Effect: e, Rule: p.text, List: p.list}
-}
-
-// best returns the most specific pattern that matches, the first of equals.
-func best(list []*pattern, tool string) *pattern {
-	var found *pattern
-	for _, p := range list {
-		if p.matches(tool) && (found == nil || p.beats(found)) {
-			found = p
-		}
-	}
-	return found
+	return Verdict{}, false
 }
 
 // beats reports whether p is strictly more specific than q.
 func (p *pattern) beats(q *pattern) bool {
-	if p.exact != q.exact {
+	switch {
+	case p.exact != q.exact:
 		return p.exact
+	case len(p.literal) != len(q.literal):
+		return len(p.literal) > len(q.literal)
 	}
-	return len(p.literal) > len(q.literal)
+	return p.where != nil && q.where == nil
 }
 
 // Literal returns the pattern that matches exactly the given tool

@@ -51,14 +51,14 @@ func TestPattern_Matches(t *testing.T) {
 		{"fs:a,b", []string{"fs:a,b"}, []string{"fs:a"}},
 		{"fs:a:*", []string{"fs:a:b"}, []string{"fs:ab"}},
 	} {
-		p := mustCompile(t, policy.Rules{Deny: []string{c.pattern}})
+		p := mustCompile(t, policy.Rules{Deny: policy.Patterns(c.pattern)})
 		for _, tool := range c.yes {
-			if _, ok := p.Denied(tool); !ok {
+			if _, ok := p.Denied(policy.Call{Tool: tool}); !ok {
 				t.Errorf("%q does not match %q", c.pattern, tool)
 			}
 		}
 		for _, tool := range c.not {
-			if _, ok := p.Denied(tool); ok {
+			if _, ok := p.Denied(policy.Call{Tool: tool}); ok {
 				t.Errorf("%q matches %q", c.pattern, tool)
 			}
 		}
@@ -76,11 +76,11 @@ func TestCompile_Malformed(t *testing.T) {
 		r := policy.Rules{}
 		switch list {
 		case "deny":
-			r.Deny = append([]string{"ok:*"}, bad...)
+			r.Deny = policy.Patterns(append([]string{"ok:*"}, bad...)...)
 		case "allow":
-			r.Allow = append([]string{"ok:*"}, bad...)
+			r.Allow = policy.Patterns(append([]string{"ok:*"}, bad...)...)
 		default:
-			r.Ask = append([]string{"ok:*"}, bad...)
+			r.Ask = policy.Patterns(append([]string{"ok:*"}, bad...)...)
 		}
 		_, err := policy.Compile(r)
 		var e *core.Error
@@ -110,7 +110,7 @@ func TestCompile_Malformed(t *testing.T) {
 func TestPolicy_Decide(t *testing.T) {
 	t.Parallel()
 	rules := func(allow, ask, deny, readonly string) policy.Rules {
-		return policy.Rules{Allow: strings.Fields(allow), Ask: strings.Fields(ask), Deny: strings.Fields(deny), ReadOnly: readonly}
+		return policy.Rules{Allow: policy.Patterns(strings.Fields(allow)...), Ask: policy.Patterns(strings.Fields(ask)...), Deny: policy.Patterns(strings.Fields(deny)...), ReadOnly: readonly}
 	}
 	for _, c := range []struct {
 		name     string
@@ -120,23 +120,23 @@ func TestPolicy_Decide(t *testing.T) {
 		want     policy.Verdict
 	}{
 		{"NoMatchAsks", rules("", "", "", ""), "fs:read", true, policy.Verdict{Effect: policy.Ask}},
-		{"Allow", rules("fs:read", "", "", ""), "fs:read", false, policy.Verdict{policy.Allow, "fs:read", "allow"}},
-		{"DenyBeatsExactAllow", rules("fs:read", "", "*", ""), "fs:read", true, policy.Verdict{policy.Deny, "*", "deny"}},
-		{"DenyNamesMostSpecific", rules("", "", "* shell shell:sudo_*", ""), "shell:sudo_x", false, policy.Verdict{policy.Deny, "shell:sudo_*", "deny"}},
-		{"ExactBeatsPrefix", rules("fs:read", "fs:rea*", "", ""), "fs:read", false, policy.Verdict{policy.Allow, "fs:read", "allow"}},
-		{"ExactAskBeatsPrefixAllow", rules("fs:*", "fs:read", "", ""), "fs:read", false, policy.Verdict{policy.Ask, "fs:read", "ask"}},
-		{"ExactBeatsLongerPrefix", rules(`fs:r?ad`, "fs:read", "", ""), "fs:read", false, policy.Verdict{policy.Ask, "fs:read", "ask"}},
-		{"LongerPrefixAllows", rules("fs:read_*", "fs:*", "", ""), "fs:read_x", false, policy.Verdict{policy.Allow, "fs:read_*", "allow"}},
-		{"TieAsks", rules("fs:*", "fs:*", "", ""), "fs:x", false, policy.Verdict{policy.Ask, "fs:*", "ask"}},
-		{"ServerTiesWithItsStar", rules("fs", "fs:*", "", ""), "fs:x", false, policy.Verdict{policy.Ask, "fs:*", "ask"}},
-		{"ServerBeatsStar", rules("fs", "*", "", ""), "fs:x", false, policy.Verdict{policy.Allow, "fs", "allow"}},
+		{"Allow", rules("fs:read", "", "", ""), "fs:read", false, policy.Verdict{policy.Allow, "fs:read", "allow", nil}},
+		{"DenyBeatsExactAllow", rules("fs:read", "", "*", ""), "fs:read", true, policy.Verdict{policy.Deny, "*", "deny", nil}},
+		{"DenyNamesMostSpecific", rules("", "", "* shell shell:sudo_*", ""), "shell:sudo_x", false, policy.Verdict{policy.Deny, "shell:sudo_*", "deny", nil}},
+		{"ExactBeatsPrefix", rules("fs:read", "fs:rea*", "", ""), "fs:read", false, policy.Verdict{policy.Allow, "fs:read", "allow", nil}},
+		{"ExactAskBeatsPrefixAllow", rules("fs:*", "fs:read", "", ""), "fs:read", false, policy.Verdict{policy.Ask, "fs:read", "ask", nil}},
+		{"ExactBeatsLongerPrefix", rules(`fs:r?ad`, "fs:read", "", ""), "fs:read", false, policy.Verdict{policy.Ask, "fs:read", "ask", nil}},
+		{"LongerPrefixAllows", rules("fs:read_*", "fs:*", "", ""), "fs:read_x", false, policy.Verdict{policy.Allow, "fs:read_*", "allow", nil}},
+		{"TieAsks", rules("fs:*", "fs:*", "", ""), "fs:x", false, policy.Verdict{policy.Ask, "fs:*", "ask", nil}},
+		{"ServerTiesWithItsStar", rules("fs", "fs:*", "", ""), "fs:x", false, policy.Verdict{policy.Ask, "fs:*", "ask", nil}},
+		{"ServerBeatsStar", rules("fs", "*", "", ""), "fs:x", false, policy.Verdict{policy.Allow, "fs", "allow", nil}},
 		{"ReadOnlyAllowed", rules("", "", "", "allow"), "fs:read", true, policy.Verdict{Effect: policy.Allow, Rule: policy.ReadOnlyRule}},
 		{"ReadOnlyAsk", rules("", "", "", "ask"), "fs:read", true, policy.Verdict{Effect: policy.Ask}},
 		{"WriterIsNotReadOnly", rules("", "", "", "allow"), "fs:write", false, policy.Verdict{Effect: policy.Ask}},
-		{"AskBeatsReadOnly", rules("", "fs", "", "allow"), "fs:read", true, policy.Verdict{policy.Ask, "fs", "ask"}},
-		{"DenyBeatsReadOnly", rules("", "", "fs", "allow"), "fs:read", true, policy.Verdict{policy.Deny, "fs", "deny"}},
+		{"AskBeatsReadOnly", rules("", "fs", "", "allow"), "fs:read", true, policy.Verdict{policy.Ask, "fs", "ask", nil}},
+		{"DenyBeatsReadOnly", rules("", "", "fs", "allow"), "fs:read", true, policy.Verdict{policy.Deny, "fs", "deny", nil}},
 		{"ControlNeverAllowed", rules("*", "", "", "allow"), "fs:re\u202ead", true, policy.Verdict{Effect: policy.Ask}},
-		{"ControlStillDenied", rules("*", "", "fs", ""), "fs:re\nad", true, policy.Verdict{policy.Deny, "fs", "deny"}},
+		{"ControlStillDenied", rules("*", "", "fs", ""), "fs:re\nad", true, policy.Verdict{policy.Deny, "fs", "deny", nil}},
 		{"BrokenUTF8NeverAllowed", rules("fs", "", "", ""), "fs:\xff", false, policy.Verdict{Effect: policy.Ask}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestPolicy_DenyWinsWhateverElse(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(genPattern, 0, 4)
-		r := policy.Rules{Allow: list.Draw(t, "allow"), Ask: list.Draw(t, "ask"), Deny: list.Draw(t, "deny"), ReadOnly: "allow"}
+		r := policy.Rules{Allow: policy.Patterns(list.Draw(t, "allow")...), Ask: policy.Patterns(list.Draw(t, "ask")...), Deny: policy.Patterns(list.Draw(t, "deny")...), ReadOnly: "allow"}
 		tool := genTool.Draw(t, "tool")
 		all, err := policy.Compile(r)
 		if err != nil {
@@ -172,7 +172,7 @@ func TestPolicy_DenyWinsWhateverElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, denied := alone.Denied(tool)
+		_, denied := alone.Denied(policy.Call{Tool: tool})
 		if got := all.Decide(tool, true).Effect == policy.Deny; got != denied {
 			t.Fatalf("denied alone: %v, among others: %v", denied, got)
 		}
@@ -185,12 +185,12 @@ func TestPolicy_OrderOfRulesDoesNotMatter(t *testing.T) {
 		allow := rapid.SliceOfN(genPattern, 0, 4).Draw(t, "allow")
 		ask := rapid.SliceOfN(genPattern, 0, 4).Draw(t, "ask")
 		tool := genTool.Draw(t, "tool")
-		one, err := policy.Compile(policy.Rules{Allow: allow, Ask: ask})
+		one, err := policy.Compile(policy.Rules{Allow: policy.Patterns(allow...), Ask: policy.Patterns(ask...)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		two, err := policy.Compile(policy.Rules{
-			Allow: rapid.Permutation(allow).Draw(t, "allow2"), Ask: rapid.Permutation(ask).Draw(t, "ask2"),
+			Allow: policy.Patterns(rapid.Permutation(allow).Draw(t, "allow2")...), Ask: policy.Patterns(rapid.Permutation(ask).Draw(t, "ask2")...),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func TestPolicy_OrderOfRulesDoesNotMatter(t *testing.T) {
 func TestLiteral_MatchesItselfOnly(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"fs:read", `fs:a*b?[c]{d,e}\f`, "fs:a:b", "fs:[x]"} {
-		p := mustCompile(t, policy.Rules{Allow: []string{policy.Literal(tool)}})
+		p := mustCompile(t, policy.Rules{Allow: policy.Patterns(policy.Literal(tool))})
 		if v := p.Decide(tool, false); v.Effect != policy.Allow {
 			t.Errorf("%q does not allow %q", policy.Literal(tool), tool)
 		}
@@ -218,9 +218,9 @@ func TestPolicy_Lint(t *testing.T) {
 	t.Parallel()
 	known := []string{"filesystem:read_file", "filesystem:write_file", "github:create_issue"}
 	p := mustCompile(t, policy.Rules{
-		Deny:  []string{"github", "filesystm:write_file", "github:create_*"},
-		Allow: []string{"filesystem:read_fle", "github:*", "filesystem:read_file", "filesystem", "filesystem"},
-		Ask:   []string{"filesystem", "slack:*"},
+		Deny:  policy.Patterns("github", "filesystm:write_file", "github:create_*"),
+		Allow: policy.Patterns("filesystem:read_fle", "github:*", "filesystem:read_file", "filesystem", "filesystem"),
+		Ask:   policy.Patterns("filesystem", "slack:*"),
 	})
 	want := []policy.Finding{
 		{"filesystm:write_file", "deny", "matches no known tool (did you mean filesystem?)"},
@@ -244,7 +244,7 @@ func FuzzPolicy(f *testing.F) {
 		f.Add(s, "a:b")
 	}
 	f.Fuzz(func(t *testing.T, pattern, tool string) {
-		p, err := policy.Compile(policy.Rules{Allow: []string{pattern}})
+		p, err := policy.Compile(policy.Rules{Allow: policy.Patterns(pattern)})
 		if err != nil {
 			if core.CodeOf(err) != core.CodeInvalidConfig {
 				t.Fatalf("code %s", core.CodeOf(err))
@@ -256,7 +256,7 @@ func FuzzPolicy(f *testing.F) {
 			t.Fatal("denied without a deny rule")
 		}
 		// The same pattern in the deny list must hold whatever it allows.
-		both, err := policy.Compile(policy.Rules{Allow: []string{pattern}, Deny: []string{pattern}})
+		both, err := policy.Compile(policy.Rules{Allow: policy.Patterns(pattern), Deny: policy.Patterns(pattern)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,8 +269,8 @@ func FuzzPolicy(f *testing.F) {
 func BenchmarkPolicy_Decide(b *testing.B) {
 	var r policy.Rules
 	for i := range 30 {
-		r.Deny = append(r.Deny, fmt.Sprintf("server%d:sudo_*", i))
-		r.Allow = append(r.Allow, fmt.Sprintf("server%d:read_*", i), fmt.Sprintf("server%d:tool%d", i, i))
+		r.Deny = append(r.Deny, policy.Patterns(fmt.Sprintf("server%d:sudo_*", i))...)
+		r.Allow = append(r.Allow, policy.Patterns(fmt.Sprintf("server%d:read_*", i), fmt.Sprintf("server%d:tool%d", i, i))...)
 	}
 	p := mustCompile(b, r)
 	for b.Loop() {
@@ -280,9 +280,9 @@ func BenchmarkPolicy_Decide(b *testing.B) {
 
 func ExamplePolicy_Decide() {
 	p, err := policy.Compile(policy.Rules{
-		Allow:    []string{"filesystem:read_*"},
-		Ask:      []string{"filesystem"},
-		Deny:     []string{"shell:sudo_*"},
+		Allow:    policy.Patterns("filesystem:read_*"),
+		Ask:      policy.Patterns("filesystem"),
+		Deny:     policy.Patterns("shell:sudo_*"),
 		ReadOnly: "allow",
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 // of logs out of what servers answer.
 func (g *Proxy) Forward(ctx context.Context, peer *api.Peer, method string, params json.RawMessage) (json.RawMessage, bool, error) {
 	v := g.viewOf(peer)
-	servers, err := v.servers(ctx)
+	servers, err := v.servers(ctx, v.g.o.Wait)
 	if err != nil {
 		return nil, false, err
 	}

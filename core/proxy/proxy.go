@@ -53,6 +53,9 @@ type Options struct {
 	// After is how long a server of which something is remembered is not started
 	// yet, so that the list goes out first. Default 100 ms.
 	After time.Duration
+	// Rank names the tools that fit a text, best first, at most limit: for search_tools.
+	// Without it only names are found.
+	Rank func(text string, tools []core.Tool, limit int) []api.SuggestedTool
 }
 
 // Proxy implements what core/mcp wants of one. Its methods may be called
@@ -129,7 +132,7 @@ func declares(peer *api.Peer) bool {
 }
 
 // seen is a client as servers may tell it something: that a list of tools has
-// changed is told once it is known that it is another one.
+// changed is notified once it is known that the list is another one.
 func (g *Proxy) seen(peer *api.Peer) *api.Peer {
 	if peer == nil || peer.Notify == nil {
 		return peer
@@ -150,7 +153,14 @@ func (g *Proxy) Offer(ctx context.Context, peer *api.Peer) (api.Offer, error) {
 
 // Call calls an offered tool.
 func (g *Proxy) Call(ctx context.Context, call api.OfferedCall) (api.OfferedResult, error) {
-	tool, err := g.viewOf(call.Peer).tool(ctx, call.Name)
+	v := g.viewOf(call.Peer)
+	if call.Name == api.SearchTools || call.Name == api.CallTool {
+		result, done, err := v.search(ctx, &call)
+		if done || err != nil {
+			return result, err
+		}
+	}
+	tool, err := v.tool(ctx, call.Name)
 	if err != nil {
 		return api.OfferedResult{}, err
 	}

@@ -240,6 +240,25 @@ func TestOffer_SlowServer(t *testing.T) {
 	})
 }
 
+// A call waits longer than a list for a server of which nothing is known, not for ever.
+func TestCall_SlowServer(t *testing.T) {
+	t.Parallel()
+	for takes, code := range map[time.Duration]core.Code{20 * time.Second: "", time.Minute: core.CodeServerUnreachable} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHalf(server("slow", "late"))
+			h.hold = make(chan struct{})
+			g := proxy.New(proxy.Options{Half: h})
+			defer g.Close()
+			time.AfterFunc(takes, func() { close(h.hold) })
+			_, err := g.Call(t.Context(), api.OfferedCall{Name: "late", Args: json.RawMessage(`{}`)})
+			if core.CodeOf(err) != code {
+				t.Errorf("a server that takes %s: %v", takes, err)
+			}
+			time.Sleep(takes)
+		})
+	}
+}
+
 // A server that may not be started is told of, and tried again once nothing
 // speaks against it any more.
 func TestOffer_Waits(t *testing.T) {

@@ -27,6 +27,9 @@ func TestCall_Unlisted(t *testing.T) {
 			if core.CodeOf(err) != code || code != "" && !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %v", tool, err)
 			}
+			if unlisted := code == core.CodeServerUnreachable; err != nil && core.AsError(err).Retryable != unlisted {
+				t.Errorf("%s: retryable %t, want %t: %v", tool, !unlisted, unlisted, err)
+			}
 		}
 		want("fast_tool", "", "")
 		want("slow_tool", core.CodeServerUnreachable, "late (it has not answered yet)")

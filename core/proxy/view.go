@@ -53,15 +53,15 @@ func (v *view) client() *api.Peer {
 // offer says what there is. What is remembered is offered at once, while the
 // servers are started; for one of which nothing is known it waits a while.
 func (v *view) offer(ctx context.Context) (api.Offer, error) {
-	servers, err := v.servers(ctx)
+	servers, err := v.servers(ctx, v.g.o.Wait)
 	if err != nil {
 		return api.Offer{}, err
 	}
 	return v.tell(servers, false), nil
 }
 
-// servers is what is known of all of them.
-func (v *view) servers(ctx context.Context) ([]api.Exposed, error) {
+// servers is what is known of all of them. Those of which nothing is remembered are waited for, within a limit.
+func (v *view) servers(ctx context.Context, limit time.Duration) ([]api.Exposed, error) {
 	servers, err := v.g.o.Half.Exposed(ctx, v.client())
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (v *view) servers(ctx context.Context) ([]api.Exposed, error) {
 	if len(wait) == 0 {
 		return v.withProblems(servers), nil
 	}
-	late := time.NewTimer(v.g.o.Wait)
+	late := time.NewTimer(limit)
 	defer late.Stop()
 	for _, e := range wait {
 		select {
@@ -224,6 +224,9 @@ func (v *view) refresh(ctx context.Context) {
 // than it was; only if something was offered before.
 func (v *view) tell(servers []api.Exposed, only bool) api.Offer {
 	offer := api.Merge(servers)
+	if offer.Search {
+		offer.Tools = append(slices.Clone(searchTools), offer.Tools...)
+	}
 	v.mu.Lock()
 	before := v.told
 	if only && before == nil {
@@ -231,9 +234,12 @@ func (v *view) tell(servers []api.Exposed, only bool) api.Offer {
 		return offer
 	}
 	v.told = &offer
-	v.tools = make(map[string]string, len(offer.Tools))
+	v.tools = make(map[string]string, len(offer.Tools)+len(offer.Found))
 	for _, t := range offer.Tools {
 		v.tools[t.Name] = t.Tool
+	}
+	for _, t := range offer.Found {
+		v.tools[t.Tool] = t.Tool
 	}
 	var watchers []func(string)
 	for _, f := range v.watchers {
@@ -297,6 +303,10 @@ func (v *view) watch(f func(string)) (leave func()) {
 	}
 }
 
+// callWait is how long a call waits for servers that have not listed their tools yet. That is as long as a server may
+// take to start: unlike a list, which hosts wait for before they begin, a call can wait.
+const callWait = 30 * time.Second
+
 // tool is the tool that has a name. That there is none is said only where all
 // servers have listed theirs.
 func (v *view) tool(ctx context.Context, name string) (string, error) {
@@ -306,28 +316,36 @@ func (v *view) tool(ctx context.Context, name string) (string, error) {
 	if ok {
 		return tool, nil
 	}
-	servers, err := v.servers(ctx)
+	servers, err := v.servers(ctx, max(v.g.o.Wait, callWait))
 	if err != nil {
 		return "", err
 	}
 	offer := v.tell(servers, false)
-	names := make([]string, len(offer.Tools))
-	for i, t := range offer.Tools {
-		if t.Name == name {
+	names := make([]string, 0, len(offer.Tools)+len(offer.Found))
+	for _, t := range offer.Tools {
+		if t.Name == name && t.Tool != "" {
 			return t.Tool, nil
 		}
-		names[i] = t.Name
+		names = append(names, t.Name)
 	}
-	if unlisted := v.unlisted(servers); unlisted != "" {
-		return "", core.Errorf(core.CodeServerUnreachable, "it is not known whether there is a tool %s, since not all servers have listed theirs: %s. Nothing was called; call it again",
-			core.Visible(name, 120, false), unlisted)
+	for _, t := range offer.Found {
+		if t.Tool == name {
+			return t.Tool, nil
+		}
+		names = append(names, t.Tool)
+	}
+	if unlisted, next := v.unlisted(servers); unlisted != "" {
+		return "", core.Errorf(core.CodeServerUnreachable, "it is not known whether there is a tool %s, since not all servers have listed theirs: %s. Nothing was called; %s",
+			core.Visible(name, 120, false), unlisted, next).WithNotMade()
 	}
 	return "", core.Errorf(core.CodeNoSuchTool, "there is no tool %s%s", core.Visible(name, 120, false), core.Suggest(name, names))
 }
 
-// unlisted names the servers whose tools are not known, and why.
-func (v *view) unlisted(servers []api.Exposed) string {
+// unlisted names the servers whose tools are not known, and why, and says what to do
+// then: calling again helps where a server has only not answered yet.
+func (v *view) unlisted(servers []api.Exposed) (names, next string) {
 	var said []string
+	next = "when that is mended, call it again"
 	for _, s := range servers {
 		switch {
 		case s.Known:
@@ -335,7 +353,8 @@ func (v *view) unlisted(servers []api.Exposed) string {
 			said = append(said, s.Name+" ("+core.Visible(s.Problems[0].Message, 300, false)+")")
 		default:
 			said = append(said, s.Name+" (it has not answered yet)")
+			next = "call it again"
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(said, ", "), next
 }

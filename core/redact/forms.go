@@ -23,7 +23,7 @@ func formsOf(value string) []form {
 	var forms []form
 	for _, text := range []string{value, strings.ReplaceAll(value, " ", "+")} {
 		plain := undone(text)
-		for _, t := range []string{text, plain} {
+		for _, t := range []string{text, plain, latin(text), latin(plain)} {
 			if f := (form{text: t}); utf8.RuneCountInString(t) >= minSecret && !slices.Contains(forms, f) {
 				forms = append(forms, f)
 			}
@@ -31,6 +31,20 @@ func formsOf(value string) []form {
 	}
 	forms = append(forms, hexForms(value)...)
 	return append(forms, base64Forms(value)...)
+}
+
+// latin is a text in which the characters of Latin-1 are one byte each: what \xe9 of
+// JavaScript and Python and %E9 of old pages are once undone.
+func latin(text string) string {
+	out := make([]byte, 0, len(text))
+	for _, r := range text {
+		if r >= utf8.RuneSelf && r <= 0xff {
+			out = append(out, byte(r))
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return string(out)
 }
 
 // undone is a text of which no escape is left.

@@ -18,6 +18,7 @@ type matcher struct {
 	anchors []anchor // sorted by four
 	seen    []uint64 // bitmap of hashes of four
 	shift   int
+	first   [256][]int32 // forms by their first byte
 }
 
 // anchor is a place within a form, and the four bytes that stand there.
@@ -47,6 +48,7 @@ func newMatcher(marks map[form]string) *matcher {
 		for at := range min(n, len(f.text)-window+1) {
 			m.anchors = append(m.anchors, anchor{binary.LittleEndian.Uint32([]byte(f.text[at : at+window])), int32(len(m.forms)), int32(at)})
 		}
+		m.first[f.text[0]] = append(m.first[f.text[0]], int32(len(m.forms)))
 		m.forms, m.marks = append(m.forms, f), append(m.marks, mark)
 	}
 	slices.SortFunc(m.anchors, func(a, b anchor) int { return cmp.Compare(a.four, b.four) })

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/casys-ai/pml/core/jsonc"
+	"github.com/casys-ai/pml/core"
 )
 
 // minSecret is the least number of characters of a value that is redacted:
@@ -232,7 +232,7 @@ func (r *Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '"':
-			end := jsonc.EndOfString(raw, i)
+			end := core.StringEnd(raw, i)
 			if clean, changed := r.jsonString(text[i:end]); changed {
 				replace(i, end, clean)
 			}

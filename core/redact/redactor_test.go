@@ -88,6 +88,8 @@ func TestRedactor_CommonForms(t *testing.T) {
 		"TwicePercent": url.QueryEscape(url.QueryEscape(key)),
 		"JSONInURL":    url.QueryEscape(string(escaped)),
 		"ASCIIJSON":    strings.ReplaceAll(string(escaped), "é", `\u00E9`),
+		"LatinEscape":  strings.ReplaceAll(key, "é", `\xe9`),
+		"BytesEscape":  strings.ReplaceAll(key, "é", `\xc3\xa9`),
 		"HTML":         entities,
 		"DecimalHTML":  decimal(key),
 		"HTMLInJSON":   strings.ReplaceAll(entities, "/", `\/`),

@@ -103,6 +103,9 @@ func (r *Secrets) unchanged() bool {
 // String takes secrets out of a text.
 func (r *Secrets) String(text string) string { return r.current().String(text) }
 
+// Open is Redactor.Open with the secrets of this moment.
+func (r *Secrets) Open(text string) int { return r.current().Open(text) }
+
 // JSON takes secrets out of a JSON value.
 func (r *Secrets) JSON(raw json.RawMessage) json.RawMessage { return r.current().JSON(raw) }
 

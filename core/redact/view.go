@@ -14,12 +14,13 @@ import (
 type View struct {
 	text func(string) string
 	json func(json.RawMessage) json.RawMessage
+	open func(string) int
 }
 
 // NewView returns a view that takes values out of a text, and of a JSON value, in
 // these ways.
 func NewView(text func(string) string, json func(json.RawMessage) json.RawMessage) View {
-	return View{text, json}
+	return View{text: text, json: json}
 }
 
 // Text returns a text without values.
@@ -84,6 +85,9 @@ func (v View) Checkpoint(c core.CheckpointView) core.CheckpointView {
 // Approval returns an approval without values.
 func (v View) Approval(a core.Approval) core.Approval {
 	a.RunName, a.Description, a.Context, a.DecidedBy = v.Text(a.RunName), v.Text(a.Description), v.JSON(a.Context), v.Decided(a.DecidedBy)
+	for i := range a.Path {
+		a.Path[i] = v.Text(a.Path[i])
+	}
 	if a.Answer != nil {
 		answer := *a.Answer
 		answer.Result, answer.Arguments = v.JSON(answer.Result), v.JSON(answer.Arguments)
@@ -123,7 +127,26 @@ func (v View) Error(e *core.Error) *core.Error {
 // Record returns a record of the journal without values.
 func (v View) Record(r core.Record) core.Record {
 	r.Args, r.Sent, r.Result, r.Error = v.JSON(r.Args), v.JSON(r.Sent), v.JSON(r.Result), v.Error(r.Error)
+	r.Passage = v.passage(r.Passage)
 	return r
+}
+
+// passage returns what hook flows made of a call without values.
+func (v View) passage(p *core.Passage) *core.Passage {
+	if p == nil {
+		return nil
+	}
+	out := core.Passage{Flows: slices.Clone(p.Flows), Args: v.JSON(p.Args), Asks: slices.Clone(p.Asks), Response: v.JSON(p.Response)}
+	for i := range out.Asks {
+		out.Asks[i].Message = v.Text(out.Asks[i].Message)
+	}
+	for i, f := range out.Flows {
+		out.Flows[i].Variables = maps.Clone(f.Variables)
+		for name, value := range f.Variables {
+			out.Flows[i].Variables[name] = v.JSON(value)
+		}
+	}
+	return &out
 }
 
 // Program returns a program without values.
@@ -142,6 +165,11 @@ func (v View) Program(p core.Program) core.Program {
 			plan.Calls[i].Known = v.texts(plan.Calls[i].Known)
 		}
 		p.Plan = &plan
+	}
+	if p.Agent != nil {
+		agent := *p.Agent
+		agent.Goal, agent.Context, agent.System, agent.OutputSchema = v.Text(agent.Goal), v.JSON(agent.Context), v.Text(agent.System), v.JSON(agent.OutputSchema)
+		p.Agent = &agent
 	}
 	return p
 }

@@ -36,7 +36,7 @@ func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follo
 		if away, err = b.past(ctx, r, at); err != nil {
 			return err
 		}
-	} else if err := b.pastHere(ctx, at); err != nil {
+	} else if err := pastHere(ctx, b.o.Local, at); err != nil {
 		return err
 	}
 	if away != nil {
@@ -46,6 +46,15 @@ func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follo
 		return nil
 	}
 	return b.follow(ctx, at, away != nil)
+}
+
+// Said implements api.Workflows, by the half that the run belongs to.
+func (b *Backend) Said(ctx context.Context, id core.ID, f func(core.Event) error) error {
+	h, _, err := b.half(ctx, id)
+	if err != nil {
+		return err
+	}
+	return h.Said(ctx, id, f)
 }
 
 // ofWhich is the error of a number that could be of either half.
@@ -78,7 +87,7 @@ func (at *reached) take(e core.Event) error {
 // server. away is why the server did not answer to the end.
 func (b *Backend) past(ctx context.Context, r Remote, at *reached) (away, err error) {
 	if r == nil {
-		return nil, b.pastHere(ctx, at)
+		return nil, pastHere(ctx, b.o.Local, at)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,8 +121,8 @@ func (b *Backend) past(ctx context.Context, r Remote, at *reached) (away, err er
 }
 
 // pastHere passes on what has happened on this machine.
-func (b *Backend) pastHere(ctx context.Context, at *reached) error {
-	return b.o.Local.Events(ctx, "", api.Since{Client: at.ours}, false, sided(core.SideClient, at.take))
+func pastHere(ctx context.Context, local Half, at *reached) error {
+	return local.Events(ctx, "", api.Since{Client: at.ours}, false, sided(core.SideClient, at.take))
 }
 
 // sided gives events their side.

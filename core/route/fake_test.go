@@ -19,7 +19,8 @@ import (
 
 // half is one half of pml in memory; it is a Local and a Remote.
 type half struct {
-	name string
+	name  string
+	halts []core.Halt
 
 	mu        sync.Mutex
 	runs      []core.Run // newest first
@@ -138,6 +139,8 @@ func (h *half) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
 	return api.RunFile{}, h.call("export %s", id)
 }
 
+func (h *half) Said(context.Context, core.ID, func(core.Event) error) error { return nil }
+
 func (h *half) RemoveWorkflows(_ context.Context, ids ...core.ID) error {
 	return h.call("remove %v", ids)
 }
@@ -179,6 +182,8 @@ func (h *half) Replan(_ context.Context, id core.ID, _ []core.TaskSpec, _ core.A
 func (h *half) ReplanFor(_ context.Context, id core.ID, _ string, _ json.RawMessage, _ core.Actor, _ string) (api.Result, error) {
 	return h.answer, h.call("replan for %s", id)
 }
+
+func (h *half) Decidable(ctx context.Context) ([]core.Approval, error) { return h.Approvals(ctx, true) }
 
 func (h *half) Approvals(context.Context, bool) ([]core.Approval, error) {
 	return slices.Clone(h.approvals), h.down
@@ -415,4 +420,20 @@ func after(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
 func (*half) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+}
+
+func (h *half) Halts(context.Context) ([]core.Halt, error) { return h.halts, h.down }
+
+func (h *half) HaltCalls(_ context.Context, by core.Actor, reason string) ([]core.Halt, error) {
+	if h.down != nil {
+		return nil, h.down
+	}
+	h.halts = []core.Halt{{By: by, Reason: h.name + " " + reason}}
+	return h.halts, nil
+}
+
+func (h *half) ResumeCalls(context.Context, api.ResumeRequest) ([]core.Halt, error) {
+	was := h.halts
+	h.halts = nil
+	return was, h.down
 }

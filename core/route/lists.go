@@ -242,7 +242,17 @@ func (b *Backend) Prune(ctx context.Context, when time.Time) (int, error) {
 // Approvals lists what waits for a person in both halves, soonest expiry first.
 // When the server does not answer, it says so as a warning.
 func (b *Backend) Approvals(ctx context.Context, all bool) ([]core.Approval, error) {
-	list, err := b.o.Local.Approvals(ctx, all)
+	return b.approvals(ctx, func(h api.Approvals) ([]core.Approval, error) { return h.Approvals(ctx, all) })
+}
+
+// Decidable lists what a decision can be about in both halves, soonest expiry first.
+func (b *Backend) Decidable(ctx context.Context) ([]core.Approval, error) {
+	return b.approvals(ctx, func(h api.Approvals) ([]core.Approval, error) { return h.Decidable(ctx) })
+}
+
+// approvals are those of both halves, soonest expiry first.
+func (b *Backend) approvals(ctx context.Context, of func(api.Approvals) ([]core.Approval, error)) ([]core.Approval, error) {
+	list, err := of(b.o.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +262,7 @@ func (b *Backend) Approvals(ctx context.Context, all bool) ([]core.Approval, err
 	}
 	var theirs []core.Approval
 	if err == nil {
-		theirs, err = r.Approvals(ctx, all)
+		theirs, err = of(r)
 	}
 	if err != nil {
 		if !b.absent(ctx, err) {

@@ -26,6 +26,7 @@ type Half interface {
 	api.Approvals
 	api.Catalog
 	api.Audit
+	api.Halting
 }
 
 // Local is the half of this machine.
@@ -81,18 +82,18 @@ type Options struct {
 	Server string
 	// Routing gives the configuration's, read when it is needed.
 	Routing func() (Routing, error)
-	// Progress is told of the events of a run of a server while its caller waits
+	// Progress is called with the events of a run of a server while its caller waits
 	// for it. It may be nil.
 	Progress func(core.Event)
 	// Partial has lists and events leave out the part of a server that is not to
 	// be had, whatever the reason, a named one that refuses the key, too: who
 	// looks on wants to see what is here. Without, that is an error of the whole.
 	Partial bool
-	// Link is told, while all events are followed, that there is no server (err
+	// Link is called, while all events are followed, when there is no server (err
 	// is nil) or why it cannot be followed, again and again. That it is there says
 	// its client. It may be nil.
 	Link func(err error)
-	// Warn is told what a person should know of an answer that has a gap, once
+	// Warn is called with what a person should know of an answer that has a gap, once
 	// for each text. It may be nil.
 	Warn func(text string)
 }

@@ -124,7 +124,12 @@ func TestExecute_Half(t *testing.T) {
 	}
 	denied := plan("db:query")
 	denied.Calls[0].Gates = []core.PlanGate{{Message: "permission_denied: a rule"}}
-	code := api.ExecuteRequest{Code: "x"}
+	looked := []core.PlanGate{{Type: core.ApproveHook, Message: "the flow f looks at it"}}
+	flowed, unseen, unseenFlowed := plan("db:query"), plan("db:query"), plan("db:query")
+	flowed.Calls[0].Gates = looked
+	unseen.Unknown = []core.PlanNote{{Message: "mcp is handed on here; calls made through it are not seen"}}
+	unseenFlowed.Unknown, unseenFlowed.Gates = unseen.Unknown, looked
+	code, detached := api.ExecuteRequest{Code: "x"}, api.ExecuteRequest{Code: "x", Detach: true}
 	tests := []struct {
 		name    string
 		named   bool
@@ -148,6 +153,11 @@ func TestExecute_Half(t *testing.T) {
 		{name: "AnyTool", named: true, req: code, plan: plan("db:*"), want: "local"},
 		{name: "AnyServer", named: true, req: code, plan: plan("*:*"), want: "local"},
 		{name: "Denied", named: true, req: code, plan: denied, want: "local"},
+		{name: "Flow", named: true, req: code, plan: flowed, want: "local"},
+		{name: "Unseen", named: true, req: code, plan: unseen, want: "local"},
+		{name: "DetachedFlow", named: true, req: detached, plan: flowed, code: core.CodePermissionDenied},
+		{name: "DetachedUnseen", named: true, req: detached, plan: unseen, want: "remote", started: true},
+		{name: "DetachedUnseenFlow", named: true, req: detached, plan: unseenFlowed, code: core.CodePermissionDenied},
 		{name: "DetachedDenied", named: true, req: api.ExecuteRequest{Code: "x", Detach: true}, plan: denied, code: core.CodePermissionDenied},
 		{name: "DetachedClient", named: true, req: api.ExecuteRequest{Code: "x", Detach: true}, plan: plan("files:read"), want: "remote", started: true},
 	}

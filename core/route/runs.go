@@ -21,6 +21,9 @@ func (b *Backend) Execute(ctx context.Context, req api.ExecuteRequest) (api.Resu
 	if b.o.Server == "" && !req.Detach {
 		return b.o.Local.Execute(ctx, req)
 	}
+	if b.o.Server != "" && req.Agent != nil && !req.Detach { // it acts with this machine's tools, too
+		return b.o.Local.Execute(ctx, req)
+	}
 	if b.o.Server != "" && (req.Code != "" || len(req.Tasks) > 0) {
 		whole, err := b.mayGo(ctx, req)
 		if err != nil {
@@ -253,10 +256,14 @@ func (b *Backend) mayGo(ctx context.Context, req api.ExecuteRequest) (bool, erro
 	if !req.Detach {
 		return b.whole(ctx, plan)
 	}
-	for _, call := range plan.Calls {
+	unseen := core.PlanCall{Tool: "a call that is known only when it is made", Gates: plan.Gates}
+	for _, call := range append(plan.Calls, unseen) {
 		for _, g := range call.Gates {
-			if g.Type == "" {
+			switch g.Type { //nolint:exhaustive // the server asks about the others
+			case "":
 				return false, core.Errorf(core.CodePermissionDenied, "%s may not be called: %s; nothing was sent", call.Tool, g.Message)
+			case core.ApproveHook:
+				return false, core.Errorf(core.CodePermissionDenied, "%s is not sent to the server: on this machine %s, and a run of the server's would not meet it; leave --detach out", call.Tool, g.Message)
 			}
 		}
 	}
@@ -264,9 +271,12 @@ func (b *Backend) mayGo(ctx context.Context, req api.ExecuteRequest) (bool, erro
 }
 
 // whole reports whether a named server may have the whole of a program: no tool
-// of it is this machine's, none is unknown before it runs, and the rules here
-// neither deny one nor ask about one.
+// of it is this machine's, none is unknown before it runs, the rules here
+// neither deny one nor ask about one, and no flow here looks at one.
 func (b *Backend) whole(ctx context.Context, plan core.Plan) (bool, error) {
+	if len(plan.Unknown) > 0 {
+		return false, nil
+	}
 	var known map[string]bool
 	for _, call := range plan.Calls {
 		if call.Tool == core.CodeTool || call.Tool == core.SleepTool || call.Tool == "" {
@@ -298,7 +308,7 @@ func (b *Backend) servers(ctx context.Context) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{builtin: true}
+	known := map[string]bool{builtin: true, core.AgentServer: true}
 	for _, s := range list {
 		known[s.Name] = true
 	}
@@ -320,7 +330,7 @@ func (b *Backend) side(tool string) (side core.Side, explicit bool, err error) {
 	p := b.patterns
 	b.mu.Unlock()
 	if p == nil {
-		if p, err = policy.Compile(policy.Rules{Allow: routing.Server, Ask: routing.Client}); err != nil {
+		if p, err = policy.Compile(policy.Rules{Allow: policy.Patterns(routing.Server...), Ask: policy.Patterns(routing.Client...)}); err != nil {
 			return "", false, core.Errorf(core.CodeInvalidConfig, "the routing is not valid; correct it in .pml.json or config.json: %w", err)
 		}
 		b.mu.Lock()

@@ -41,6 +41,9 @@ type Options struct {
 	// Warm is how many started children are kept ready: 0 means the default of
 	// one, a negative number none. None starts before Warm or the first use.
 	Warm int
+	// Keep is how many children that were in use together are kept for the next
+	// requests, where that is more than Warm.
+	Keep int
 	// Limits bound every script of the pool.
 	Limits Limits
 	// Memory bounds what all scripts that are under way hold together. Where there
@@ -72,6 +75,8 @@ type Start struct {
 	File   string
 	// Input is the script's input; empty means null.
 	Input json.RawMessage
+	// Results is an object that the script has as results; empty: it has none.
+	Results json.RawMessage
 	// Seed decides Math.random and crypto.randomUUID.
 	Seed string
 	// Now is the time that the script reads until the first delivery.
@@ -150,10 +155,26 @@ type EvalRequest struct {
 	// Expression says that Source is one expression whose value is the result;
 	// otherwise it is the body of an async function.
 	Expression bool
+	// Script, when it is set, stands for Source: what Compile made of a body, which
+	// need not be read again for each evaluation.
+	Script string
 	// Globals are set before the evaluation.
 	Globals map[string]json.RawMessage
-	Now     time.Time
-	Seed    string
+	// Frozen lets nothing be changed in the globals, and leaves away what only scripts
+	// of runs have (pml).
+	Frozen bool
+	Now    time.Time
+	Seed   string
+	// CPU stands for that of the pool's limits, unless zero.
+	CPU time.Duration
+}
+
+// Evaluated is what became of an evaluation.
+type Evaluated struct {
+	// Value is what it returned, as JSON: null for undefined, empty after an error.
+	Value json.RawMessage
+	// Logs are its console output, after an error too.
+	Logs []Log
 }
 
 // Analyzer predicts what a script will call. It runs in the child, because it

@@ -30,13 +30,20 @@ const isObject = (v) => v !== null && (typeof v === "object" || typeof v === "fu
 // Time is that of the last delivery.
 let now = 0, after = 0;
 const RealDate = Date, dateToString = fn(RealDate.prototype.toString), dateTime = fn(RealDate.prototype.getTime);
-function VDate() {
+// The engine takes "Q3 2026" and "März 1 2026" for January, because it reads a
+// number before a year as the month when it knows no month's name. As in node
+// they are no dates.
+const matches = fn(RegExp.prototype.exec), parseDate = RealDate.parse;
+const numberAndYear = /^\D*\d{1,2}[^\d:]+(?:\d{3,}|3[2-9]|[4-9]\d)/, month = /\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)/i;
+const noDate = (text) => matches(numberAndYear, text) !== null && matches(month, text) === null;
+function VDate(text) {
   if (new.target === undefined) return dateToString(new RealDate(now));
-  return construct(RealDate, arguments.length === 0 ? [now] : arguments, new.target);
+  const read = arguments.length === 1 && typeof text === "string" && noDate(text) ? [NaN] : arguments;
+  return construct(RealDate, read.length === 0 ? [now] : read, new.target);
 }
 fix(VDate, "name", "Date"); fix(VDate, "length", 7);
 hide(VDate, "now", function () { return now; });
-hide(VDate, "parse", RealDate.parse); hide(VDate, "UTC", RealDate.UTC);
+hide(VDate, "parse", fix2(function (text) { text = `${text}`; return noDate(text) ? NaN : parseDate(text); }, "parse")); hide(VDate, "UTC", RealDate.UTC);
 defineProperty(VDate, "prototype", { __proto__: null, value: RealDate.prototype, writable: false });
 hide(RealDate.prototype, "constructor", VDate);
 hide(G, "Date", VDate);
@@ -95,12 +102,17 @@ for (const k of ["toLocaleUpperCase", "toLocaleLowerCase"]) {
 }
 // Two texts of ASCII are compared as in all languages that have no rules of their
 // own for it: by the root collation. Others are refused.
+// English has the root collation, unless a key after its region says otherwise (en-u-kn).
+const english = (locales) => {
+  const tag = S(isArray(locales) && locales.length > 0 ? locales[0] : locales);
+  return tag === "en" || indexOf(tag, "en-") === 0 && tag.length === 5;
+};
 const order = "_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789aAbBcCdDeEfFgGhHiIjJkKlLmMnNoOpPqQrRsStTuUvVwWxXyYzZ";
 const weights = [9, 10, 11, 12, 13, 32];
 hide(S.prototype, "localeCompare", fix2(function localeCompare(that, locales, options) {
   const a = S(this), b = S(that);
   if (a === b) return 0;
-  if (locales !== undefined && indexOf(S(locales), "en") !== 0 || options !== undefined) throw new TE("localeCompare takes no language and no options here: compare with a < b ? -1 : a > b ? 1 : 0, after toLowerCase() where case does not matter; for numbers in texts compare the numbers");
+  if (locales !== undefined && !english(locales) || options !== undefined) throw new TE("localeCompare takes no language and no options here: compare with a < b ? -1 : a > b ? 1 : 0, after toLowerCase() where case does not matter; for numbers in texts compare the numbers");
   const weight = (c) => {
     for (let i = 0; i < weights.length; i++) if (weights[i] === c) return i + 1;
     const i = c < 127 ? indexOf(order, fromCharCode(c)) : -1;
@@ -339,12 +351,20 @@ function describe(report, e) {
   try { isError = isObject(e) && isPrototypeOf(E.prototype, e); } catch { /* a revoked proxy */ }
   if (isError) {
     const note = wget(notes, e);
-    report(text(() => e.name), text(() => e.message), text(() => e.stack), note ? note.code : "", note && note.tool ? note.tool : "", isPrototypeOf(IE.prototype, e));
+    report(text(() => e.name), text(() => e.message), text(() => e.stack), note ? note.code : "", note && note.tool ? note.tool : "", isPrototypeOf(IE.prototype, e), !!note && note.retryable === true);
     return;
   }
   let s;
   try { s = inspect(e, 0, new M()); } catch { s = "a value that cannot be shown"; }
-  report("", slice(s, 0, 10000), "", "", "", false);
+  report("", slice(s, 0, 10000), "", "", "", false, false);
+}
+
+// freezeAll freezes JSON, all the way down.
+function freezeAll(v) {
+  if (v === null || typeof v !== "object") return v;
+  const keys = ownKeys(v);
+  for (let i = 0; i < keys.length; i++) freezeAll(v[keys[i]]);
+  return freeze(v);
 }
 
 // The host's entries.
@@ -359,7 +379,7 @@ async function finish(main) {
   }
   host.done(v);
 }
-function deliver(id, seq, at, json, code, message) {
+function deliver(id, seq, at, json, code, message, retryable) {
   now = at; after = seq;
   const e = mget(pending, id);
   if (e === undefined) return id > lastID ? "unknown" : "twice";
@@ -377,21 +397,29 @@ function deliver(id, seq, at, json, code, message) {
   const err = new ToolError(message);
   hide(err, "code", code); hide(err, "tool", e.name);
   hide(err, "stack", e.stack);
-  wset(notes, err, { __proto__: null, code, tool: e.name });
+  if (retryable) hide(err, "retryable", true);
+  wset(notes, err, { __proto__: null, code, tool: e.name, retryable });
   e.reject(err);
   return "";
 }
 G.__pml_api = {
   __proto__: null, deliver, track, here: stackHere,
   run(main) { finish(main); },
-  start(input, at, a, b, c, d, resultBytes, logBytes, told) {
+  start(input, at, a, b, c, d, resultBytes, logBytes, told, results) {
     hide(G, "pml", freeze({ __proto__: null, limits: freeze({ __proto__: null, result_bytes: told }) }));
     now = at; cfg.resultBytes = resultBytes; cfg.logBytes = logBytes;
     seed(a, b, c, d);
     if (input !== "") hide(G, "input", parse(input));
+    if (results !== "") hide(G, "results", parse(results));
   },
-  global(k, json) { hide(G, k, parse(json)); },
-  pure() { deleteProperty(G, "mcp"); deleteProperty(G, "setTimeout"); deleteProperty(G, "clearTimeout"); deleteProperty(G, "input"); },
+  global(k, json, frozen) {
+    const v = parse(json);
+    if (frozen) fix(G, k, freezeAll(v)); else hide(G, k, v);
+  },
+  pure(frozen) {
+    deleteProperty(G, "mcp"); deleteProperty(G, "setTimeout"); deleteProperty(G, "clearTimeout"); deleteProperty(G, "input");
+    if (frozen) deleteProperty(G, "pml");
+  },
   lost() {
     dropTimers();
     let first = true;

@@ -23,7 +23,7 @@ type child struct {
 	out     *bufio.Writer
 	analyze Analyzer
 	eof     atomic.Bool
-	vm      *jsVM // prepared ahead, or running a script
+	vm      *jsVM // prepared ahead, or running a script; nil after an evaluation
 	running bool
 	said    time.Time
 }
@@ -40,19 +40,44 @@ func ChildMain(in io.Reader, out io.Writer, analyze Analyzer) int {
 	if !c.prepare() || c.reply(&reply{Kind: replyReady}) != nil {
 		return 1
 	}
-	for r := range requests {
-		if r.bad != nil {
+	for {
+		r, ok := c.next(requests)
+		switch {
+		case !ok && c.vm != nil:
+			c.vm.close()
+			return 0
+		case !ok:
+			return 0
+		case r.bad != nil:
 			_ = c.reply(&reply{Kind: replyError, Err: core.Errorf(core.CodeSandboxCrashed, "the sandbox got a request that it cannot read: %w", r.bad)})
 			return 1
-		}
-		if !c.serve(r.request) {
+		case c.vm == nil && !c.prepare(), !c.serve(r.request):
 			return 1
 		}
 	}
-	if c.vm != nil {
-		c.vm.close()
+}
+
+// spare is how long a child that has evaluated waits before it makes its next VM: others
+// that evaluate at the same moment have the processor until then.
+const spare = 4 * time.Millisecond
+
+// next waits for a request. A child without a VM makes one meanwhile; when it cannot,
+// it has said so, and there is no next request.
+func (c *child) next(requests <-chan incoming) (r incoming, ok bool) {
+	if c.vm == nil {
+		quiet := time.NewTimer(spare)
+		defer quiet.Stop()
+		select {
+		case r, ok = <-requests:
+			return r, ok
+		case <-quiet.C:
+			if !c.prepare() {
+				return r, false
+			}
+		}
 	}
-	return 0
+	r, ok = <-requests
+	return r, ok
 }
 
 // incoming is a request, or what is wrong with it.
@@ -187,29 +212,30 @@ func (c *child) compile(r *request) bool {
 // eval runs code that calls nothing in a VM of its own.
 func (c *child) eval(r *request) bool {
 	value, e := c.evaluate(r)
+	out := &reply{Kind: replyValue, Value: value, Logs: c.vm.turn.Logs}
 	if e != nil {
 		alive := e.Code == core.CodeScript || e.Code == core.CodeSyntax || e.Code == core.CodeEmptyCode
-		if !c.fail(e, alive) {
-			return false
-		}
-	} else if c.reply(&reply{Kind: replyValue, Value: value}) != nil {
+		out = &reply{Kind: replyError, Err: e, Alive: alive, Logs: c.vm.turn.Logs}
+	}
+	if c.reply(out) != nil || e != nil && !out.Alive {
 		return false
 	}
 	c.vm.close()
-	return c.prepare()
+	c.vm = nil
+	return true
 }
 
 func (c *child) evaluate(r *request) ([]byte, *core.Error) {
 	v := c.vm
 	v.limit(r.Limits)
-	if e := v.begin(r.Now, r.Seed, nil, 0); e != nil {
+	if e := v.begin(r.Now, r.Seed, nil, nil, 0); e != nil {
 		return nil, e
 	}
-	if e := v.enter("pure"); e != nil {
+	if e := v.enter("pure", r.Frozen); e != nil {
 		return nil, e
 	}
 	for name, value := range r.Globals {
-		if e := v.enter("global", name, string(value)); e != nil {
+		if e := v.enter("global", name, string(value), r.Frozen); e != nil {
 			return nil, e
 		}
 	}
@@ -233,6 +259,10 @@ func (c *child) evaluate(r *request) ([]byte, *core.Error) {
 // loadPure makes the function of an evaluation.
 func (c *child) loadPure(r *request) (f quickjs.Value, e *core.Error) {
 	v := c.vm
+	if r.Script != "" {
+		v.body, v.mappings = splitMap(r.Script)
+		return v.load(v.body)
+	}
 	if r.Expression {
 		v.mappings, v.sm = "", nil
 		return v.load("return (\n" + r.Source + "\n);")

@@ -4,5 +4,5 @@ package sandbox
 
 import "time"
 
-// processorTime is not known here: wall time counts.
+// processorTime is not known here: limits go by wall time.
 func processorTime() (time.Duration, bool) { return 0, false }

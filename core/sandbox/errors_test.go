@@ -14,6 +14,31 @@ import (
 	"github.com/casys-ai/pml/core/sandbox"
 )
 
+// A script can see that a call which failed may go well later, and a run that ends with
+// such an error says so.
+func TestScript_Retryable(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, patientLimits)
+	slow := core.Errorf(core.CodeServerUnreachable, "slow").WithNotMade()
+	lost := core.Errorf(core.CodeServerUnreachable, "lost in the middle")
+	for _, e := range []*core.Error{slow, lost} {
+		fail := func(sandbox.Call) (json.RawMessage, *core.Error) { return nil, e }
+		s, turn := mustOpen(t, p, `try { await mcp.a.b() } catch (e) { return [e.retryable, e.code, Object.keys(e)] }`, "")
+		turn, _ = drive(t, s, turn, fail)
+		want := `[null,"server_unreachable",[]]`
+		if e == slow {
+			want = `[true,"server_unreachable",[]]`
+		}
+		if string(turn.Result) != want {
+			t.Errorf("%v: %s %v, want %s", e, turn.Result, turn.Err, want)
+		}
+		s, turn = mustOpen(t, p, `await mcp.a.b()`, "")
+		if turn, _ = drive(t, s, turn, fail); turn.Err == nil || turn.Err.Retryable != (e == slow) || turn.Err.NotMade {
+			t.Errorf("%v: %+v", e, turn.Err)
+		}
+	}
+}
+
 // TestScript_Error checks code, text and place of what a script does not catch.
 // Every tool call fails with tool_failed "no".
 func TestScript_Error(t *testing.T) {
@@ -243,9 +268,46 @@ func TestPool_Eval(t *testing.T) {
 				p = hasty
 			}
 			v, err := p.Eval(context.Background(), sandbox.EvalRequest{Source: c.source, Expression: c.expr, Globals: globals, Now: epoch})
-			if core.CodeOf(err) != c.code || string(v) != c.want {
-				t.Errorf("got %s, %v; want %s %s", v, err, c.want, c.code)
+			if core.CodeOf(err) != c.code || string(v.Value) != c.want {
+				t.Errorf("got %s, %v; want %s %s", v.Value, err, c.want, c.code)
 			}
 		})
+	}
+}
+
+// TestEval_Frozen: what a hook of a flow gets it can read and not change, it has
+// nothing else, and what it writes comes back beside its value, or its error.
+func TestEval_Frozen(t *testing.T) {
+	t.Parallel()
+	p := newPool(t, patientLimits)
+	deep := strings.Repeat(`{"a":[`, core.MaxDepth/2) + strings.Repeat(`]}`, core.MaxDepth/2)
+	globals := map[string]json.RawMessage{"context": json.RawMessage(`{"n":{"list":[{"x":1}]},"__proto__":{"evil":1},"deep":` + deep + `}`)}
+	for name, c := range map[string]struct {
+		source, want string
+		code         core.Code
+	}{
+		"Reads":    {"console.log('a', 1); return context.n.list[0].x", "1", ""},
+		"Writes":   {"console.log('a', 1); context.n.list[0].x = 2; return context", "", core.CodeScript},
+		"Adds":     {"console.log('a', 1); context.n.list.push(1)", "", core.CodeScript},
+		"Replaces": {"console.log('a', 1); context = 1", "", core.CodeScript},
+		"Nothing":  {"console.log('a', 1); return [typeof mcp, typeof pml, typeof input, typeof setTimeout, typeof fetch, typeof process, ({}).evil === undefined]", `["undefined","undefined","undefined","undefined","undefined","undefined",true]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			compiled, err := p.Compile(context.Background(), c.source, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := p.Eval(context.Background(), sandbox.EvalRequest{Script: compiled.Script, Frozen: true, Globals: globals, Now: epoch})
+			if core.CodeOf(err) != c.code || string(out.Value) != c.want {
+				t.Errorf("got %s, %v; want %s %s", out.Value, err, c.want, c.code)
+			}
+			if len(out.Logs) != 1 || out.Logs[0].Text != "a 1" {
+				t.Errorf("console: %v", out.Logs)
+			}
+		})
+	}
+	hasty := sandbox.EvalRequest{Source: "console.log('a'); while (true) {}", Frozen: true, CPU: 100 * time.Millisecond}
+	if out, err := p.Eval(context.Background(), hasty); core.CodeOf(err) != core.CodeSandboxTimeout || len(out.Logs) != 1 {
+		t.Errorf("an evaluation with a limit of its own: %v, %v", out.Logs, err)
 	}
 }

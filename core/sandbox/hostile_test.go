@@ -66,7 +66,10 @@ func TestHostile(t *testing.T) {
 	}
 	bystander, turn := mustOpen(t, newPool(t, patientLimits), `let n = 0; while (true) { await mcp.a.b({n: n++}) }`, "")
 	seq := int64(0)
-	for _, file := range files {
+	for i, file := range files {
+		if skiptest.Race && i%4 != 0 {
+			continue // .ci/run runs them all without it
+		}
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -80,9 +83,8 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: took %v", name, took)
 		}
 		// The race detector makes the child twenty times slower: there an attack may
-		// run out of time before it reaches its limit. .ci/run runs this test
-		// without it too.
-		slow := raceEnabled && got == string(core.CodeSandboxTimeout)
+		// run out of time before it reaches its limit.
+		slow := skiptest.Race && got == string(core.CodeSandboxTimeout)
 		if !slices.Contains(want, got) && !slow {
 			t.Errorf("%s: got %s, want %v", name, got, want)
 		}

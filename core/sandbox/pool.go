@@ -2,8 +2,8 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +26,8 @@ type Pool struct {
 	live     map[*process]bool
 	starting int
 	// cleaning counts the children that are on their way back, waiting those who
-	// wait for one; back is signalled when one of them has arrived, or has not.
+	// wait for one, or for one that starts; back is signalled when one of them has
+	// arrived, or has not.
 	cleaning, waiting int
 	back              *sync.Cond
 	trim              *time.Timer
@@ -97,6 +98,7 @@ func (p *Pool) startIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.starting--
+	p.back.Broadcast()
 	switch {
 	case err != nil:
 	case p.closed:
@@ -143,9 +145,10 @@ func (p *Pool) take() (*process, error) {
 		p.mu.Unlock()
 		return nil, core.Errorf(core.CodeCancelled, "the sandbox is closed")
 	}
-	for n := len(p.idle); n > 0; n = len(p.idle) {
-		c := p.idle[n-1]
-		p.idle = p.idle[:n-1]
+	// The one that came back first: those after it may still be making their next VM.
+	for len(p.idle) > 0 {
+		c := p.idle[0]
+		p.idle = slices.Delete(p.idle, 0, 1)
 		select {
 		case <-c.done: // died while idle
 			p.forget(c)
@@ -173,7 +176,7 @@ func (p *Pool) take() (*process, error) {
 // await waits for a child that is about to be idle, as long as there is one for
 // everybody who waits: to start one takes longer. p.mu is held.
 func (p *Pool) await() {
-	for !p.closed && len(p.idle) == 0 && p.waiting < p.cleaning {
+	for !p.closed && len(p.idle) == 0 && p.waiting < p.cleaning+p.starting {
 		p.waiting++
 		p.back.Wait()
 		p.waiting--
@@ -196,7 +199,7 @@ func (p *Pool) put(c *process) {
 
 // keep is put. p.mu is held.
 func (p *Pool) keep(c *process) {
-	most := max(1, p.warm)
+	most := max(1, p.warm, p.o.Keep)
 	if p.o.Reuse {
 		most = max(most, reused)
 	}
@@ -266,7 +269,6 @@ const maxTries = 3
 // once serves one request that needs no session: in another child when the
 // first is lost.
 func (p *Pool) once(ctx context.Context, r *request) (*reply, error) {
-	r.Limits = p.o.Limits
 	for try := 1; ; try++ {
 		rep, err := p.try(ctx, r)
 		if try == maxTries || !errors.Is(err, ErrLost) {
@@ -285,10 +287,11 @@ func (p *Pool) try(ctx context.Context, r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.bound(r.Limits)
 	rep, err := c.ask(ctx, r)
 	if err != nil && (rep == nil || !rep.Alive) {
 		p.drop(c)
-		return nil, err
+		return rep, err
 	}
 	p.put(c)
 	return rep, err
@@ -301,7 +304,7 @@ func (p *Pool) Compile(ctx context.Context, source, file string) (Compiled, erro
 	if err := p.checkSource(source); err != nil {
 		return Compiled{}, err
 	}
-	rep, err := p.once(ctx, &request{Op: opCompile, Source: source, File: file})
+	rep, err := p.once(ctx, &request{Op: opCompile, Limits: p.o.Limits, Source: source, File: file})
 	if err != nil {
 		return Compiled{}, err
 	}
@@ -321,25 +324,29 @@ func (p *Pool) checkSource(source string) error {
 	return nil
 }
 
-// Eval evaluates code that calls nothing and returns its value as JSON, null
-// for undefined. Errors are those of Compile, and CodeScript for an exception.
-func (p *Pool) Eval(ctx context.Context, r EvalRequest) (json.RawMessage, error) {
-	if err := p.checkSource(r.Source); err != nil {
-		return nil, err
+// Eval evaluates code that calls nothing. Errors are those of Compile, and CodeScript
+// for an exception.
+func (p *Pool) Eval(ctx context.Context, r EvalRequest) (Evaluated, error) {
+	if r.Script == "" {
+		if err := p.checkSource(r.Source); err != nil {
+			return Evaluated{}, err
+		}
 	}
 	rep, err := p.once(ctx, &request{
-		Op: opEval, Source: r.Source, Expression: r.Expression, Globals: r.Globals, Seed: r.Seed, Now: millis(r.Now),
+		Op: opEval, Limits: p.o.Limits.of(Start{CPU: r.CPU}), Source: r.Source, Script: r.Script,
+		Expression: r.Expression, Globals: r.Globals, Frozen: r.Frozen, Seed: r.Seed, Now: millis(r.Now),
 	})
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil && rep == nil:
+		return Evaluated{}, err
+	case err != nil:
+		return Evaluated{Logs: rep.Logs}, err
+	case rep.Kind != replyValue:
+		return Evaluated{}, crashed("gave the wrong answer", errWrongReply)
+	case len(rep.Value) == 0:
+		rep.Value = core.Null
 	}
-	if rep.Kind != replyValue {
-		return nil, crashed("gave the wrong answer", errWrongReply)
-	}
-	if len(rep.Value) == 0 {
-		return core.Null, nil
-	}
-	return rep.Value, nil
+	return Evaluated{Value: rep.Value, Logs: rep.Logs}, nil
 }
 
 func millis(t time.Time) int64 {

@@ -166,3 +166,49 @@ func TestPool_CloseWhileCleaning(t *testing.T) {
 		t.Errorf("a closed pool says %v", err)
 	}
 }
+
+// TestPool_Keep: children that were in use together are kept, as far as Options.Keep
+// allows, and so are those that Warm has started.
+func TestPool_Keep(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ warm, keep, want int }{
+		"Warm": {2, 0, 2}, "Kept": {1, 3, 3}, "None": {-1, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := NewPool(Options{Command: []string{os.Args[0], "pml-sandbox-test-child"}, Warm: tt.warm, Keep: tt.keep})
+			defer p.Close()
+			var used []*process
+			for range 4 {
+				c, err := p.take()
+				if err != nil {
+					t.Fatal(err)
+				}
+				used = append(used, c)
+			}
+			for _, c := range used {
+				p.put(c)
+			}
+			if n := p.Children(); n != tt.want {
+				t.Errorf("%d children are kept, want %d", n, tt.want)
+			}
+		})
+	}
+}
+
+// TestPool_TakesTheOneThatStarts: a request that comes while Warm starts a child waits
+// for that one.
+func TestPool_TakesTheOneThatStarts(t *testing.T) {
+	t.Parallel()
+	p := NewPool(Options{Command: []string{os.Args[0], "pml-sandbox-test-child"}, Warm: 1})
+	defer p.Close()
+	p.Warm()
+	c, err := p.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.put(c)
+	if n := p.Children(); n != 1 {
+		t.Errorf("%d children have been started", n)
+	}
+}

@@ -57,13 +57,15 @@ func (v *jsVM) source(p core.Position) core.Position {
 // throwsNull finds scripts that throw null themselves.
 var throwsNull = regexp.MustCompile(`\bthrow\s+null\b|\breject\w*\s*\(\s*null\b`)
 
+// isOutOfMemory reports whether an error of the engine's own says that memory has run out.
+// Where there is room for the error and none for its message, that is empty.
 func isOutOfMemory(name, message string) bool {
-	return name == "InternalError" && message == "out of memory"
+	return name == "InternalError" && (message == "out of memory" || message == "")
 }
 
 // scriptError makes an error of what the bootstrap says of a thrown value:
-// name, message, stack, code, tool, and whether it is one of the engine's own
-// errors. fatal says that a limit was hit.
+// name, message, stack, code, tool, whether it is one of the engine's own errors,
+// and whether the call may go well later. fatal says that a limit was hit.
 func (v *jsVM) scriptError(args []any) (e *core.Error, fatal bool) {
 	name, message, stack, code, tool := str(args, 0), str(args, 1), str(args, 2), str(args, 3), str(args, 4)
 	if internal, _ := args[5].(bool); internal && isOutOfMemory(name, message) {
@@ -74,6 +76,7 @@ func (v *jsVM) scriptError(args []any) (e *core.Error, fatal bool) {
 		return core.Errorf(core.CodeSandboxMemory, "the script threw null, which is what is left when memory runs out (the limit is %d MiB): work on smaller pieces", v.limits.MemoryBytes>>20), true
 	}
 	e = &core.Error{Code: core.CodeScript}
+	e.Retryable, _ = args[6].(bool)
 	switch {
 	case tool != "":
 		e.Code, e.Message = core.Code(code), tool+": "+message
@@ -119,6 +122,9 @@ func (v *jsVM) place(e *core.Error, stack string) {
 
 var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined$`)
 
+// ofIntl is what globalThis.Intl.NumberFormat says, which is not a name that is missing.
+var ofIntl = regexp.MustCompile(`^cannot read property '(Collator|DateTimeFormat|DisplayNames|DurationFormat|ListFormat|Locale|NumberFormat|PluralRules|RelativeTimeFormat|Segmenter|supportedValuesOf|getCanonicalLocales)' of undefined$`)
+
 // instead says what to use for a name that scripts know from elsewhere.
 var instead = map[string]string{
 	"fetch": "there is no network here; use a tool, as in await mcp.server.tool({…})", "XMLHttpRequest": "there is no network here; use a tool, as in await mcp.server.tool({…})",
@@ -134,12 +140,15 @@ var instead = map[string]string{
 	"setImmediate": "use queueMicrotask or setTimeout", "alert": "use console.log", "prompt": "what the script needs comes in input",
 	"performance": "use Date.now(), which is the time of the last result", "Atomics": "a script has one thread", "SharedArrayBuffer": "a script has one thread; use ArrayBuffer",
 	"WeakRef": "use a plain reference or a WeakMap", "FinalizationRegistry": "use try/finally",
-	"Intl":     "a script has no language and no time zone: use toISOString and toFixed, or a tool",
+	"Intl":     "a script has no language and no time zone: use toISOString, toFixed and localeCompare, or a tool",
 	"Temporal": "use Date", "mcp": "tools cannot be called here", "setTimeout": "this code cannot wait; give the task a timeout or retry instead",
 }
 
 // hint adds what to use instead of a global that does not exist here.
 func hint(name, message string) string {
+	if name == "TypeError" && ofIntl.MatchString(message) {
+		return " (there is no Intl: " + instead["Intl"] + ")"
+	}
 	if name == "ReferenceError" {
 		if m := notDefined.FindStringSubmatch(message); m != nil && instead[m[1]] != "" {
 			return " (" + instead[m[1]] + ")"

@@ -110,7 +110,7 @@ func (s *Session) open(ctx context.Context) (*process, Turn, error) {
 	limits := s.pool.o.Limits.of(s.start)
 	c.bound(limits)
 	t, err := askTurn(ctx, c, &request{
-		Op: opOpen, Limits: limits, Script: s.start.Script, Input: s.start.Input, Seed: s.start.Seed, Now: millis(s.start.Now), Told: s.start.ToldBytes,
+		Op: opOpen, Limits: limits, Script: s.start.Script, Input: s.start.Input, Results: s.start.Results, Seed: s.start.Seed, Now: millis(s.start.Now), Told: s.start.ToldBytes,
 	})
 	return c, t, err
 }

@@ -2,14 +2,23 @@ package sandbox
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
 var (
 	fence = regexp.MustCompile("^\\s*```+\\s*[A-Za-z]*\\s*$")
 	// importType is an import of types alone, which may take several lines.
-	importType = regexp.MustCompile(`^\s*import\s*(?:type\s[^;'"]*?|\{(?:\s*type\s+[\w$]+(?:\s+as\s+[\w$]+)?\s*,?)+\s*\}\s*)from\s*(?:'[^'\n]*'|"[^"\n]*")[ \t]*;?[ \t]*(?://[^\n]*)?(?:\n|$)`)
+	importType = regexp.MustCompile(`^\s*import\s*(?:type\s[^;'"]*?|\{(?:\s*type\s+[\w$]+(?:\s+as\s+[\w$]+)?\s*,?)+\s*\}\s*)from\s*(?:'[^'\n]*'|"[^"\n]*")[ \t]*;?[ \t]*(?://[^\n]*)?\r?(?:\n|$)`)
+	strict     = regexp.MustCompile(`^(?:"use strict"|'use strict')\s*;?$`)
 )
+
+// openFence reports whether code begins with a Markdown fence. It is asked of what
+// plainSource has left as it was, where such a fence is not closed.
+func openFence(lines []string) bool {
+	i := slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) != "" })
+	return i >= 0 && fence.MatchString(lines[i]) && strings.TrimSpace(strings.Join(lines[i+1:], "")) != "" && !strings.HasSuffix(strings.TrimSpace(strings.Join(lines, "\n")), "\n```")
+}
 
 // plainSource leaves out what stands around code and means nothing: a Markdown
 // fence, a line for a shell, and imports of types at the beginning. Lines stay
@@ -25,13 +34,14 @@ func plainSource(source string) string {
 	}
 	if first < last && fence.MatchString(lines[first]) && strings.TrimSpace(lines[last]) == "```" {
 		lines[first], lines[last] = "", ""
+		first++
 	}
 	for i := 0; i < len(lines); i++ {
 		text := strings.TrimSpace(lines[i])
 		switch {
 		case i <= first && strings.HasPrefix(lines[i], "#!"):
 			lines[i] = ""
-		case text == "", strings.HasPrefix(text, "//"):
+		case text == "", strings.HasPrefix(text, "//"), strict.MatchString(text):
 		case strings.HasPrefix(text, "/*"):
 			for !strings.Contains(lines[i], "*/") && i < len(lines)-1 {
 				i++

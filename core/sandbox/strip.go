@@ -120,6 +120,9 @@ func syntaxError(source string, msgs []api.Message) *core.Error {
 			text = explainSyntax(text, lines, at)
 		}
 		if e == nil {
+			if openFence(lines) {
+				text = "the code begins with a Markdown fence (```) that its last line does not close: give the code alone, or all of the block (" + text + ")"
+			}
 			e = core.Errorf(core.CodeSyntax, "%s", text)
 			e.Location = at
 			continue

@@ -104,8 +104,8 @@ func (v *jsVM) limit(l Limits) {
 	debug.SetMemoryLimit(l.MemoryBytes/2 + 64<<20)
 }
 
-// begin sets time, seed and input.
-func (v *jsVM) begin(now int64, seed string, input json.RawMessage, told int64) *core.Error {
+// begin sets time, seed, input and results of earlier scripts.
+func (v *jsVM) begin(now int64, seed string, input, results json.RawMessage, told int64) *core.Error {
 	h := sha256.Sum256([]byte("pml sandbox seed\x00" + seed))
 	args := []any{string(input), float64(now)}
 	for i := range 4 {
@@ -114,7 +114,7 @@ func (v *jsVM) begin(now int64, seed string, input json.RawMessage, told int64) 
 	if told <= 0 {
 		told = v.limits.ResultBytes
 	}
-	return v.enter("start", append(args, float64(v.limits.ResultBytes), float64(v.limits.LogBytes), float64(told))...)
+	return v.enter("start", append(args, float64(v.limits.ResultBytes), float64(v.limits.LogBytes), float64(told), string(results))...)
 }
 
 // load makes the function that runs body, as a value of the VM.
@@ -152,7 +152,7 @@ func (v *jsVM) syntax(err error) *core.Error {
 // start runs a script until it waits.
 func (v *jsVM) start(r *request) *core.Error {
 	v.limit(r.Limits)
-	if e := v.begin(r.Now, r.Seed, r.Input, r.Told); e != nil {
+	if e := v.begin(r.Now, r.Seed, r.Input, r.Results, r.Told); e != nil {
 		return e
 	}
 	body, mappings := splitMap(r.Script)
@@ -177,7 +177,7 @@ func (v *jsVM) deliver(d wireDelivery) *core.Error {
 	if e := v.armed(v.clocks.after(v.limits.CPU)); e != nil {
 		return e
 	}
-	r, err := v.api["deliver"].Call(v.api["deliver"], d.ID, float64(d.Seq), float64(d.At), string(d.value), code, message)
+	r, err := v.api["deliver"].Call(v.api["deliver"], d.ID, float64(d.Seq), float64(d.At), string(d.value), code, message, d.Err != nil && d.Err.Retryable)
 	if e := v.after(err); e != nil {
 		return e
 	}

@@ -40,11 +40,13 @@ type request struct {
 	Source     string                     `json:"source,omitempty"`
 	File       string                     `json:"file,omitempty"`
 	Input      json.RawMessage            `json:"input,omitempty"`
+	Results    json.RawMessage            `json:"results,omitempty"`
 	Seed       string                     `json:"seed,omitempty"`
 	Now        int64                      `json:"now,omitempty"` // ms since 1970
 	Told       int64                      `json:"told,omitempty"`
 	Expression bool                       `json:"expression,omitempty"`
 	Globals    map[string]json.RawMessage `json:"globals,omitempty"`
+	Frozen     bool                       `json:"frozen,omitempty"`
 	Deliveries []wireDelivery             `json:"deliveries,omitempty"`
 }
 
@@ -65,6 +67,7 @@ type reply struct {
 	Script string          `json:"script,omitempty"`
 	Plan   *core.Plan      `json:"plan,omitempty"`
 	Value  json.RawMessage `json:"value,omitempty"`
+	Logs   []Log           `json:"logs,omitempty"` // of an evaluation
 	Err    *core.Error     `json:"err,omitempty"`
 	// Alive says that the child can serve more after an error.
 	Alive bool `json:"alive,omitempty"`

@@ -69,7 +69,9 @@ func newAPI(s *Server) huma.API {
 	s.addReads()
 	s.addApprovals()
 	s.addAudit()
+	s.addFlows()
 	s.addPin()
+	s.addHalt()
 	s.addServer()
 	s.addStreams()
 	tune(a.OpenAPI())
@@ -139,13 +141,13 @@ func (c call) run(ctx context.Context, text string) (id, approval core.ID, err e
 	return c.Resolve(ctx, text)
 }
 
-// approvalOf resolves the id of an approval, of a run if one is given.
+// approvalOf resolves the id of an approval, of a run or one below it if one is given.
 func (c call) approvalOf(ctx context.Context, run core.ID, text string) (core.ID, error) {
 	id, approval, err := c.run(ctx, text)
 	if err != nil {
 		return "", err
 	}
-	if approval == "" || run != "" && id != run {
+	if approval == "" || run != "" && !api.Below(ctx, c, id, run) {
 		e := core.Errorf(core.CodeNotFound, "there is no approval %q", core.Visible(text, 64, false)).WithNext("pml", "approvals", "ls")
 		if run != "" {
 			e = core.Errorf(core.CodeNotFound, "the run %s has no approval %q", run.Short(), core.Visible(text, 64, false)).WithRun(run).WithNext("pml", "approvals", "ls")

@@ -11,7 +11,8 @@ import (
 )
 
 type approvalsInput struct {
-	All bool `query:"all" doc:"Also those that were decided or have expired"`
+	All       bool `query:"all" doc:"Also those that were decided or have expired"`
+	Decidable bool `query:"decidable" doc:"Also those that have expired and can still be decided, which asks again"`
 }
 
 // ApprovalPath is the part of a path that names an approval.
@@ -63,6 +64,10 @@ func (s *Server) addApprovals() {
 }
 
 func approvals(ctx context.Context, c call, in *approvalsInput) (*page[core.Approval], error) {
+	if in.Decidable && !in.All {
+		list, err := c.Decidable(ctx)
+		return pageOf(list, ""), err
+	}
 	list, err := c.Approvals(ctx, in.All)
 	return pageOf(list, ""), err
 }

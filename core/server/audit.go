@@ -72,7 +72,7 @@ func adoptPin(ctx context.Context, c call, in *adoptPinInput) (*pinAdopted, erro
 	if !ok || !listenerOf(ctx).socket {
 		return nil, core.Errorf(core.CodePermissionDenied, "the PIN is set on the machine of the server, on its socket; nothing was changed").WithNext("pml", "config", "pin")
 	}
-	if err := p.AdoptPin(ctx, in.Body.Old); err != nil {
+	if err := p.AdoptPin(ctx, in.Body.Old, atTerminal(ctx) || !seesTerminals); err != nil {
 		return nil, err
 	}
 	var out pinAdopted

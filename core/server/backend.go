@@ -17,16 +17,23 @@ type Half func(scope api.Scope) (Backend, error)
 // core.CodeNotFound.
 type Backend interface {
 	api.Runs
-	api.Workflows
-	api.Details
-	api.Traces
+	Journal
 	api.Approvals
 	api.Catalog
 	api.Audit
+	api.Halting
+	api.FlowReads
+}
+
+// Journal reads what is kept of runs.
+type Journal interface {
+	api.Workflows
+	api.Details
+	api.Traces
 }
 
 // PinKeeper is a Backend whose decisions can need a PIN.
 type PinKeeper interface {
 	api.Pin
-	AdoptPin(ctx context.Context, old string) error
+	AdoptPin(ctx context.Context, old string, atTerminal bool) error
 }

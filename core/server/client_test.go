@@ -89,6 +89,18 @@ func TestClient_OverTheSocket(t *testing.T) {
 	check("Records", 3, len(records), err)
 	tools, problems, err := c.Tools(ctx)
 	check("Tools", []int{1, 1}, []int{len(tools), len(problems)}, err)
+	flows, err := c.Flows(ctx)
+	check("Flows", []api.Flow{sampleFlow()}, flows, err)
+	for _, name := range []string{"docs", "sub/docs.json"} { // without the texts of its files
+		one, err := c.Flow(ctx, name)
+		check("Flow", sampleFlow(), one, err)
+	}
+	h, err := c.FlowHistory(ctx, "docs", 3)
+	want, _ := (&scoped{backend: e.b}).FlowHistory(ctx, "docs", 1)
+	check("FlowHistory", want, h, err)
+	if _, err := c.Flow(ctx, "other"); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("an unknown flow: %v", err)
+	}
 	st, err := c.Status(ctx)
 	check("Status", api.ServerStatus{Version: "1.2.3", Protocol: api.Protocol}, st, err)
 	_, err = c.Workflow(ctx, "99999999")

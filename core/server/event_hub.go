@@ -167,3 +167,13 @@ func frameText(e core.Event) ([]byte, error) {
 	}
 	return fmt.Appendf(make([]byte, 0, len(data)+64), "id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, data), nil
 }
+
+// pieceText is a piece of what a model writes as server-sent events spell it: without a
+// number, so that whoever goes on later goes on after the last event that has one.
+func pieceText(e core.Event) ([]byte, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return nil, core.Errorf(core.CodeInternal, "a piece of a text cannot be written: %w", err)
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", e.Type, data), nil
+}

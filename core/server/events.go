@@ -42,7 +42,7 @@ func (s *Server) streamed(o huma.Operation, ofRun bool) {
 	schemas := s.api.OpenAPI().Components.Schemas
 	text, integer := &huma.Schema{Type: huma.TypeString}, &huma.Schema{Type: huma.TypeInteger, Format: "int64"}
 	o.Parameters = []*huma.Param{
-		{Name: "types", In: "query", Description: "Types of events, with commas between", Schema: text},
+		{Name: "types", In: "query", Description: "Types of events, with commas between; without, all that are kept. agent_text, which is not kept, goes only to streams of one run that name it", Schema: text},
 		{Name: "since", In: "query", Description: "Events after this sequence number; then a stream begins with them and not with a snapshot", Schema: integer},
 		{Name: "limit", In: "query", Description: "Of a page", Schema: integer},
 		{Name: "Last-Event-ID", In: "header", Description: "As since, which it goes before", Schema: integer},
@@ -56,7 +56,7 @@ func (s *Server) streamed(o huma.Operation, ofRun bool) {
 		schemas.Schema(reflect.TypeFor[api.Snapshot](), true, ""), schemas.Schema(reflect.TypeFor[core.Event](), true, ""),
 	}, Description: "The data of each frame"}
 	o.Responses = map[string]*huma.Response{
-		"200": {Description: "Frames: the first is a snapshot (schema Snapshot), the others are events (schema Event) whose id is their sequence number; or a page", Content: map[string]*huma.MediaType{
+		"200": {Description: "Frames: the first is a snapshot (schema Snapshot), the others are events (schema Event) whose id is their sequence number, or pieces of what a model writes, without one; or a page", Content: map[string]*huma.MediaType{
 			"text/event-stream": {Schema: frame},
 			"application/json":  {Schema: schemas.Schema(reflect.TypeFor[api.Page[core.Event]](), true, "")},
 		}},
@@ -113,11 +113,14 @@ func parseStream(r *http.Request, ofRun bool) (q streamQuery, run string, p *pro
 		}
 	}
 	for _, word := range words(params["types"]) {
-		if !slices.Contains(core.EventTypes, core.EventType(word)) {
+		if t := core.EventType(word); t != core.EventAgentText && !slices.Contains(core.EventTypes, t) {
 			wrong(core.Fault{Message: "query types: there is no type " + core.Visible(word, 40, false) + suggest(word, core.EventTypes)})
 			continue
 		}
 		q.types = append(q.types, core.EventType(word))
+	}
+	if run == "" && slices.Contains(q.types, core.EventAgentText) {
+		wrong(core.Fault{Message: "query types: what models write is told of one run at a time; name it with workflow"})
 	}
 	since := params.Get("since")
 	if last := r.Header.Get("Last-Event-ID"); last != "" {

@@ -95,6 +95,9 @@ func executeFaults(b api.ExecuteBody, key string) []error {
 	if b.Workflow != nil && b.Code != "" {
 		faults = append(faults, fault("/code", "there is a workflow too; give one of them"))
 	}
+	if b.Agent != nil && (b.Workflow != nil || b.Code != "") {
+		faults = append(faults, fault("/agent", "there is a program too; give one of them"))
+	}
 	if b.Options != nil && b.Options.IdempotencyKey != "" && key != "" && b.Options.IdempotencyKey != key {
 		faults = append(faults, fault("/options/idempotency_key", "the header Idempotency-Key says something else"))
 	}
@@ -127,6 +130,8 @@ func executeRequest(b api.ExecuteBody, key string, by core.Actor) (api.ExecuteRe
 	switch {
 	case b.AcceptSuggestion != nil:
 		req.Accept = b.AcceptSuggestion
+	case b.Agent != nil:
+		req.Agent = b.Agent.Spec()
 	case b.Workflow != nil:
 		if len(b.Workflow.Tasks) == 0 {
 			return req, core.Errorf(core.CodeDAGInvalid, "the workflow has no tasks; nothing has run")
@@ -135,7 +140,7 @@ func executeRequest(b api.ExecuteBody, key string, by core.Actor) (api.ExecuteRe
 	case len(b.Code) > maxCode:
 		return req, core.Errorf(core.CodeTooLarge, "the code is %d bytes long, at most %d are taken; nothing has run", len(b.Code), maxCode)
 	case b.Code == "" && b.Intent == "":
-		return req, invalid([]core.Fault{{Message: "give one of intent, code, workflow, accept_suggestion, continue_workflow"}})
+		return req, invalid([]core.Fault{{Message: "give one of intent, code, workflow, agent, accept_suggestion, continue_workflow"}})
 	default:
 		req.Code = b.Code
 	}
@@ -151,6 +156,6 @@ func decision(ctx context.Context, d api.DecisionBody, approval core.ID) *api.De
 	return &api.Decision{
 		Presence: shown,
 		Approve:  *d.Approved, Checkpoint: approval, AllOfType: d.AllOfType, ExpectDigest: d.ExpectDigest, Abort: d.Abort,
-		Reason: d.Feedback, Answer: d.Answer, Pin: d.Pin,
+		Reason: d.Feedback, Answer: d.Answer, More: d.More, Pin: d.Pin,
 	}
 }

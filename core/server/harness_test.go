@@ -19,6 +19,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/server"
 )
 
@@ -38,6 +39,8 @@ type backend struct {
 	begun   func()        // called when Execute begins to, when it is set
 	answer  api.Result
 	pages   int // of stored events that were read without following
+	said    func()
+	below   []core.Approval // that runs below others ask
 }
 
 func newBackend() *backend {
@@ -165,7 +168,7 @@ func (s *scoped) find(id core.ID) (core.Run, error) {
 func (s *scoped) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 	run, err := s.find(id)
 	layer := core.Layer{Tasks: []core.Task{{ID: "t1", Tool: "a:b", State: core.TaskSuccess, Output: json.RawMessage(`{"n":1}`)}}}
-	return core.Workflow{Run: run, Layers: []core.Layer{layer}, Approvals: []core.Approval{sampleApproval(id)}}, err
+	return core.Workflow{Run: run, Layers: []core.Layer{layer}, Approvals: append([]core.Approval{sampleApproval(id)}, s.below...)}, err
 }
 
 func sampleApproval(run core.ID) core.Approval {
@@ -178,6 +181,40 @@ func sampleApproval(run core.ID) core.Approval {
 func (s *scoped) Program(_ context.Context, id core.ID) (core.Program, error) {
 	_, err := s.find(id)
 	return core.Program{Kind: core.KindDAG, Version: 1, Tasks: []core.TaskSpec{{ID: "t1", Tool: "a:b", Arguments: json.RawMessage(`{}`)}}}, err
+}
+
+// sampleFlow is a flow with every member.
+func sampleFlow() api.Flow {
+	return api.Flow{
+		ID: "docs", Name: "Ask outside docs", Description: "asks", Type: "tools/call", File: "sub/docs.json", Home: true, Enabled: true, Mode: "audit", State: "audit",
+		Priority: 3, Match: json.RawMessage(`{"tool":"write*"}`), Digest: "sha256:0", Faults: []core.Fault{{Path: "p", Message: "m"}},
+		Nodes: []api.FlowNode{{ID: "h", Type: "hook", Label: "Look", Beside: true}}, Edges: []api.FlowEdge{{Source: "s", Target: "h", Label: "true"}},
+	}
+}
+
+func (s *scoped) Flows(context.Context) ([]api.Flow, error) {
+	return []api.Flow{sampleFlow()}, s.fail
+}
+
+func (s *scoped) Flow(_ context.Context, name string) (api.Flow, error) {
+	f := sampleFlow()
+	if name != f.ID && name != f.File {
+		return api.Flow{}, core.Errorf(core.CodeNotFound, "there is no flow %s", name)
+	}
+	f.Text, f.Files = "the text", map[string]string{"modules/m.json": "a module"}
+	return f, s.fail
+}
+
+func (s *scoped) FlowHistory(ctx context.Context, name string, limit int) (api.FlowHistory, error) {
+	if _, err := s.Flow(ctx, name); err != nil {
+		return api.FlowHistory{}, err
+	}
+	run := core.FlowRun{
+		ID: id(5), Flow: "docs", Name: "Ask outside docs", Digest: "sha256:0", Workspace: "/w", Audit: true, Owner: "ada", RunID: id(1), CallID: "c", Tool: "fs:write", Client: "cli",
+		State: core.FlowDenied, Node: "h", Reason: "no", StartedAt: start, DurationUS: 7,
+		Nodes: []core.FlowNodeRun{{Node: "h", Type: "hook", Response: true, State: core.FlowOK, StartedAt: start, DurationUS: 7, Change: &core.FlowChange{Before: "a", After: "b", Diff: "-"}, Console: []string{"x"}, Reason: "r"}},
+	}
+	return api.FlowHistory{Runs: []core.FlowRun{run}, Nodes: []api.FlowNodeStats{{Node: "h", Type: "hook", Count: limit, Slowest: true}}}, nil
 }
 
 func (s *scoped) Checkpoints(_ context.Context, run core.ID) ([]core.Checkpoint, error) {
@@ -245,6 +282,13 @@ func (s *scoped) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
 	return api.NewRunFile(api.ExportedRun{Run: run}, start, "test")
 }
 
+func (s *scoped) Said(_ context.Context, id core.ID, f func(core.Event) error) error {
+	if s.said != nil {
+		s.said()
+	}
+	return f(core.Event{Type: core.EventAgentText, RunID: id, TaskID: "m1", Message: "one\ntwo"})
+}
+
 func (s *scoped) RemoveWorkflows(_ context.Context, ids ...core.ID) error { return s.ask(ids) }
 
 func (s *scoped) Events(ctx context.Context, run core.ID, from api.Since, follow bool, f func(core.Event) error) error {
@@ -288,6 +332,7 @@ func (s *scoped) Snapshot(context.Context) (api.Snapshot, error) {
 			snap.Workflows = append(snap.Workflows, run)
 		}
 	}
+	snap.Approvals = slices.Clone(s.below)
 	return snap, s.fail
 }
 
@@ -306,6 +351,11 @@ func (s *scoped) Resolve(_ context.Context, text string) (run, approval core.ID,
 		}
 	}
 	return "", "", core.Errorf(core.CodeNotFound, "there is no run or approval %q", text)
+}
+
+func (s *scoped) Decidable(ctx context.Context) ([]core.Approval, error) {
+	all, err := s.Approvals(ctx, true)
+	return approval.Decidable(all, start), err
 }
 
 func (s *scoped) Approvals(_ context.Context, all bool) ([]core.Approval, error) {
@@ -523,4 +573,18 @@ func send(t testing.TB, c *http.Client, method, url, body string, headers ...str
 
 func (*scoped) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	return core.Approval{ID: id, Type: core.ApproveTool, Context: json.RawMessage(`{"arguments":` + string(args) + `}`), Digest: "edited"}, nil
+}
+
+var aHalt = core.Halt{Side: core.SideServer, By: core.Actor{Who: "ann", Via: core.ViaHTTP}, Reason: "enough"}
+
+func (s *scoped) Halts(context.Context) ([]core.Halt, error) {
+	return []core.Halt{aHalt}, s.ask("halts")
+}
+
+func (s *scoped) HaltCalls(_ context.Context, by core.Actor, reason string) ([]core.Halt, error) {
+	return []core.Halt{aHalt}, s.ask([]any{"halt", by.Via, reason})
+}
+
+func (s *scoped) ResumeCalls(_ context.Context, req api.ResumeRequest) ([]core.Halt, error) {
+	return []core.Halt{aHalt}, s.ask([]any{"resume", req.Reason, req.Pin, req.Presence})
 }

@@ -171,7 +171,7 @@ func (s *Server) status(ctx context.Context, c call, _ *nothing) (*statusOutput,
 	return &statusOutput{own}, nil
 }
 
-// maxCounted is how many runs of each state an owner is told of.
+// maxCounted is how many runs of each state an owner sees as a number.
 const maxCounted = 500
 
 // count fills in how much the caller has here.

@@ -4,5 +4,8 @@ package server
 
 import "net"
 
+// seesTerminals is whether the kernel tells who is at the other end of a socket.
+const seesTerminals = false
+
 // peerAtTerminal: here the PIN shows that somebody is a person.
 func peerAtTerminal(*net.UnixConn) bool { return false }

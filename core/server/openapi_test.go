@@ -63,7 +63,7 @@ func TestOpenAPI_HasEveryRoute(t *testing.T) {
 		"GET /api/v1/workflows/{id}/events", "POST /api/v1/workflows/{id}/continue", "POST /api/v1/workflows/{id}/abort", "POST /api/v1/workflows/{id}/replan",
 		"POST /api/v1/workflows/{id}/retry", "POST /api/v1/workflows/{id}/trace", "POST /api/v1/workflows/{id}/approvals/{cid}",
 		"POST /api/v1/workflows/{id}/approvals/{cid}/extend", "POST /api/v1/workflows/{id}/approvals/{cid}/renew", "GET /api/v1/approvals", "GET /api/v1/approvals/{cid}",
-		"GET /api/v1/events", "GET /api/v1/audit", "GET /api/v1/audit/verify", "GET /api/v1/tools", "POST /api/v1/plan", "GET /api/v1/server", "POST /mcp", "GET /mcp", "DELETE /mcp", "GET /healthz", "GET /readyz", "GET /metrics",
+		"GET /api/v1/events", "GET /api/v1/audit", "GET /api/v1/audit/verify", "GET /api/v1/tools", "GET /api/v1/flows", "GET /api/v1/flows/{name}", "GET /api/v1/flows/{name}/runs", "GET /api/v1/flows/{name}/stats", "POST /api/v1/plan", "GET /api/v1/server", "POST /mcp", "GET /mcp", "DELETE /mcp", "GET /healthz", "GET /readyz", "GET /metrics",
 	} {
 		if !slices.Contains(described, route) {
 			t.Errorf("%s is missing", route)
@@ -103,6 +103,11 @@ func TestOpenAPI_AnswersFit(t *testing.T) {
 		{"GET", "/api/v1/audit", "/api/v1/audit?limit=1", "", "200"},
 		{"GET", "/api/v1/audit/verify", "/api/v1/audit/verify", "", "200"},
 		{"GET", "/api/v1/tools", "/api/v1/tools", "", "200"},
+		{"GET", "/api/v1/flows", "/api/v1/flows", "", "200"},
+		{"GET", "/api/v1/flows/{name}", "/api/v1/flows/sub%2Fdocs.json", "", "200"},
+		{"GET", "/api/v1/flows/{name}", "/api/v1/flows/other", "", "default"},
+		{"GET", "/api/v1/flows/{name}/runs", "/api/v1/flows/docs/runs?limit=3", "", "200"},
+		{"GET", "/api/v1/flows/{name}/stats", "/api/v1/flows/docs/stats", "", "200"},
 		{"POST", "/api/v1/plan", "/api/v1/plan", `{"code":"1"}`, "200"},
 		{"GET", "/api/v1/server", "/api/v1/server", "", "200"},
 		{"GET", "/healthz", "/healthz", "", "200"},

@@ -42,6 +42,7 @@ var statuses = map[core.Code]int{
 	core.CodePermissionDenied:  http.StatusForbidden,
 	core.CodeDenied:            http.StatusForbidden,
 	core.CodeAwaitingHuman:     http.StatusForbidden,
+	core.CodeHalted:            http.StatusServiceUnavailable,
 	core.CodeHookFailed:        http.StatusForbidden,
 	core.CodeNotFound:          http.StatusNotFound,
 	core.CodeAlreadyDecided:    http.StatusConflict,
@@ -64,6 +65,17 @@ var statuses = map[core.Code]int{
 	core.CodeStoreNewer:        http.StatusServiceUnavailable,
 	core.CodeStoreFailed:       http.StatusServiceUnavailable,
 	core.CodeInternal:          http.StatusInternalServerError,
+
+	core.CodeModelNoKey:       http.StatusUnprocessableEntity,
+	core.CodeModelKeyRefused:  http.StatusUnprocessableEntity,
+	core.CodeModelQuota:       http.StatusBadGateway,
+	core.CodeModelUnavailable: http.StatusBadGateway,
+	core.CodeModelContext:     http.StatusUnprocessableEntity,
+	core.CodeModelInvalid:     http.StatusUnprocessableEntity,
+	core.CodeModelRefused:     http.StatusForbidden,
+	core.CodeModelStream:      http.StatusBadGateway,
+	core.CodeModelOutput:      http.StatusBadGateway,
+	core.CodeModelTimeout:     http.StatusGatewayTimeout,
 }
 
 // StatusCode returns the HTTP status of an error's code.

@@ -42,7 +42,8 @@ func (in *executeInput) Resolve(huma.Context) []error { return executeFaults(in.
 
 type continueInput struct {
 	RunPath
-	Body *api.ContinueBody
+	Follow bool `query:"follow" doc:"only wait for the run: a pause after a layer is not passed"`
+	Body   *api.ContinueBody
 }
 
 type abortInput struct {
@@ -140,7 +141,7 @@ func goOn(ctx context.Context, c call, in *continueInput) (*outcome, error) {
 		}
 		return nil, err
 	}
-	req := api.ContinueRequest{ID: id, By: c.scope.By}
+	req := api.ContinueRequest{ID: id, By: c.scope.By, Follow: in.Follow}
 	if b := in.Body; b != nil {
 		req.Reason, req.Wait, req.HoldApprovals = b.Reason, waitOf(b.Wait), b.HoldApprovals
 		if d := b.Decision; d != nil {

@@ -88,6 +88,8 @@ func TestRequests_Refused(t *testing.T) {
 		{"no body", "POST", "/api/v1/workflows", ``, 400, core.CodeInvalidArguments, []string{"|required"}},
 		{"nothing", "POST", "/api/v1/workflows", `{}`, 400, core.CodeInvalidArguments, []string{"|give one of"}},
 		{"two", "POST", "/api/v1/workflows", `{"code":"1","workflow":{"tasks":[]}}`, 400, core.CodeInvalidArguments, []string{"/code|give one"}},
+		{"agent and code", "POST", "/api/v1/workflows", `{"code":"1","agent":{"goal":"x"}}`, 400, core.CodeInvalidArguments, []string{"/agent|give one"}},
+		{"no goal", "POST", "/api/v1/workflows", `{"agent":{"goal":"","max_iterations":51}}`, 400, core.CodeInvalidArguments, []string{"/agent/goal|1", "/agent/max_iterations|50"}},
 		{"empty DAG", "POST", "/api/v1/workflows", `{"workflow":{"tasks":[]}}`, 422, core.CodeDAGInvalid, nil},
 		{"long code", "POST", "/api/v1/workflows", `{"code":"` + strings.Repeat("x", 100<<10+1) + `"}`, 413, core.CodeTooLarge, nil},
 		{

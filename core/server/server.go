@@ -45,7 +45,7 @@ type Options struct {
 	// such as https://example.com.
 	Hosts   []string
 	Origins []string
-	// Lag hears how long after an event the readers get it. May be nil.
+	// Lag is called with the time from an event to its delivery. May be nil.
 	Lag    func(time.Duration)
 	Limits Limits
 }

@@ -114,7 +114,11 @@ func (rd *reader) narrow(ctx context.Context, snap api.Snapshot) (api.Snapshot, 
 		return snap, err
 	}
 	snap.Workflows = []core.Run{wf.Run}
-	snap.Approvals = slices.DeleteFunc(slices.Clone(snap.Approvals), func(a core.Approval) bool { return a.RunID != rd.filter.run })
+	asked := map[core.ID]bool{} // of an agent also what its runs ask
+	for _, a := range wf.Approvals {
+		asked[a.ID] = true
+	}
+	snap.Approvals = slices.DeleteFunc(slices.Clone(snap.Approvals), func(a core.Approval) bool { return a.RunID != rd.filter.run && !asked[a.ID] })
 	return snap, nil
 }
 
@@ -122,6 +126,9 @@ func (rd *reader) narrow(ctx context.Context, snap api.Snapshot) (api.Snapshot, 
 func (rd *reader) run(ctx context.Context) error {
 	heart := time.NewTicker(rd.s.o.Limits.Heartbeat)
 	defer heart.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	texts := rd.texts(ctx)
 	stopping := rd.s.stopping(ctx)
 	var frames []*frame
 	var buf []byte
@@ -149,6 +156,14 @@ func (rd *reader) run(ctx context.Context) error {
 		}
 		select {
 		case <-more:
+		case e := <-texts:
+			text, err := pieceText(e)
+			if err == nil {
+				err = rd.send(text)
+			}
+			if err != nil {
+				return err
+			}
 		case <-heart.C:
 			if !stillMay(ctx) {
 				return errRemoved
@@ -164,6 +179,28 @@ func (rd *reader) run(ctx context.Context) error {
 			return rd.send([]byte(": the server stops\n\n"))
 		}
 	}
+}
+
+// texts are the pieces of what the model of the run writes, where they are asked for by
+// the name of their type; nil where they are not. What a reader is too slow for comes
+// together.
+func (rd *reader) texts(ctx context.Context) <-chan core.Event {
+	if rd.filter.run == "" || !slices.Contains(rd.filter.types, core.EventAgentText) {
+		return nil
+	}
+	pieces := make(chan core.Event)
+	go func() {
+		defer core.Recover(rd.s.log, "what a model writes was sent to a reader", nil, "workflow_id", rd.filter.run)
+		_ = rd.backend.Said(ctx, rd.filter.run, func(e core.Event) error { // it is best effort
+			select {
+			case pieces <- e:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	return pieces
 }
 
 // ready is a channel that is always closed.

@@ -170,6 +170,49 @@ func TestEvents_Filters(t *testing.T) {
 	}
 }
 
+// TestEvents_Texts: what a model writes goes to a stream of one run that names its type,
+// without a number, and to no other.
+func TestEvents_Texts(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t, nil)
+	for _, path := range []string{"/api/v1/workflows/11110001/events?types=agent_text,task_log", "/api/v1/events?workflow=11110001&types=agent_text,task_log"} {
+		s := e.open(t, path)
+		s.next(t) // the snapshot
+		f := s.next(t)
+		var got core.Event
+		if err := json.Unmarshal([]byte(f.data), &got); err != nil || f.id != 0 || f.event != "agent_text" || got.Message != "one\ntwo" || got.TaskID != "m1" {
+			t.Errorf("%s: %+v %v", path, f, err)
+		}
+	}
+	all := e.open(t, "/api/v1/workflows/11110001/events")
+	all.next(t)
+	e.b.emit(core.Event{RunID: id(0x11110001), Owner: "ana"})
+	if f := all.next(t); f.event != "task_log" || f.id != 1 {
+		t.Errorf("without the type: %+v", f)
+	}
+	if r := e.do(t, "GET", "/api/v1/events?types=agent_text", ""); r.status != http.StatusBadRequest || !strings.Contains(r.body, "name it with workflow") {
+		t.Errorf("of all runs: %d %s", r.status, r.body)
+	}
+}
+
+// TestEvents_Agent: a stream of an agent begins with what its runs ask, and a defect in what
+// shows the text of its model ends neither the stream nor the server.
+func TestEvents_Agent(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t, nil)
+	e.b.below = []core.Approval{{ID: id(0x77770001), RunID: id(0x88880001), State: core.ApprovalOpen}}
+	e.b.said = func() { panic("a defect") }
+	s := e.open(t, "/api/v1/workflows/11110001/events?types=agent_text,task_log")
+	var snap api.Snapshot
+	if err := json.Unmarshal([]byte(s.next(t).data), &snap); err != nil || len(snap.Approvals) != 1 || snap.Approvals[0].ID != id(0x77770001) {
+		t.Errorf("%+v, %v", snap.Approvals, err)
+	}
+	e.b.emit(core.Event{RunID: id(0x11110001), Owner: "ana"})
+	if f := s.next(t); f.event != "task_log" || f.id != 1 {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestEvents_Resume(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, nil)

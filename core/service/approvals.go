@@ -71,7 +71,8 @@ func (c *decisions) KeysFound(ctx context.Context, approval core.ID) ([]string, 
 		return nil, err
 	}
 	var asked struct {
-		Keys []string `json:"missing_keys"`
+		Keys  []string `json:"missing_keys"`
+		Model string   `json:"model"`
 	}
 	if err := json.Unmarshal(ap.Context, &asked); err != nil {
 		return nil, core.Errorf(core.CodeInternal, "what %s asks for cannot be read: %w", ap.ID.Short(), err)
@@ -84,17 +85,27 @@ func (c *decisions) KeysFound(ctx context.Context, approval core.ID) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	now, err := cfg.Keys(ap.Subject)
+	missing, err := missingKeys(cfg, ap, asked.Model)
 	if err != nil {
 		return nil, err
 	}
 	found := []string{}
 	for _, name := range asked.Keys {
-		if !slices.Contains(now.Missing, name) {
+		if !slices.Contains(missing, name) {
 			found = append(found, name)
 		}
 	}
 	return found, nil
+}
+
+// missingKeys are the keys that the server, or the model, of an approval is still without.
+func missingKeys(cfg *env.Config, ap core.Approval, model string) ([]string, error) {
+	if core.IsProvider(ap.Tool) {
+		m, err := cfg.ResolveModel(model)
+		return m.Missing, err
+	}
+	state, err := cfg.Keys(ap.Subject)
+	return state.Missing, err
 }
 
 // Approvals lists what waits for a person, soonest expiry first; with all also
@@ -104,12 +115,25 @@ func (c *decisions) Approvals(ctx context.Context, all bool) ([]core.Approval, e
 	if !all {
 		filter.States = []core.ApprovalState{core.ApprovalOpen}
 	}
+	return c.listed(ctx, filter)
+}
+
+// Decidable lists what a decision can be about, soonest expiry first: what waits for a
+// person, and what has expired while its run still waits.
+func (c *decisions) Decidable(ctx context.Context) ([]core.Approval, error) {
+	return c.listed(ctx, store.ApprovalFilter{Now: c.now(), Decidable: true})
+}
+
+// listed are approvals as they are shown.
+func (c *decisions) listed(ctx context.Context, filter store.ApprovalFilter) ([]core.Approval, error) {
 	list, err := c.o.Store.Approvals(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
+	paths := pathFinder{view: c.view, known: map[core.ID][]string{}}
 	for i := range list {
 		list[i].State = list[i].StateAt(filter.Now)
+		list[i].Path = paths.of(ctx, list[i])
 		list[i] = c.shownOf(list[i].Workspace).Approval(list[i])
 	}
 	if list == nil {
@@ -128,6 +152,7 @@ func (c *decisions) Approval(ctx context.Context, id core.ID) (core.Approval, er
 		return core.Approval{}, core.Errorf(core.CodeNotFound, "there is no approval %s", id.Short()).WithNext("pml", "approvals", "ls")
 	}
 	list[0].State = list[0].StateAt(c.now())
+	list[0].Path = (&pathFinder{view: c.view, known: map[core.ID][]string{}}).of(ctx, list[0])
 	return c.shownOf(list[0].Workspace).Approval(list[0]), nil
 }
 

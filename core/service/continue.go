@@ -29,14 +29,25 @@ func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequ
 		if run.State.Final() {
 			return c.waiting.follow(ctx, run.ID, nil, req.Wait, req.HoldApprovals, api.StatusComplete)
 		}
-		if err := c.decisions.askAgain(ctx, run, req.By); err != nil {
+		if err := c.askBelow(ctx, run, req.By); err != nil {
 			return api.Result{}, err
 		}
-		passed, err := c.decisions.passPause(ctx, run, req.By)
+		var passed []core.ID
+		var err error
+		if !req.Follow {
+			passed, err = c.decisions.passPause(ctx, run, req.By)
+		}
 		if err != nil {
 			return api.Result{}, err
 		}
 		return c.waiting.follow(ctx, run.ID, passed, req.Wait, req.HoldApprovals, api.StatusComplete)
+	}
+	if req.Decision.More != nil {
+		return c.extend(ctx, run, req)
+	}
+	run, err := c.decidedRun(ctx, run, req.Decision)
+	if err != nil {
+		return api.Result{}, err
 	}
 	show := c.shownOf(run.Workspace)
 	decided, err := c.decisions.decide(ctx, run, req)
@@ -48,11 +59,32 @@ func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequ
 	for i, ap := range decided {
 		ids[i] = ap.ID
 	}
+	if run, err = c.root(ctx, run); err != nil {
+		return api.Result{}, err
+	}
 	r, err := c.waiting.follow(ctx, run.ID, ids, req.Wait, req.HoldApprovals, api.StatusComplete)
 	if err == nil && len(decided) == 1 {
 		r.Decided = show.Decided(decided[0].DecidedBy)
 	}
 	return r, err
+}
+
+// askBelow asks again what has expired of a run and, of an agent, of its runs.
+func (c *execution) askBelow(ctx context.Context, run core.Run, by core.Actor) error {
+	ids, err := c.below(ctx, run)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		child, err := c.o.Store.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := c.decisions.askAgain(ctx, child, by); err != nil {
+			return err
+		}
+	}
+	return c.decisions.askAgain(ctx, run, by)
 }
 
 // continuable refuses a run that has expired.

@@ -55,6 +55,10 @@ func TestContinue_Pauses(t *testing.T) {
 				if r.Status != api.StatusLayerComplete || !r.Pause || r.LayerIndex == nil || *r.LayerIndex != layer || r.NextLayer.Index != layer+1 {
 					t.Fatalf("after layer %d: %+v", layer, r)
 				}
+				waits, err := c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: agent, Wait: -1, Follow: true})
+				if err != nil || waits.CheckpointID != r.CheckpointID {
+					t.Fatalf("who only waits for the run: %s at %s, %v", waits.Status, waits.CheckpointID, err)
+				}
 				if r, err = c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: agent, Wait: -1}); err != nil {
 					t.Fatal(err)
 				}

@@ -31,7 +31,7 @@ func (c *programs) allFaults(ctx context.Context, tasks []core.TaskSpec, by core
 		if !ok {
 			continue
 		}
-		call.Requester, call.Owner = by, c.scope.Owner
+		call = call.Of(&core.Run{RequestedBy: by, Owner: c.scope.Owner, Kind: core.KindDAG})
 		deny := h.Check(ctx, call).Deny
 		if ctx.Err() != nil {
 			break

@@ -58,7 +58,7 @@ func TestDAG_FaultsTogether(t *testing.T) {
 // A server that does not answer does not hold back what is known.
 func TestDAG_FaultsInTime(t *testing.T) {
 	t.Parallel()
-	c := slow(t)
+	c, _ := slow(t)
 	tasks := []core.TaskSpec{{ID: "a", Tool: "a-silent:look"}, {ID: "a", Tool: "mirror:look"}}
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()

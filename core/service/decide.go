@@ -72,14 +72,9 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 	if err != nil {
 		return nil, err
 	}
-	proved := ""
-	if d.Approve || byPin {
-		if proved, err = c.Setup.Pin.Check(ctx, d.Pin, "pml", "continue", run.ID.Short(), "--approve", "--pin"); err != nil {
-			return nil, core.AsError(err).WithRun(run.ID)
-		}
-	}
-	if proved != "" && byPin {
-		shown = core.PresencePin
+	shown, proved, err := c.prove(ctx, run, d, shown, byPin)
+	if err != nil {
+		return nil, err
 	}
 	// A reason stays in the audit log for good, so no key may get there.
 	reason := c.shownOf(run.Workspace).Text(d.Reason)
@@ -94,11 +89,13 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 		if err != nil {
 			return nil, err
 		}
-		got, err := c.o.Store.Decide(ctx, core.Decision{
+		decision := core.Decision{
 			ApprovalID: ap.ID, Approved: d.Approve, By: req.By, At: at, Reason: reason,
 			ExpectDigest: expect, Answer: answer, Abort: d.Abort && !d.Approve,
 			Presence: shown, Proved: proved,
-		}, store.Renewal{RunUntil: until, Fresh: c.o.NewID(), Until: again})
+		}
+		renewal := store.Renewal{RunUntil: until, Fresh: c.o.NewID(), Until: again}
+		got, err := c.o.Store.Decide(ctx, decision, renewal)
 		if err != nil {
 			return nil, err
 		}
@@ -106,9 +103,28 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 		if !repeats && d.Checkpoint == "" && got.DecidedBy != nil && !got.DecidedBy.At.Equal(at) {
 			return nil, alreadyDecided(run, got)
 		}
+		c.decideEquals(ctx, run, got, decision, renewal)
 		out = append(out, got)
 	}
 	return out, nil
+}
+
+// prove checks the PIN of a decision, where one is given or wanted, and says what shows that a person decides.
+func (c *decisions) prove(ctx context.Context, run core.Run, d *api.Decision, shown core.Presence, byPin bool) (_ core.Presence, proved string, err error) {
+	if d.Approve || byPin {
+		if proved, err = c.Setup.Pin.Check(ctx, d.Pin, "pml", "continue", run.ID.Short(), "--approve", "--pin"); err != nil {
+			return "", "", core.AsError(err).WithRun(run.ID)
+		}
+	}
+	switch {
+	case proved != "" && byPin:
+		shown = core.PresencePin
+	case proved != "" && shown == core.PresenceTerminal:
+		if err := c.Setup.Pin.Typed(ctx, proved); err != nil {
+			return "", "", core.AsError(err).WithRun(run.ID)
+		}
+	}
+	return shown, proved, nil
 }
 
 // targets are the approvals that a decision is about: the named one, all of a

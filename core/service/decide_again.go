@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // takenUpWithin is how long whoever has decided may take to go on with a run
@@ -62,9 +63,7 @@ func ended(run core.Run, last core.Approval) *core.Error {
 
 // alreadyDecided says who was faster, or decided otherwise.
 func alreadyDecided(run core.Run, ap core.Approval) *core.Error {
-	e := core.Errorf(core.CodeAlreadyDecided, "%s was already %s by %s via %s at %s", ap.ID.Short(), ap.State,
-		ap.DecidedBy.Name(), ap.DecidedBy.Via, ap.DecidedBy.At.UTC().Format(time.RFC3339)).WithRun(ap.RunID)
-	e.Decided = ap.DecidedBy
+	e := approval.AlreadyDecided(ap)
 	if run.State.Final() {
 		return e.WithNext("pml", "workflows", "show", ap.RunID.Short())
 	}

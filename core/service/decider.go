@@ -41,7 +41,7 @@ func (c *decisions) mayDecide(ctx context.Context, run core.Run, targets []core.
 		return p, false, nil
 	}
 	if req.By.Via != core.ViaMCP && req.By.Via != core.ViaElicitation && req.Decision.Pin != "" {
-		if g, err := c.Setup.Pin.Guard(ctx); err != nil || g.Pin != "" {
+		if shows, err := c.Setup.Pin.ShowsPerson(ctx); err != nil || shows {
 			return "", true, err
 		}
 	}
@@ -97,4 +97,21 @@ func (c *decisions) mayGrant(run core.Run, ap core.Approval, d *api.Decision) er
 		return refuse("the person at the server decides this (%s for %s): an API key cannot; it stays open", ap.Type, core.Visible(ap.Tool, 120, false))
 	}
 	return nil
+}
+
+// HostMayDecide reports whether the answer of a person to a question of an agent's
+// host can decide an approval. It cannot where a PIN is needed, which
+// is not typed into a host's form, nor where people decide and the host is not
+// trusted with it. What cannot be read lets nobody decide: the decision would be
+// refused.
+func (c *decisions) HostMayDecide(ctx context.Context, a core.Approval) bool {
+	if pin, err := c.Setup.Pin.NeedsPin(ctx); err != nil || pin {
+		return false
+	}
+	run, err := c.o.Store.Run(ctx, a.RunID)
+	if err != nil {
+		return false
+	}
+	cfg, err := c.configOf(run.Workspace)
+	return err == nil && (cfg.Approvals.Decider != env.DeciderHuman || cfg.Approvals.TrustHost)
 }

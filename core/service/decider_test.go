@@ -249,6 +249,32 @@ func TestDecider_HumanWithPin(t *testing.T) {
 	}
 }
 
+// Whoever can write config.json does not become a person by a PIN of their own: one that comes
+// after the first run shows a person once it was typed at a terminal.
+func TestDecider_PinOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", `{"approvals": {"decider": "human"}}`)
+	c := m.client()
+	before := c.execute(writes, api.StatusApprovalRequired)
+	m.setPin(rightPin)
+	c = m.client()
+	after := c.execute(writes, api.StatusApprovalRequired)
+	for _, r := range []api.Result{before, after} {
+		_, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Pin: rightPin})
+		code(t, err, core.CodeAwaitingHuman)
+		_, err = c.decide(r.WorkflowID, api.Decision{Pin: rightPin})
+		code(t, err, core.CodeAwaitingHuman)
+	}
+	// At a terminal it is needed, and from then on it shows a person.
+	_, err := c.decide(before.WorkflowID, api.Decision{Approve: true, Presence: core.PresenceTerminal})
+	code(t, err, core.CodeAuth)
+	_, err = c.decide(before.WorkflowID, api.Decision{Approve: true, Presence: core.PresenceTerminal, Pin: rightPin})
+	code(t, err, "")
+	_, err = c.decide(after.WorkflowID, api.Decision{Approve: true, Pin: rightPin})
+	code(t, err, "")
+}
+
 // A question that was asked where people decide stays theirs when the
 // configuration changes, and when another home that says otherwise uses the store.
 func TestDecider_AskedOfPeople(t *testing.T) {

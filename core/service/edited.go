@@ -46,6 +46,9 @@ func (c *decisions) edited(ctx context.Context, ap core.Approval, args json.RawM
 	if err := core.CheckDepth("the arguments", args); err != nil {
 		return ap, err
 	}
+	if err := core.CheckKeys("the arguments", args); err != nil {
+		return ap, err
+	}
 	digest, err := core.Digest(args)
 	if err != nil || !bytes.HasPrefix(args, []byte("{")) {
 		return ap, core.Errorf(core.CodeInvalidArguments, "the changed arguments of %s are no JSON object: %s", core.Visible(ap.Tool, 120, false), core.Visible(string(args), 200, false))
@@ -54,11 +57,15 @@ func (c *decisions) edited(ctx context.Context, ap core.Approval, args json.RawM
 	if err != nil {
 		return ap, err
 	}
-	call := engine.Call{RunID: ap.RunID, Requester: ap.RequestedBy, Owner: ap.Owner, Tool: ap.Tool, Args: args, Digest: digest, ArgsKnown: true}
+	run, err := c.o.Store.Run(ctx, ap.RunID)
+	if err != nil {
+		return ap, err
+	}
+	call := engine.Call{Tool: ap.Tool, Args: args, Digest: digest, ArgsKnown: true}.Of(&run)
 	if len(ap.CallIDs) > 0 {
 		call.ID = ap.CallIDs[0]
 	}
-	ask, err := h.Edited(ctx, call)
+	ask, err := h.Edited(ctx, call, ap.Context)
 	if err != nil {
 		return ap, err
 	}

@@ -50,14 +50,14 @@ func (c *execution) execute(ctx context.Context, req api.ExecuteRequest) (api.Re
 			return api.Result{}, err
 		}
 	}
-	if req.Code == "" && len(req.Tasks) == 0 && (req.Accept != nil || req.Intent != "") {
+	if req.Agent == nil && req.Code == "" && len(req.Tasks) == 0 && (req.Accept != nil || req.Intent != "") {
 		return c.intend(ctx, req)
 	}
 	if req.ID != "" {
 		if known, err := c.known(ctx, req); err != nil {
 			return api.Result{}, err
 		} else if known {
-			return c.Continue(ctx, api.ContinueRequest{ID: req.ID, By: req.By, Wait: req.Wait, HoldApprovals: req.HoldApprovals})
+			return c.Continue(ctx, api.ContinueRequest{ID: req.ID, By: req.By, Wait: req.Wait, HoldApprovals: req.HoldApprovals, Follow: true})
 		}
 	}
 	// One deadline for all that the caller waits for.
@@ -139,11 +139,14 @@ func (c *execution) newRun(req api.ExecuteRequest, program core.Program) (core.R
 	now := c.now()
 	run := core.Run{
 		ID: req.ID, Side: c.o.Side, Workspace: c.o.Workspace.Dir, Owner: c.scope.Owner, Origin: req.Origin, Kind: program.Kind,
-		Intent: req.Intent, Name: nameOf(req, program, c.shownOf(c.o.Workspace.Dir).Text), CreatedAt: now, UpdatedAt: now, Options: req.RunOptions, ParentID: req.ParentID,
+		Intent: req.Intent, Name: nameOf(req, program, c.shownOf(c.o.Workspace.Dir).Text), CreatedAt: now, UpdatedAt: now, Options: req.RunOptions,
 		RequestedBy: req.By, IdempotencyKey: keyFor(c.scope.Owner, req.IdempotencyKey),
 	}
 	if run.ID == "" {
 		run.ID = c.o.NewID()
+	}
+	if program.Agent != nil {
+		run.Options.Allowed, run.Options.Agents = program.Agent.Allowed, 1
 	}
 	if run.RequestedBy == (core.Actor{}) {
 		run.RequestedBy = c.scope.By
@@ -162,8 +165,9 @@ func keyDigest(req api.ExecuteRequest) (string, error) {
 	return core.DigestOf(struct {
 		Code    string          `json:"code"`
 		Tasks   []core.TaskSpec `json:"tasks"`
+		Agent   *core.AgentSpec `json:"agent,omitempty"`
 		Options core.RunOptions `json:"options"`
-	}{req.Code, req.Tasks, req.RunOptions})
+	}{req.Code, req.Tasks, req.Agent, req.RunOptions})
 }
 
 // foresee finds out what a program cannot do before a run is made of it, within
@@ -188,6 +192,10 @@ func duplicate(err error) core.ID {
 // program compiles code or checks a DAG.
 func (c *programs) program(ctx context.Context, req api.ExecuteRequest) (core.Program, error) {
 	switch {
+	case req.Agent != nil && (req.Code != "" || len(req.Tasks) > 0):
+		return core.Program{}, core.Errorf(core.CodeInvalidArguments, "give an agent a goal, or a program, not both")
+	case req.Agent != nil:
+		return c.agent(ctx, req)
 	case req.Code != "" && len(req.Tasks) > 0:
 		return core.Program{}, core.Errorf(core.CodeInvalidArguments, "give code or a DAG, not both")
 	case len(req.Tasks) > 0:
@@ -205,4 +213,26 @@ func (c *programs) program(ctx context.Context, req api.ExecuteRequest) (core.Pr
 		Kind: core.KindCode, Version: 1, Source: req.Code, Script: compiled.Script, Sandbox: sandbox.Version,
 		File: req.File, Plan: compiled.Plan,
 	}, nil
+}
+
+// noticed adds to a result what a caller has to know of the workspace: which
+// restrictions were taken out of its files and hold all the same. That goes to
+// the audit log as well, as attempts that were refused do.
+func (c *view) noticed(ctx context.Context, workspace string, r api.Result, err error) (api.Result, error) {
+	list, taken := c.Setup.Workspace.Notices(workspace)
+	if taken != "" {
+		c.trail.NoteRefused(ctx, "taken_out", core.AuditRow{Workspace: workspace, Reason: taken})
+	}
+	r.Notices = append(r.Notices, list...)
+	return r, err
+}
+
+// notices are those of this client's workspace, for lists: not for a caller with a
+// key, whose workspace it is not.
+func (c *view) notices() []string {
+	if c.scope.Owner != "" {
+		return nil
+	}
+	list, _ := c.Setup.Workspace.Notices(c.o.Workspace.Dir)
+	return list
 }

@@ -6,10 +6,16 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // SetParkAfter sets how long a waiting run of a server stays in memory.
 func SetParkAfter(c *Service, d time.Duration) { c.parkAfter = d }
+
+// Reregister makes the process a runner again, for somebody who has seen that one was lost.
+func Reregister(ctx context.Context, c *Service, lost store.Runner) (store.Runner, error) {
+	return c.reregister(ctx, lost)
+}
 
 // Held counts the runs in memory.
 func Held(c *Service) int {

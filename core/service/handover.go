@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -292,7 +293,14 @@ func badRecord(r core.Record, layers int) string {
 	if r.CallID == "" && r.Kind != core.RecordLayer {
 		return "names no call"
 	}
-	for _, raw := range []json.RawMessage{r.Args, r.Sent, r.Result} {
+	values := []json.RawMessage{r.Args, r.Sent, r.Result}
+	if r.Passage != nil {
+		values = append(values, r.Passage.Args, r.Passage.Response)
+		for _, f := range r.Passage.Flows {
+			values = slices.AppendSeq(values, maps.Values(f.Variables))
+		}
+	}
+	for _, raw := range values {
 		if bad := badJSON(raw); bad != "" {
 			return bad
 		}

@@ -117,10 +117,15 @@ func acceptedTasks(a api.Acceptance) (tasks []core.TaskSpec, label string, err e
 	return []core.TaskSpec{{ID: "t1", Tool: a.CallName, Arguments: args}}, core.Visible(a.CallName, 200, false), nil
 }
 
-// suggest finds tools and a DAG among the tools of a workspace that may be listed
-// without a decision and are not denied. problems name the servers whose tools are
-// not known.
+// suggest finds tools and a DAG among the tools of a workspace.
 func (c *programs) suggest(ctx context.Context, dir string, r suggest.Request) (s api.Suggestions, problems []core.Fault, err error) {
+	return c.process.suggest(ctx, c.o.Store, dir, nil, r)
+}
+
+// suggest finds tools and a DAG among the tools of a workspace that may be listed
+// without a decision, are not denied, and are allowed by each of the lists. problems name
+// the servers whose tools are not known. The past runs are those of a store.
+func (c *process) suggest(ctx context.Context, runs store.Reader, dir string, lists [][]string, r suggest.Request) (s api.Suggestions, problems []core.Fault, err error) {
 	h, err := c.host(dir)
 	if err != nil {
 		return s, nil, err
@@ -140,10 +145,10 @@ func (c *programs) suggest(ctx context.Context, dir string, r suggest.Request) (
 	case err != nil:
 		problems = append(problems, core.Fault{Message: fmt.Sprintf("some servers did not name their tools within %s", suggestTime)})
 	}
-	if tools, err = undenied(cfg, tools); err != nil {
+	if tools, err = allowedTools(cfg, tools, lists); err != nil {
 		return s, nil, err
 	}
-	if r.Past, err = c.past(ctx, dir); err != nil {
+	if r.Past, err = past(ctx, runs, dir); err != nil {
 		return s, nil, err
 	}
 	return c.indexes.of(dir, tools).Suggest(r), problems, nil
@@ -180,22 +185,20 @@ func (x *indexes) of(dir string, tools []core.Tool) *suggest.Index {
 
 // undenied leaves out the tools that a rule denies.
 func undenied(cfg *env.Config, tools []core.Tool) ([]core.Tool, error) {
-	p, err := policy.Compile(policy.Rules{
-		Allow: cfg.Permissions.Allow, Deny: cfg.Permissions.Deny, Ask: cfg.Permissions.Ask, ReadOnly: cfg.Permissions.ReadOnly,
-	})
+	p, err := policy.Compile(cfg.Permissions)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(tools), func(t core.Tool) bool {
-		_, denied := p.Denied(t.ID())
+		_, denied := p.Denied(policy.Call{Tool: t.ID()})
 		return denied
 	}), nil
 }
 
 // past are the newest successful runs of a workspace that said what they were for,
 // with the tools of their plans. Runs that did the same are counted together.
-func (c *programs) past(ctx context.Context, dir string) ([]suggest.Run, error) {
-	runs, err := c.o.Store.Runs(ctx, store.RunFilter{States: []core.RunState{core.RunComplete}, Workspace: dir, Limit: pastRuns})
+func past(ctx context.Context, s store.Reader, dir string) ([]suggest.Run, error) {
+	runs, err := s.Runs(ctx, store.RunFilter{States: []core.RunState{core.RunComplete}, Workspace: dir, Limit: pastRuns})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +208,7 @@ func (c *programs) past(ctx context.Context, dir string) ([]suggest.Run, error) 
 		if run.Intent == "" || strings.HasPrefix(run.Intent, accepted) || run.State != core.RunComplete || run.Workspace != dir {
 			continue
 		}
-		program, err := planned(ctx, c.o.Store, run.ID)
+		program, err := planned(ctx, s, run.ID)
 		if code := core.CodeOf(err); code == core.CodeNotFound || code == core.CodeDAGInvalid {
 			continue // removed meanwhile, or what this pml would not run
 		}

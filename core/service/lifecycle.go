@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/dag"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/gate"
 )
 
 // abortWait is how long an abort waits for the run's own process to carry it
@@ -29,15 +31,38 @@ func (c *execution) Abort(ctx context.Context, id core.ID, by core.Actor, reason
 	if run.State == core.RunAborted {
 		return c.waiting.stored(ctx, run, api.StatusComplete)
 	}
-	if _, err := c.o.Store.RequestAbort(ctx, id, core.AbortRequest{By: by, At: c.now(), Reason: c.shownOf(run.Workspace).Text(reason)}); err != nil {
+	below, err := c.below(ctx, run)
+	if err != nil {
 		return api.Result{}, err
+	}
+	// The run itself is first: otherwise it goes on with how its runs have ended, and a script
+	// fails of that before it is aborted.
+	for _, id := range append([]core.ID{id}, below...) {
+		_, err := c.o.Store.RequestAbort(ctx, id, core.AbortRequest{By: by, At: c.now(), Reason: c.shownOf(run.Workspace).Text(reason)})
+		if err != nil && (id == run.ID || core.CodeOf(err) != core.CodeNotWaiting) {
+			return api.Result{}, err
+		}
 	}
 	if run.Remote {
 		if err := c.handover.abortGiven(ctx, id); err != nil {
 			return api.Result{}, err
 		}
 	}
-	return c.waiting.follow(ctx, id, nil, abortWait, true, api.StatusComplete)
+	result, err := c.waiting.follow(ctx, id, nil, abortWait, true, api.StatusComplete)
+	c.waiting.ended(ctx, below)
+	return result, err
+}
+
+// ended waits until runs below one that was aborted have ended, too: what they ask about is
+// no longer asked then.
+func (c *waiting) ended(ctx context.Context, ids []core.ID) {
+	ctx, cancel := context.WithTimeout(ctx, abortWait)
+	defer cancel()
+	for _, id := range ids {
+		if _, err := c.follow(ctx, id, nil, abortWait, true, api.StatusComplete); err != nil {
+			c.o.Logger.Debug("a run below an aborted one has not been seen to end", "workflow_id", id, "error", err)
+		}
+	}
 }
 
 // Retry runs the failed calls of a failed run again, and what depends on them.
@@ -168,13 +193,23 @@ func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan,
 	}
 	plan := *program.Plan
 	plan.Calls = slices.Clone(plan.Calls)
+	if len(plan.Unknown) > 0 {
+		if plan.Gates, err = lookedAt(h, "*", nil); err != nil {
+			return core.Plan{}, err
+		}
+	}
 	for i := range plan.Calls {
 		pc := &plan.Calls[i]
+		if pc.Tool != core.CodeTool && pc.Tool != core.SleepTool {
+			if pc.Gates, err = lookedAt(h, pc.Tool, pc.Gates); err != nil {
+				return core.Plan{}, err
+			}
+		}
 		call, ok := engine.PlannedCall(*pc)
 		if !ok {
 			continue
 		}
-		call.Requester, call.Owner = req.By, c.scope.Owner
+		call = call.Of(&core.Run{RequestedBy: req.By, Owner: c.scope.Owner, Name: req.Name, Kind: program.Kind})
 		v := h.Check(ctx, call)
 		if ctx.Err() != nil {
 			// A check that was cut short says nothing about the call.
@@ -190,13 +225,18 @@ func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan,
 	return plan, nil
 }
 
+// lookedAt adds the flows that may look at calls of a tool to the gates of such a call.
+func lookedAt(h *gate.Host, tool string, gates []core.PlanGate) ([]core.PlanGate, error) {
+	flows, err := h.FlowsOf(tool)
+	if err != nil || len(flows) == 0 {
+		return gates, err
+	}
+	return append(gates, core.PlanGate{Type: core.ApproveHook, Message: "the flow " + strings.Join(flows, ", ") + " looks at it"}), nil
+}
+
 // CallTool makes one call as a run of its own, through all gates.
 func (c *execution) CallTool(ctx context.Context, tool string, args json.RawMessage, by core.Actor, wait time.Duration) (api.Result, error) {
-	// No text of the arguments may look like a reference to the task.
-	id := "call"
-	for strings.Contains(string(args), id) {
-		id += "_"
-	}
+	id := taskID(core.CalledTask, args)
 	r, err := c.Execute(ctx, api.ExecuteRequest{
 		By: by, Wait: wait,
 		Tasks: []core.TaskSpec{{ID: id, Tool: tool, Arguments: literal(args)}},
@@ -227,6 +267,15 @@ func notDAG(err error) error {
 		code = core.CodeInvalidArguments
 	}
 	return core.Errorf(code, "%s; nothing was run", message).WithNext(e.Next...)
+}
+
+// taskID is an id for the only task of a run that no text of its arguments looks like a
+// reference to.
+func taskID(id string, args json.RawMessage) string {
+	for bytes.Contains(args, []byte(id)) {
+		id += "_"
+	}
+	return id
 }
 
 // literal is an argument object as given: the only task of a DAG can refer to

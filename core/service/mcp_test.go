@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 )
 
@@ -12,10 +13,16 @@ const mcpArg = "local-test-mcp"
 
 // mcpMain serves two tools: "look" gives the variable KEY back, "turn" changes
 // what "look" says of itself and announces that. With "silent" it never
-// answers.
+// answers, and connects to the address that may follow once it is asked.
 func mcpMain(args []string) int {
 	if len(args) > 0 && args[0] == "silent" {
-		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
+		in := bufio.NewReader(os.Stdin)
+		if _, err := in.ReadString('\n'); err == nil && len(args) > 1 {
+			if conn, err := net.Dial("tcp", args[1]); err == nil {
+				_ = conn.Close()
+			}
+		}
+		_, _ = in.ReadString(0)
 		return 0
 	}
 	about := "Looks."

@@ -125,6 +125,41 @@ func (s *scoped) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.
 	return s.Store.Approvals(ctx, f)
 }
 
+// FlowRuns implements store.Flows: those of the calls of runs that the scope sees.
+func (s *scoped) FlowRuns(ctx context.Context, f store.FlowRunFilter) ([]core.FlowRun, error) {
+	if s.scope.Owner != "" {
+		f.Owner = s.scope.Owner
+	}
+	limit := f.Limit
+	if s.scope.Confined {
+		f.Limit = 0
+	}
+	list, err := s.Store.FlowRuns(ctx, f)
+	if err != nil || !s.scope.Confined {
+		return list, err
+	}
+	seen := map[core.ID]bool{}
+	list = slices.DeleteFunc(list, func(r core.FlowRun) bool {
+		if r.Workspace != "" {
+			return r.Workspace != s.scope.Workspace
+		}
+		// A flow of the home has runs in all workspaces.
+		sees, known := seen[r.RunID]
+		if !known && err == nil {
+			_, missing := s.Run(ctx, r.RunID)
+			if sees = missing == nil; !sees && core.CodeOf(missing) != core.CodeNotFound {
+				err = missing
+			}
+			seen[r.RunID] = sees
+		}
+		return !sees
+	})
+	if limit > 0 && len(list) > limit {
+		list = list[:limit]
+	}
+	return list, err
+}
+
 // Events implements store.Reader.
 func (s *scoped) Events(ctx context.Context, f store.EventFilter) ([]core.Event, error) {
 	if s.scope.Owner != "" {

@@ -2,14 +2,18 @@ package service_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
 )
 
 const rightPin = "tr0ub4dor"
@@ -140,6 +145,24 @@ func TestPin_Owners(t *testing.T) {
 	}
 	if g, err := p.store.Guard(t.Context()); err != nil || len(g.Tries) > 0 {
 		t.Errorf("%+v %v", g.Tries, err)
+	}
+}
+
+// TestPin_UnprovedForAll: a PIN that is written into the configuration after there were runs
+// shows no person, also where whoever asks first sees none of these runs.
+func TestPin_UnprovedForAll(t *testing.T) {
+	t.Parallel()
+	for name, scope := range map[string]api.Scope{"Whole": {}, "Owner": {Owner: "bob"}, "Folder": {Workspace: t.TempDir(), Confined: true}} {
+		m := newMachine(t)
+		p := m.server()
+		p.ask("alice", core.Approval{Type: core.ApproveTool, Subject: "a:b#1", Tool: "a:b"})
+		m.setPin(rightPin)
+		if shows, err := p.in(scope).Setup.Pin.ShowsPerson(t.Context()); err != nil || shows {
+			t.Errorf("%s: it shows a person: %t, %v", name, shows, err)
+		}
+		if g, err := p.store.Guard(t.Context()); err != nil || g.Pin == "" || !g.Unproved {
+			t.Errorf("%s: %+v, %v", name, g, err)
+		}
 	}
 }
 
@@ -303,7 +326,7 @@ func TestPinChange(t *testing.T) {
 	if data, err := os.ReadFile(filepath.Join(m.home, "config.json")); err != nil || !strings.Contains(string(data), "// mine") || !strings.Contains(string(data), "$2a$12$") {
 		t.Errorf("%s %v", data, err)
 	}
-	if err := c.AdoptPin(c.ctx(), ""); err != nil {
+	if err := c.AdoptPin(c.ctx(), "", true); err != nil {
 		t.Fatal(err)
 	}
 	for _, old := range []string{"", "grösser"} {
@@ -318,12 +341,12 @@ func TestPinChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	for old, want := range map[string]core.Code{"": core.CodeAuth, "grösser": core.CodeAuth} {
-		code(t, c.AdoptPin(c.ctx(), old), want)
+		code(t, c.AdoptPin(c.ctx(), old, true), want)
 		if need, err := c.NeedsPin(c.ctx()); err != nil || !need {
 			t.Error("who can write config.json has removed the PIN:", need, err)
 		}
 	}
-	if err := c.AdoptPin(c.ctx(), "größer"); err != nil {
+	if err := c.AdoptPin(c.ctx(), "größer", true); err != nil {
 		t.Fatal(err)
 	}
 	if need, err := c.NeedsPin(c.ctx()); err != nil || need {
@@ -353,7 +376,7 @@ func TestPin_AnotherHome(t *testing.T) {
 		if _, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Presence: core.PresenceTerminal}); core.CodeOf(err) != core.CodeAuth && core.CodeOf(err) != core.CodeInvalidConfig {
 			t.Errorf("%s: %v", config, err)
 		}
-		if err := c.AdoptPin(c.ctx(), ""); err == nil {
+		if err := c.AdoptPin(c.ctx(), "", true); err == nil {
 			t.Errorf("%s: the PIN is gone", config)
 		}
 	}
@@ -365,8 +388,8 @@ func TestPin_AnotherHome(t *testing.T) {
 	}
 }
 
-// TestPin_OneWayToDecide: decisions reach the store through Continue alone,
-// which asks for the PIN.
+// TestPin_OneWayToDecide: decisions reach the store through Continue alone, which asks for
+// the PIN: about an approval, or to give an agent more.
 func TestPin_OneWayToDecide(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -389,7 +412,7 @@ func TestPin_OneWayToDecide(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || !slices.Equal(found, []string{"core/service/decide.go"}) {
+	if err != nil || !slices.Equal(found, []string{"core/service/agent_grants.go", "core/service/decide.go"}) {
 		t.Errorf("%v: decisions are made in %v; each place must ask for the PIN", err, found)
 	}
 }
@@ -410,5 +433,76 @@ func TestTrust_Unpinned(t *testing.T) {
 	}
 	if len(s.Warnings) != 2 || !strings.Contains(s.Warnings[0], "box: the image mcp/box:latest has no digest") || !strings.Contains(s.Warnings[1], "time: the package mcp-server-time has no exact version") {
 		t.Errorf("%q", s.Warnings)
+	}
+}
+
+// torn is a store that dies before one of its next writes: what is written in two of them
+// can be torn apart.
+type torn struct {
+	store.Store
+	left atomic.Int32
+}
+
+func (s *torn) dies() error {
+	if s.left.Add(-1) < 0 {
+		return core.Errorf(core.CodeStoreFailed, "no space")
+	}
+	return nil
+}
+
+func (s *torn) Record(ctx context.Context, rows ...core.AuditRow) error {
+	if err := s.dies(); err != nil {
+		return err
+	}
+	return s.Store.Record(ctx, rows...)
+}
+
+func (s *torn) ChangeGuard(ctx context.Context, change func(*core.Guard) error, rows ...core.AuditRow) error {
+	if err := s.dies(); err != nil {
+		return err
+	}
+	return s.Store.ChangeGuard(ctx, change, rows...)
+}
+
+// What the audit log says of the store's PIN is true, wherever pml was killed: the row comes
+// with the change, and once.
+func TestAdoptPin_OneWrite(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte(rightPin), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopted := false
+	for writes := int32(0); !adopted; writes++ {
+		m := newMachine(t)
+		m.writeHome("config.json", fmt.Sprintf(`{"approvals": {"pin": %q}}`, hash))
+		below := m.client()
+		s := &torn{Store: below.store}
+		s.left.Store(math.MaxInt32)
+		c := m.over(s)
+		if need, err := c.NeedsPin(c.ctx()); err != nil || !need {
+			t.Fatal(need, err)
+		}
+		m.writeHome("config.json", `{}`)
+		s.left.Store(2 + writes) // the try of the PIN is counted, and found right
+		adopted = c.AdoptPin(c.ctx(), rightPin, true) == nil
+		s.left.Store(math.MaxInt32)
+		rows, err := below.store.Audit(c.ctx(), store.AuditFilter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		for _, r := range rows {
+			if r.Reason == "removed the PIN that decisions need" {
+				told++
+			}
+		}
+		g, err := below.store.Guard(c.ctx())
+		if err != nil || (g.Pin == "") != adopted || (told == 1) != adopted || told > 1 {
+			t.Errorf("killed before write %d: the PIN is %q, told %d times, adopted %v, %v", writes, g.Pin, told, adopted, err)
+		}
+		if err := c.AdoptPin(c.ctx(), rightPin, true); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -24,6 +24,32 @@ func TestExecute_Depth(t *testing.T) {
 	code(t, err, core.CodeInvalidArguments)
 }
 
+// Calls that are not seen before they are made may meet any flow, and the plan says so.
+func TestPlan_UnseenMeetFlows(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	if err := os.MkdirAll(filepath.Join(m.ws, ".pml", "flows"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := m.client()
+	for _, met := range []bool{false, true} {
+		if met {
+			m.write(".pml/flows/f.json", strings.Replace(addsN, `"enabled":true`, `"enabled":true,"match":{"tool":"other"}`, 1))
+			c = m.client().trusting()
+		}
+		for source, unseen := range map[string]bool{
+			`const m = mcp; const go = (x) => x.workspace.stat({path: "."}); return go(m);`: true,
+			`return new Function("return 1")()`:                                             true,
+			`return await mcp.workspace.stat({path: "."})`:                                  false,
+		} {
+			plan, err := c.Plan(c.ctx(), api.ExecuteRequest{By: me, Code: source})
+			if err != nil || (len(plan.Unknown) > 0) != unseen || (len(plan.Gates) > 0) != (met && unseen) {
+				t.Errorf("%s: %v %+v", source, err, plan)
+			}
+		}
+	}
+}
+
 func TestPlan_SaysGatesAndRunsNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -29,9 +29,8 @@ type through struct {
 	pending  int         // calls that read and are not kept yet
 	flushing *time.Timer // nil while nothing is pending
 
-	calls    sync.WaitGroup // that Close waits for
-	register sync.Mutex     // held while this process becomes a runner again
-	write    sync.Mutex     // held while reads are kept
+	calls sync.WaitGroup // that Close waits for
+	write sync.Mutex     // held while reads are kept
 }
 
 func newThrough() *through {
@@ -41,7 +40,7 @@ func newThrough() *through {
 }
 
 // guestPeer is a client as upstream servers know it, for as long as its session
-// lasts; whom it stands for may be told anew with each request.
+// lasts; each request may name anew whom it stands for.
 type guestPeer struct {
 	capabilities json.RawMessage
 	of           map[string]*upstream.Peer // by server
@@ -52,7 +51,7 @@ type guestPeer struct {
 func (c *Service) peerID(peer string) string { return c.scope.Owner + "\x00" + peer }
 
 // guest is a peer as one of this client's servers sees it. One that has declared
-// nothing is told of each call by the way of that call.
+// nothing gets what belongs to a call by the way of that call.
 func (c *Service) guest(p *api.Peer, server string) *upstream.Peer {
 	if p == nil {
 		return nil
@@ -184,17 +183,17 @@ func (c *Service) Exposed(_ context.Context, peer *api.Peer) ([]api.Exposed, err
 func (c *Service) exposed(e *gate.Exposure, name string, peer *api.Peer) api.Exposed {
 	file, err := c.memoryOf(e, name, peer)
 	if err != nil {
-		return api.Exposed{Name: name, Problems: []core.Fault{{Path: name, Message: core.AsError(err).Message}}}
+		return api.Exposed{Name: name, Search: e.Searched(), Problems: []core.Fault{{Path: name, Message: core.AsError(err).Message}}}
 	}
 	known, ok := c.recall(file)
 	if !ok {
-		return api.Exposed{Name: name, Ready: e.Ready(name)}
+		return api.Exposed{Name: name, Search: e.Searched(), Ready: e.Ready(name)}
 	}
 	return known.exposed(e, name)
 }
 
 // Explore starts a server, if it may be, and says what it has now. What keeps it
-// from being started is among the Problems; then it is told as it is remembered.
+// from being started is among the Problems; then the list is the one that pml has kept.
 func (c *Service) Explore(ctx context.Context, peer *api.Peer, name string) (api.Exposed, error) {
 	h, err := c.own()
 	if err != nil {

@@ -48,7 +48,9 @@ func (c *Service) CallExposed(ctx context.Context, tool string, oc api.OfferedCa
 			h.Leave(t.call.RunID)
 		}
 	}()
-	out, err = t.made(ctx)
+	if out, err = t.made(ctx); err != nil {
+		t.unanswered(err)
+	}
 	return out, saidError(t.server, err)
 }
 
@@ -58,18 +60,26 @@ func (t *proxyCall) made(ctx context.Context) (api.OfferedResult, error) {
 	defer cancel()
 	for try := 1; ; try++ {
 		v := t.checked(bounded)
+		if v.Passage != nil {
+			t.passage = v.Passage
+		}
 		if bounded.Err() != nil {
 			return api.OfferedResult{}, core.Errorf(core.CodeCancelled, "the call of %s was cancelled before it was made: %w", t.call.Tool, context.Cause(bounded))
 		}
 		switch {
 		case v.Deny != nil:
 			return api.OfferedResult{}, t.refused(ctx, v.Deny)
-		case len(v.Ask) > 0:
+		case len(v.Ask) > 0 && t.passage == nil:
 			return t.ask(bounded)
-		case !v.Known || !v.ReadOnly:
+		case !v.Known || !v.ReadOnly || len(v.Ask) > 0:
+			v.Passage = t.passage // the run's call has met its flows, too
 			return t.journaled(ctx, v)
 		}
 		out, err := t.read(bounded)
+		if core.CodeOf(err) == core.CodeHalted { // it becomes a run, which waits
+			v.Passage = t.passage
+			return t.journaled(ctx, v)
+		}
 		var back *engine.NotMadeError
 		if !errors.As(err, &back) {
 			return out, err
@@ -88,6 +98,8 @@ type proxyCall struct {
 	call  engine.Call
 	guest *gate.Guest
 	oc    api.OfferedCall
+	// passage is what flows made of the call; nil: it has met none.
+	passage *core.Passage
 
 	server string
 }
@@ -118,18 +130,14 @@ func (c *Service) proxyCall(h *gate.Host, tool string, oc api.OfferedCall) (*pro
 	if by == (core.Actor{}) {
 		by = c.scope.By
 	}
-	id := core.OfferedTask // no text of the arguments may look like a reference to it
-	for bytes.Contains(args, []byte(id)) {
-		id += "_"
-	}
 	server, _, _ := core.SplitTool(tool)
 	t := &proxyCall{c: c, h: h, by: by, oc: oc, server: server, guest: &gate.Guest{Peer: c.guest(oc.Peer, server), Meta: oc.Meta}}
 	if oc.Progress != nil {
 		t.guest.Progress = func(message string, done, total float64) { oc.Progress(core.Visible(message, 0, true), done, total) }
 	}
 	t.call = engine.Call{
-		RunID: c.o.NewID(), Requester: by, Owner: c.scope.Owner, ID: id, Tool: tool, Args: args, Digest: digest, Attempt: 1, ArgsKnown: true,
-	}
+		ID: taskID(core.OfferedTask, args), Tool: tool, Args: args, Digest: digest, Attempt: 1, ArgsKnown: true,
+	}.Of(&core.Run{ID: c.o.NewID(), RequestedBy: by, Owner: c.scope.Owner})
 	if !e.Offers(tool) {
 		if v, ok := h.Try(t.call); ok && v.Deny != nil { // a rule denies it: that is said, and kept
 			return nil, t.refused(context.Background(), v.Deny)
@@ -147,19 +155,38 @@ func (c *Service) proxyCall(h *gate.Host, tool string, oc api.OfferedCall) (*pro
 
 // checked passes the call through the gates.
 func (t *proxyCall) checked(ctx context.Context) engine.Verdict {
-	if v, ok := t.h.Try(t.call); ok {
+	call, err := t.passed()
+	if err != nil {
+		return engine.Verdict{Deny: core.AsError(err)}
+	}
+	if v, ok := t.h.Try(call); ok {
 		return v
 	}
-	return t.h.Check(ctx, t.call)
+	return t.h.Check(ctx, call)
+}
+
+// passed is the call as flows have left it.
+func (t *proxyCall) passed() (engine.Call, error) {
+	if t.passage == nil {
+		return t.call, nil
+	}
+	return gate.Passed(t.call, *t.passage)
+}
+
+// unanswered tells the flows that have let the call pass why it has no answer.
+func (t *proxyCall) unanswered(err error) {
+	if call, passed := t.passed(); passed == nil {
+		t.h.Unanswered(call, core.AsError(err))
+	}
 }
 
 // refused puts a refusal by a rule into the audit log and returns it.
 func (t *proxyCall) refused(ctx context.Context, deny *core.Error) error {
-	if deny.Code != core.CodePermissionDenied && deny.Code != core.CodeDenied {
+	if deny.Code != core.CodePermissionDenied && deny.Code != core.CodeDenied && deny.Code != core.CodeHookFailed {
 		return deny
 	}
 	err := t.c.trail.Record(context.WithoutCancel(ctx), core.AuditRow{
-		Tool: t.call.Tool, Digest: t.call.Digest, Outcome: core.ApprovalDenied, By: core.Actor{Who: "policy", Via: core.ViaRule}, Reason: deny.Message,
+		Tool: t.call.Tool, Digest: t.call.Digest, Outcome: core.ApprovalDenied, By: deny.DeniedBy(), Reason: deny.Message,
 	})
 	if err != nil {
 		t.c.o.Logger.Warn("cannot put a refusal into the audit log", "error", core.AsError(err))
@@ -193,13 +220,22 @@ func (c *Service) untilClosed(ctx context.Context) (context.Context, context.Can
 // read makes a call that only reads.
 func (t *proxyCall) read(ctx context.Context) (api.OfferedResult, error) {
 	began := t.c.now()
-	raw, err := t.h.Through(ctx, t.call, func(string) {})
-	if isNotMade(err) {
+	call, err := t.passed()
+	if err != nil {
+		return api.OfferedResult{}, err
+	}
+	call.Before = t.c.brake.maySend
+	raw, err := t.h.Through(ctx, call, func(string) {})
+	if isNotMade(err) || core.CodeOf(err) == core.CodeHalted {
 		return api.OfferedResult{}, err
 	}
 	r := core.Record{
 		Kind: core.RecordSettled, CallID: t.call.ID, Tool: t.call.Tool, Attempt: 1, ArgsDigest: t.call.Digest, Args: t.call.Args,
 		StartedAt: began, At: t.c.now(), Outcome: core.OutcomeSuccess, Result: raw.Result,
+	}
+	if t.passage != nil {
+		kept := *t.passage
+		r.Sent, kept.Args, r.Passage = kept.Args, nil, &kept
 	}
 	if failed := t.failure(raw, err); failed != nil {
 		r.Outcome, r.Error = core.OutcomeError, core.AsError(failed)
@@ -250,7 +286,7 @@ func (t *proxyCall) ask(ctx context.Context) (api.OfferedResult, error) {
 	return t.offered(r)
 }
 
-// offered is how the run of the call stands, as its client is told.
+// offered is how the run of the call stands, as its client gets it.
 func (t *proxyCall) offered(r api.Result) (api.OfferedResult, error) {
 	switch r.Status { //nolint:exhaustive // it waits in the others
 	case api.StatusError, api.StatusAborted:
@@ -275,6 +311,6 @@ func failureOf(r api.Result) error {
 		message = strings.TrimSpace("the call was not made " + r.Reason)
 	}
 	e := core.Errorf(code, "%s", message).WithRun(r.WorkflowID)
-	e.Next, e.Faults, e.Decided = r.Next, r.Faults, r.Decided
+	e.Next, e.Faults, e.Decided, e.Retryable = r.Next, r.Faults, r.Decided, r.Retryable
 	return e
 }

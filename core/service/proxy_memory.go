@@ -37,7 +37,7 @@ type remembered struct {
 
 // exposed is what is offered of it.
 func (r remembered) exposed(e *gate.Exposure, name string) api.Exposed {
-	out := api.Exposed{Name: name, Known: true}
+	out := api.Exposed{Name: name, Search: e.Searched(), Known: true}
 	var has struct{ Resources, Prompts, Completions, Logging *struct{} }
 	if err := json.Unmarshal(r.Capabilities, &has); err == nil {
 		out.Resources = has.Resources != nil && e.Reads(name, gate.ReadsResources)

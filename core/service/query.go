@@ -68,7 +68,7 @@ func (c *history) newest(ctx context.Context) (core.ID, error) {
 			return "", err
 		}
 		for _, run := range runs {
-			if run.Kind != core.KindReads {
+			if run.Kind != core.KindReads && !run.Below() {
 				return run.ID, nil
 			}
 		}
@@ -80,8 +80,9 @@ func (c *history) newest(ctx context.Context) (core.ID, error) {
 	}
 }
 
-// Workflows lists runs, newest first. Lists of calls that only read are left out
-// unless complete runs are asked for: they would bury all others.
+// Workflows lists runs, newest first. Runs that agents have started are left out: their
+// agents name them. So are lists of calls that only read, unless complete runs are asked
+// for: they would bury all others.
 func (c *history) Workflows(ctx context.Context, states []core.RunState, limit int, cursor string) (api.Page[core.Run], error) {
 	filter := store.RunFilter{Before: core.ID(cursor), States: storedAs(states)}
 	if limit > 0 {
@@ -94,9 +95,12 @@ func (c *history) Workflows(ctx context.Context, states []core.RunState, limit i
 			return page, err
 		}
 		for _, run := range runs {
-			run = c.shownOf(run.Workspace).Run(c.present(ctx, run))
+			if run.Below() {
+				continue
+			}
+			run = c.present(ctx, run)
 			if len(states) == 0 && run.Kind != core.KindReads || slices.Contains(states, run.State) {
-				page.Items = append(page.Items, run)
+				page.Items = append(page.Items, c.shownOf(run.Workspace).Run(c.withSpent(ctx, run)))
 			}
 		}
 		if limit > 0 && len(page.Items) > limit {
@@ -137,10 +141,20 @@ func (c *history) present(ctx context.Context, run core.Run) core.Run {
 			}
 		}
 	}
+	if run.Starts && (run.State == core.RunRunning || run.State == core.RunInterrupted) {
+		if waits, err := c.waitingBelow(ctx, run); err == nil && len(waits) > 0 {
+			run.State = core.RunWaiting
+		}
+	}
 	if !run.State.Final() && run.State != core.RunRunning && run.ExpiresAt != nil && !c.now().Before(*run.ExpiresAt) {
 		run.State = core.RunExpired
 	}
 	run.IdempotencyKey = givenKey(run)
+	if run.Name == "" && run.Intent == "" { // an older pml has started it
+		if p, err := c.o.Store.Program(ctx, run.ID); err == nil {
+			run.Name = nameOf(api.ExecuteRequest{}, p, c.shownOf(run.Workspace).Text)
+		}
+	}
 	return run
 }
 
@@ -163,22 +177,50 @@ func (c *history) Workflow(ctx context.Context, id core.ID) (core.Workflow, erro
 	if err != nil {
 		return core.Workflow{}, err
 	}
+	waits, err := c.waitingBelow(ctx, run)
+	if err != nil {
+		return core.Workflow{}, err
+	}
+	approvals = append(approvals, waits...)
 	now := c.now()
+	paths := pathFinder{view: c.view, known: map[core.ID][]string{}}
 	for i := range approvals {
 		approvals[i].State = approvals[i].StateAt(now)
+		approvals[i].Path = paths.of(ctx, approvals[i])
 	}
-	return c.shownOf(run.Workspace).Workflow(engine.View(run, program, records, approvals)), nil
+	w := engine.View(run, program, records, approvals)
+	if program.Agent != nil {
+		spent := core.SpentBy(*program.Agent, w)
+		w.Agent = &spent
+	}
+	return c.shownOf(run.Workspace).Workflow(w), nil
 }
 
-// RemoveWorkflows removes ended runs.
+// RemoveWorkflows removes ended runs; of agents with the runs that they have started.
 func (c *history) RemoveWorkflows(ctx context.Context, ids ...core.ID) error {
-	return c.o.Store.Remove(ctx, ids...)
+	all := slices.Clone(ids)
+	for _, id := range ids {
+		run, err := c.o.Store.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		children, err := c.endedBelow(ctx, run)
+		if err != nil {
+			return err
+		}
+		for _, child := range children {
+			if !slices.Contains(all, child) {
+				all = append(all, child)
+			}
+		}
+	}
+	return c.o.Store.Remove(ctx, all...)
 }
 
 // prunePage is how many headers are looked at at once.
 const prunePage = 1000
 
-// Prune records what has expired, ends runs that were given away and not heard of
+// Prune records what has expired, ends handed-over runs of which no sign of life came
 // since, and removes runs that ended before a time.
 func (c *history) Prune(ctx context.Context, before time.Time) (int, error) {
 	if _, err := c.o.Store.Expire(ctx, c.now()); err != nil {

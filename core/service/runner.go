@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,10 @@ import (
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/gate"
+	"github.com/casys-ai/pml/core/hook"
+	"github.com/casys-ai/pml/core/live"
 	"github.com/casys-ai/pml/core/machine"
+	"github.com/casys-ai/pml/core/upstream"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -26,12 +30,20 @@ type process struct {
 	open    openRuns  // on a server
 	bounded sync.Once // the memory of scripts
 
+	// granted are the providers of models that somebody has said yes to, as far as this
+	// process has read it: a providerGrant each.
+	granted sync.Map
+
+	brake   brake // of all calls
 	machine *machine.Machine
+	hooks   *hook.Runner // nil: none run
 
 	mu        sync.Mutex
 	parkAfter time.Duration // how long a waiting run of a server stays in memory
 	runner    store.Runner
 	engine    *engine.Engine
+
+	registering sync.Mutex // held by whoever becomes a runner anew
 
 	// life ends when Close begins: who waits for a run is answered.
 	life context.Context
@@ -39,13 +51,17 @@ type process struct {
 
 	through *through // what is offered to clients under its own name
 
+	texts  *live.Texts // that models of this process write
+	shared sync.Once   // other processes may watch them
+
 	traces sync.Mutex // held while a run that was given away is ended
 	events newest     // the newest event that was seen
+	used   spentCache // by agents that have ended
 }
 
 // engineFor returns the engine, made on first use.
 func (c *process) engineFor(ctx context.Context) (*engine.Engine, error) {
-	c.bounded.Do(func() { // whoever runs something is told what is wrong with the configuration
+	c.bounded.Do(func() { // a run fails with what is wrong in the configuration; this only logs it
 		if cfg, err := c.configOf(c.base.Workspace.Dir); err == nil {
 			c.base.Sandbox.SetMemory(cfg.Limits.MemoryBytes)
 		}
@@ -65,10 +81,11 @@ func (c *process) engineFor(ctx context.Context) (*engine.Engine, error) {
 		}
 	}
 	o := engine.Options{
-		Store: c.base.Store, Claims: c.base.Store, Runner: c.runner.ID(), Holds: c.holds, Sandbox: c.base.Sandbox,
+		Store: c.base.Store, Claims: c.base.Store, Runner: c.runner.ID(), Holds: c.holds, Halted: c.brake.halted, Sandbox: c.base.Sandbox,
 		Hosts: func(dir string) (engine.Host, error) { return c.host(dir) },
 		Clock: c.base.Clock, NewID: c.base.NewID, Limits: c.limits, Logger: c.base.Logger, Publish: c.base.Publish,
 	}
+	o.Ask, o.MayPrompt, o.Agent, o.Suggest, o.Faults = c.ask, c.mayPrompt, c.agentBelow, c.intended, new(upstream.Validator).Faults
 	if c.base.Side == core.SideServer {
 		o.CommitGrace = serverCommits
 	}
@@ -112,15 +129,24 @@ func closedBefore(late context.Context, f func() error) error {
 	}
 }
 
-// reregister makes this process a runner again after it has lost its standing.
-func (c *process) reregister(ctx context.Context) (store.Runner, error) {
+// reregister makes this process a runner again after it has lost its standing as one. Of
+// several who have seen that the first does: the others would close the new one.
+func (c *process) reregister(ctx context.Context, lost store.Runner) (store.Runner, error) {
+	c.registering.Lock()
+	defer c.registering.Unlock()
+	c.mu.Lock()
+	now := c.runner
+	c.mu.Unlock()
+	if now != lost {
+		return now, nil
+	}
 	fresh, err := c.base.Store.Register(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
-	lost, eng := c.runner, c.engine
 	c.runner = fresh
+	eng := c.engine
 	c.mu.Unlock()
 	if err := lost.Close(); err != nil {
 		c.base.Logger.Debug("cannot close a runner that was lost", "error", core.AsError(err))
@@ -164,7 +190,7 @@ const (
 	clientGrace    = 2 * time.Second
 	serverGrace    = 6 * time.Second // for outcomes of calls that cannot be made again
 	serverCommits  = serverGrace + 500*time.Millisecond
-	upstreamGrace  = time.Second // twice: to end by itself, and when it is told to
+	upstreamGrace  = time.Second // twice: to end by itself, and after a signal
 	serverClose    = 9 * time.Second
 	shortestClose  = 500 * time.Millisecond
 	idleChild      = 2 * time.Second
@@ -261,24 +287,48 @@ func (c *process) ran() bool {
 // that is taken over.
 func (c *process) host(dir string) (*gate.Host, error) { return c.machine.Host(dir) }
 
+// expected are the tools that a program is expected to call, each once.
+func expected(p core.Program) []string {
+	var tools []string
+	if p.Plan != nil {
+		for _, call := range p.Plan.Calls {
+			tools = append(tools, call.Tool)
+		}
+	} else { // as its plan will have it
+		for _, task := range p.Tasks {
+			tools = append(tools, task.Tool)
+		}
+	}
+	slices.Sort(tools)
+	return slices.Compact(tools)
+}
+
 // canRun says why a run cannot go on on this machine: its folder is not here, or
-// a server that it calls is configured by files that are not trusted here.
-func (c *process) canRun(ctx context.Context, run core.Run) error {
+// a server that it calls is configured by files that are not trusted here. Otherwise
+// prepare starts the servers that the run is expected to call; it does not wait for them.
+func (c *process) canRun(run core.Run, p core.Program) (prepare func(), err error) {
 	if fi, err := os.Stat(run.Workspace); err != nil || !fi.IsDir() {
-		return core.Errorf(core.CodeInvalidConfig, "the folder %s of the run is not on this machine", run.Workspace).WithRun(run.ID)
+		return nil, core.Errorf(core.CodeInvalidConfig, "the folder %s of the run is not on this machine", run.Workspace).WithRun(run.ID)
 	}
 	h, err := c.host(run.Workspace)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := planned(ctx, c.base.Store, run.ID)
-	if err != nil || p.Plan == nil {
-		return err
-	}
-	for _, call := range p.Plan.Calls {
-		if err := h.Trusts(call.Tool); err != nil {
-			return core.AsError(err).WithRun(run.ID)
+	tools := map[string]string{} // by server, one of each
+	for _, tool := range expected(p) {
+		if err := h.Trusts(tool); err != nil {
+			return nil, core.AsError(err).WithRun(run.ID)
+		}
+		if server, _, ok := core.SplitTool(tool); ok {
+			tools[server] = tool
 		}
 	}
-	return nil
+	return func() {
+		for _, tool := range tools {
+			go func() {
+				defer core.Recover(c.base.Logger, "a server was started for a run that is taken up", nil, "workflow_id", run.ID)
+				h.PrepareServer(c.life, tool)
+			}()
+		}
+	}, nil
 }

@@ -104,7 +104,7 @@ func TestImport_Chosen(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = c.importing(api.ImportRequest{From: "cursor", Home: true, Names: []string{"web"}})
-	if len(got.Changes) != 1 || got.Changes[0].File != filepath.Join(m.home, "config.json") || len(got.Notes) != 1 {
+	if len(got.Changes) != 1 || got.Changes[0].File != filepath.Join(m.home, "config.json") || len(got.Notes) != 2 || !strings.Contains(strings.Join(got.Notes, "\n"), "still has the keys of web") {
 		t.Errorf("%+v", got)
 	}
 	for _, bad := range []struct {

@@ -89,8 +89,49 @@ func TestServers_NeedsNameACommand(t *testing.T) {
 	m.configure(c, nil, map[string]any{"demo": map[string]any{"command": "npx", "args": []string{"-y", "demo"}}})
 	list, err := c.Servers(c.ctx())
 	i := slices.IndexFunc(list, func(s api.ServerInfo) bool { return s.Name == "demo" })
-	if err != nil || i < 0 || list[i].State != api.ServerNeeds || !slices.Equal(list[i].Next, []string{"pml", "servers", "update", "demo"}) {
+	if err != nil || i < 0 || list[i].State != api.ServerNeeds || !slices.Equal(list[i].Next, []string{"pml", "servers", "install", "demo"}) {
 		t.Errorf("%v %+v", err, list)
+	}
+}
+
+// A person accepts what a server is now, at a terminal or by the PIN, and the audit log
+// says how; nobody else does.
+func TestServers_Accept(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	m.write(".env", "LAST=x\n")
+	m.configure(c, nil, map[string]any{"mirror": mirror("${LAST}")})
+	need := func() []api.ServerNeed {
+		t.Helper()
+		list, err := c.CheckServers(c.ctx(), "mirror")
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v %+v", err, list)
+		}
+		return list[0].Needs
+	}
+	open := need()
+	if len(open) != 1 || open[0].Type != core.ApproveIntegrity {
+		t.Fatalf("%+v", open)
+	}
+	req := api.AcceptRequest{Name: "mirror", Digest: open[0].Digest, By: me}
+	code(t, c.AcceptServer(c.ctx(), req), core.CodeAwaitingHuman)
+	m.setPin(rightPin)
+	req.Presence = core.PresenceTerminal
+	for _, pin := range []string{"", "letmein1"} {
+		req.Pin = pin
+		code(t, c.AcceptServer(c.ctx(), req), core.CodeAuth)
+	}
+	if len(need()) != 1 {
+		t.Fatal("it was accepted")
+	}
+	req.Pin, req.Presence = rightPin, ""
+	if err := c.AcceptServer(c.ctx(), req); err != nil || len(need()) != 0 {
+		t.Fatalf("%v %+v", err, need())
+	}
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{Newest: true, Limit: 1})
+	if err != nil || len(rows) != 1 || rows[0].Type != core.ApproveIntegrity || rows[0].Asked != core.PresencePin || rows[0].Digest != req.Digest || rows[0].Outcome != core.ApprovalApproved {
+		t.Errorf("%v %+v", err, rows)
 	}
 }
 

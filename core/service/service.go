@@ -6,22 +6,23 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/audit"
-	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/gate"
+	"github.com/casys-ai/pml/core/live"
 	"github.com/casys-ai/pml/core/machine"
+	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
 )
 
-// Options are what a Service is made of. All fields but Publish, Server and By
-// are needed.
+// Options are what a Service is made of. All fields but Publish, Server, By, Models and
+// Hooks are needed.
 type Options struct {
 	Home      env.Home
 	Workspace env.Workspace
@@ -33,9 +34,12 @@ type Options struct {
 	Side core.Side
 	// Remote makes the calls of tools that routing gives to a server; nil where
 	// no server is named.
-	Remote   Remote
-	Store    store.Store
-	Sandbox  *sandbox.Pool
+	Remote  gate.Remote
+	Store   store.Store
+	Sandbox *sandbox.Pool
+	// Hooks runs the scripts of hook flows (hook.Limits), and nothing else. Without it
+	// the calls that a flow matches are refused.
+	Hooks    *sandbox.Pool
 	Clock    core.Clock
 	NewID    func() core.ID
 	LookPath func(string) (string, error)
@@ -44,19 +48,31 @@ type Options struct {
 	// By is who uses this client: the audit log names it where a request names
 	// nobody.
 	By core.Actor
-	// Publish is told of events of a run of this kind after they are committed.
+	// Models are what agents ask; nil: those of the configuration.
+	Models Models
+	// Publish is called with events of a run of this kind after they are committed.
 	Publish func(core.Kind, []core.Event)
-	// Working is told what is being installed and how far it is, in words and often,
+	// Working is called, often, with what is being installed and how far it is, in words,
 	// and an empty text when it is over; nil discards it.
 	Working func(string)
 }
 
-// Remote is a server's tools, for calls of a run that this machine runs.
-type Remote interface {
-	// CallTool makes a call as a run of the server's own, once for an
-	// idempotency key, and waits for it as long as the context lasts.
-	CallTool(ctx context.Context, call engine.Call, key string) (json.RawMessage, error)
-	Tools(ctx context.Context) (tools []core.Tool, problems []core.Fault, err error)
+// Models are the language models that a workspace may ask.
+type Models interface {
+	// Describe is what is known of a model, of the default one without a name.
+	Describe(workspace, name string) (ModelInfo, error)
+	// Ask sends one request.
+	Ask(ctx context.Context, workspace, name string, req model.Request) (model.Answer, error)
+}
+
+// ModelInfo is what is known of a model.
+type ModelInfo struct {
+	Name      string
+	MaxTokens int              // of an answer
+	Window    int              // tokens in all; 0: not known
+	Price     *core.AgentPrice // nil: not known
+	Base      string           // the URL that requests go to; empty: nowhere
+	Missing   []string         // the variables of its key that are not set
 }
 
 // Service runs programs of workspaces on this machine. What it does not need it
@@ -71,6 +87,8 @@ type Service struct {
 	*handover
 	*waiting
 	*programs
+	*hookFlows
+	*halting
 	auditLog
 	refusals
 	pin
@@ -88,6 +106,9 @@ var (
 	_ api.Answers   = (*Service)(nil)
 	_ api.Catalog   = (*Service)(nil)
 	_ api.DAGs      = (*Service)(nil)
+	_ api.Flows     = (*Service)(nil)
+	_ api.HostCalls = (*Service)(nil)
+	_ api.Halting   = (*Service)(nil)
 	_ api.Audit     = (*Service)(nil)
 	_ api.Refusals  = (*Service)(nil)
 )
@@ -102,7 +123,7 @@ type (
 // pinKeeper is what a server tells of the PIN, and lets a person change.
 type pinKeeper interface {
 	api.Pin
-	AdoptPin(ctx context.Context, old string) error
+	AdoptPin(ctx context.Context, old string, atTerminal bool) error
 }
 
 // Open returns a client. It reads and starts nothing yet.
@@ -121,9 +142,18 @@ func Open(o Options) *Service {
 	} else if o.Remote != nil {
 		mo.Remote = o.Remote
 	}
+	if o.Hooks != nil {
+		s.hooks = newHooks(o, s)
+		mo.Flows = s.hooks
+	}
 	s.machine = machine.Open(mo)
 	o.Logger = s.machine.Logger()
+	s.texts = live.NewTexts(o.Clock, o.Logger)
+	if o.Models == nil {
+		o.Models = &configuredModels{process: s, client: model.NewClient(nil, o.Clock)}
+	}
 	s.base, s.open.store = o, o.Store
+	s.brake = brake{read: o.Store.Halted, now: o.Clock.Now}
 	trail := audit.Open(audit.Options{Home: o.Home, Side: o.Side, Store: o.Store, Machine: s.machine, Clock: o.Clock, Logger: o.Logger}, auditView(o, false))
 	return newView(o, api.Scope{By: o.By}, s, trail)
 }
@@ -158,6 +188,10 @@ func (c *Service) Close() error {
 		keep(eng.Close())
 	}
 	c.closeProxy(late)
+	if c.hooks != nil {
+		keep(c.hooks.Close())
+		keep(c.o.Hooks.Close())
+	}
 	c.trail.Close(late)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,10 @@ import (
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/core/hook"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/service"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
 )
@@ -34,6 +36,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) >= 2 && os.Args[1] == mcpArg {
 		os.Exit(mcpMain(os.Args[2:]))
 	}
+	skiptest.Overlap()
 	os.Exit(m.Run())
 }
 
@@ -79,6 +82,7 @@ type machine struct {
 	ws, home string
 	clock    *clock
 	environ  map[string]string
+	models   service.Models
 }
 
 func newMachine(t *testing.T) *machine {
@@ -97,6 +101,17 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
+// shortHome gives the machine a home whose path leaves room for that of a socket.
+func (m *machine) shortHome() {
+	m.t.Helper()
+	dir, err := os.MkdirTemp("", "pml")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	m.home = dir
+}
+
 func (m *machine) write(name, content string) {
 	m.t.Helper()
 	if err := os.WriteFile(filepath.Join(m.ws, name), []byte(content), 0o600); err != nil {
@@ -113,6 +128,9 @@ type (
 	pins      = api.PinSetup
 	hostFiles = api.Hosts
 	doctor    = api.Doctor
+
+	permissions = api.Permissions
+	models      = api.Models
 )
 
 // client is one process of pml.
@@ -125,6 +143,8 @@ type client struct {
 	pins
 	hostFiles
 	doctor
+	permissions
+	models
 	t     *testing.T
 	store store.Store
 	close func()
@@ -135,23 +155,31 @@ func newClient(t *testing.T, s *service.Service, st store.Store) *client {
 	set := s.Setup
 	return &client{
 		Service: s, servers: set.Servers, packages: set.Servers, folder: set.Workspace, changes: set.Workspace, pins: set.Pin,
-		hostFiles: set.Hosts, doctor: set.Doctor, t: t, store: st,
+		hostFiles: set.Hosts, doctor: set.Doctor, permissions: set.Permissions, models: set.Models, t: t, store: st,
 	}
 }
 
 func (m *machine) client() *client {
+	m.t.Helper()
+	return m.clientOn(func(s store.Store) store.Store { return s })
+}
+
+// clientOn is a client with something between it and its store.
+func (m *machine) clientOn(wrap func(store.Store) store.Store) *client {
 	m.t.Helper()
 	s, err := bolt.Open(bolt.Options{Dir: m.home, Clock: m.clock, NewID: newID, PID: os.Getpid(), Process: "test", LockTimeout: hung, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	environ := func(name string) (string, bool) { v, ok := m.environ[name]; return v, ok }
+	st := wrap(s)
 	c := newClient(m.t, service.Open(service.Options{
-		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: s,
+		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: st,
 		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
+		Hooks:    sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: 1, Limits: hook.Limits()}),
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
-		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me,
-	}), s)
+		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me, Models: m.models,
+	}), st)
 	var once sync.Once
 	c.close = func() {
 		once.Do(func() {

@@ -57,7 +57,7 @@ func (c *Service) Supervise(ctx context.Context) error {
 		case <-backstop.C:
 			s.housekeep(ctx)
 		case <-runner.Lost():
-			fresh, err := c.reregister(ctx)
+			fresh, err := c.reregister(ctx, runner)
 			if err != nil {
 				c.o.Logger.Warn("cannot become a runner again; trying again", "error", core.AsError(err))
 				rest(ctx, firstPause, nil)
@@ -204,12 +204,21 @@ func (s *supervisor) lift(ctx context.Context, id core.ID) (_ *engine.Handle, er
 	if err != nil {
 		return nil, err
 	}
+	program, err := s.c.base.Store.Program(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	prepare := func() {}
 	if run.Abort == nil {
-		if err := s.c.canRun(ctx, run); err != nil {
+		if prepare, err = s.c.canRun(run, program); err != nil {
 			return nil, err
 		}
 	}
-	return s.eng.Resume(ctx, id)
+	h, err := s.eng.TakeUp(ctx, run, program)
+	if err == nil { // while the run finds out where it stands
+		prepare()
+	}
+	return h, err
 }
 
 // survive makes an error of a panic: the process has other runs. It is deferred.

@@ -114,7 +114,7 @@ func TestSupervise_LostRunner(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	p := m.server()
-	id := p.start(sleeper("8000"))
+	id := p.start(sleeper("3000"))
 	run := p.until(id, func(r core.Run) bool { return r.JournalSeq > 0 })
 	p.supervise()
 	p.m.mu.Lock()
@@ -129,6 +129,24 @@ func TestSupervise_LostRunner(t *testing.T) {
 	}
 	if len(p.m.runners) != 2 {
 		t.Errorf("%d runners", len(p.m.runners))
+	}
+}
+
+// TestReregister: of two who have seen that a server has lost its standing, the one that
+// looks after runs and a call that is made for a client, one makes it a runner again.
+func TestReregister(t *testing.T) {
+	t.Parallel()
+	p := newMachine(t).server()
+	p.until(p.start(sleeper("1")), is(core.RunComplete))
+	lost := p.m.runners[0]
+	for range 2 {
+		now, err := service.Reregister(p.ctx(), p.Service, lost)
+		if err != nil || len(p.m.runners) != 2 || now.ID() != p.m.runners[1].ID() || p.RunnerID() != now.ID() {
+			t.Fatalf("%d runners, %v", len(p.m.runners), err)
+		}
+		if alive, err := p.m.Alive(p.ctx(), now.ID()); err != nil || !alive {
+			t.Errorf("the new one is dead: %v", err)
+		}
 	}
 }
 
@@ -277,7 +295,7 @@ func TestWait_TakenOver(t *testing.T) {
 	told := make(chan api.Result, 1)
 	ids := make(chan core.ID, 1)
 	go func() {
-		r, err := p.Execute(p.ctx(), api.ExecuteRequest{Code: sleeper("8000"), By: me, Wait: -1, Started: func(id core.ID) { ids <- id }})
+		r, err := p.Execute(p.ctx(), api.ExecuteRequest{Code: sleeper("3000"), By: me, Wait: -1, Started: func(id core.ID) { ids <- id }})
 		if err != nil {
 			t.Error(err)
 		}

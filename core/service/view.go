@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/core/audit"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/gate"
+	"github.com/casys-ai/pml/core/redact"
 	"github.com/casys-ai/pml/core/setup"
 )
 
@@ -66,12 +68,12 @@ func newView(o Options, scope api.Scope, p *process, trail *audit.Trail) *Servic
 	give := &handover{view: v, waiting: w}
 	h.handover, w.history = give, h
 	c := &Service{
-		view: v, history: h, decisions: d, handover: give, waiting: w, programs: progs, auditLog: trail, refusals: trail,
+		view: v, history: h, decisions: d, handover: give, waiting: w, programs: progs, hookFlows: &hookFlows{v}, halting: &halting{v}, auditLog: trail, refusals: trail,
 		execution: &execution{view: v, history: h, decisions: d, handover: give, waiting: w, programs: progs},
 	}
 	v.Setup = setup.New(setup.Options{
-		Home: o.Home, Workspace: o.Workspace, Environ: o.Environ, Scope: scope, Store: o.Store, Machine: p.machine, Audit: trail,
-		Sandbox: o.Sandbox, LookPath: o.LookPath, Clock: o.Clock, Logger: o.Logger, Explore: c.Explore,
+		Home: o.Home, Workspace: o.Workspace, Environ: o.Environ, Scope: scope, Store: o.Store, Whole: p.base.Store, Machine: p.machine, Audit: trail,
+		Sandbox: o.Sandbox, LookPath: o.LookPath, Clock: o.Clock, NewID: o.NewID, Logger: o.Logger, Explore: c.Explore,
 	})
 	c.pin = v.Setup.Pin
 	return c
@@ -101,3 +103,39 @@ func (c *view) config() (*env.Config, error) {
 }
 
 func (c *view) now() time.Time { return c.o.Clock.Now().UTC() }
+
+// shownOf takes the values of keys out of what is shown of a workspace's runs.
+func (c *view) shownOf(dir string) redact.View { return c.machine.Redactor(dir) }
+
+// knownRuns bounds of how many runs the workspace is remembered while events are
+// followed: a server follows them for as long as it lives.
+const knownRuns = 1024
+
+// shownEvents shows events of any runs. The workspace of a run that is gone is
+// not known any more: the client's own counts. It fails when the workspace cannot
+// be looked up now.
+func (c *view) shownEvents(ctx context.Context) func(core.Event) (core.Event, error) {
+	dirs := map[core.ID]string{}
+	return func(e core.Event) (core.Event, error) {
+		dir, ok := dirs[e.RunID]
+		if e.RunID == "" {
+			dir, ok = c.o.Workspace.Dir, true
+		}
+		if !ok {
+			run, err := c.o.Store.Run(ctx, e.RunID)
+			switch core.CodeOf(err) {
+			case "":
+				dir = run.Workspace
+				if len(dirs) >= knownRuns {
+					clear(dirs) // those that go on are soon known again
+				}
+				dirs[e.RunID] = dir
+			case core.CodeNotFound:
+				dir = c.o.Workspace.Dir
+			default:
+				return e, err
+			}
+		}
+		return c.shownOf(dir).Event(e), nil
+	}
+}

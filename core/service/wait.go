@@ -38,6 +38,9 @@ func (c *waiting) follow(ctx context.Context, id core.ID, decided []core.ID, lim
 	if run.Remote {
 		return c.watch(ctx, id, decided, limit, hold, ok)
 	}
+	if run.Kind == core.KindAgent || run.Starts {
+		return c.followAgent(ctx, id, limit, hold, ok)
+	}
 	eng, err := c.engineFor(ctx)
 	if err != nil {
 		return api.Result{}, err
@@ -90,7 +93,11 @@ func (c *waiting) watch(ctx context.Context, id core.ID, decided []core.ID, limi
 				return r, err
 			}
 		}
-		if run.State == core.RunWaiting && len(pending) == 0 {
+		if run.State == core.RunWaiting && run.Halted != nil && len(pending) == 0 {
+			if !hold {
+				return c.stored(ctx, run, ok)
+			}
+		} else if run.State == core.RunWaiting && len(pending) == 0 {
 			if over, err := c.expiredUnanswered(ctx, id); err != nil || over {
 				return expiredResult(api.Result{WorkflowID: id, TotalLayers: run.TotalLayers}, id), err
 			}
@@ -201,17 +208,21 @@ func (c *waiting) stored(ctx context.Context, run core.Run, ok api.Status) (api.
 // woken is the wake-up that it must have come after. The result is never nil; it
 // is not on the stack, as the calls that wait for people are many.
 func (c *waiting) wait(ctx context.Context, h *engine.Handle, decided []core.ID, woken uint64, limit time.Duration, hold bool, ok api.Status) (*api.Result, error) {
+	if s, _ := h.Status(); s.Run.Kind == core.KindAgent {
+		r, err := c.followAgent(ctx, h.ID, limit, hold, ok)
+		return &r, err
+	}
 	called := c.o.Clock.Now()
 	bounded, cancel := c.within(ctx, limit)
 	defer cancel()
 	s, err := h.Await(bounded, func(s engine.Status) bool {
-		if engine.Ended(s) {
+		if engine.Ended(s) || s.Idle {
 			return true
 		}
 		if !engine.Paused(s) || s.Seen < woken || stillOpen(s.Pending, decided) {
 			return false
 		}
-		return !hold || len(s.Pending) == 0
+		return !hold || len(s.Pending) == 0 && s.Run.Halted == nil
 	})
 	if err != nil {
 		if errors.Is(context.Cause(bounded), errWaited) {
@@ -221,6 +232,10 @@ func (c *waiting) wait(ctx context.Context, h *engine.Handle, decided []core.ID,
 	}
 	if limit >= 0 {
 		limit = max(0, limit-c.o.Clock.Now().Sub(called))
+	}
+	if s.Idle { // an agent that it has started waits
+		r, err := c.followAgent(ctx, h.ID, limit, hold, ok)
+		return &r, err
 	}
 	return c.standsAt(ctx, s, decided, limit, hold, ok)
 }
@@ -254,10 +269,10 @@ func (c *waiting) whileAway(ctx context.Context, s engine.Status, decided []core
 	switch {
 	case err != nil:
 		return api.Result{}, true, err
-	case run.State.Final() || run.Abort != nil || len(pending) < len(s.Pending) || stillOpen(s.Pending, decided):
+	case run.State.Final() || run.State == core.RunInterrupted || run.Abort != nil || len(pending) < len(s.Pending) || stillOpen(s.Pending, decided):
 		r, err = c.follow(ctx, run.ID, decided, limit, hold, ok)
 		return r, true, err
-	case hold && len(pending) > 0:
+	case hold && (len(pending) > 0 || run.Halted != nil):
 		r, err = c.watch(ctx, run.ID, decided, limit, hold, ok)
 		return r, true, err
 	}
@@ -285,12 +300,18 @@ func (c *waiting) result(ctx context.Context, s engine.Status, ok api.Status) (a
 			r.DAG.Tools = []string{} // a list for programs, not null
 		}
 	}
+	if run.Kind == core.KindAgent {
+		r.Kind = run.Kind
+	}
 	switch run.State {
 	case core.RunComplete:
 		r.Status, r.Result = ok, run.Result
 		return r, nil
 	case core.RunAborted:
 		r.Status = api.StatusAborted
+		if run.Kind == core.KindAgent {
+			r.Result = run.Result // how far it had come
+		}
 		if run.Error != nil {
 			r.Error, r.ErrorCode, r.Reason = run.Error.Message, run.Error.Code, run.Error.Message
 		}
@@ -303,6 +324,9 @@ func (c *waiting) result(ctx context.Context, s engine.Status, ok api.Status) (a
 	case core.RunWaiting:
 		if s.Layer != nil || len(s.Pending) > 0 {
 			return c.paused(ctx, r, s)
+		}
+		if run.Halted != nil {
+			return haltedResult(r, run.ID, *run.Halted), nil
 		}
 		return expiredResult(r, run.ID), nil
 	case core.RunRunning, core.RunInterrupted:
@@ -317,12 +341,15 @@ func (c *waiting) result(ctx context.Context, s engine.Status, ok api.Status) (a
 
 func failedResult(r api.Result, run core.Run) api.Result {
 	r.Status = api.StatusError
+	if run.Kind == core.KindAgent {
+		r.Result = run.Result // how far it had come
+	}
 	e := run.Error
 	if e == nil {
 		e = core.Errorf(core.CodeWorkflowExpired, "the run %s has expired", run.ID.Short())
 	}
 	r.Error, r.ErrorCode, r.Location, r.Failures = e.Message, e.Code, e.Location, e.Failures
-	r.Faults, r.Next, r.Decided, r.Stack = e.Faults, e.Next, e.Decided, e.Stack
+	r.Faults, r.Next, r.Decided, r.Stack, r.Retryable = e.Faults, e.Next, e.Decided, e.Stack, e.Retryable
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
 )
 
 // each is everything that can be asked about a run or an approval.
@@ -74,6 +75,12 @@ func TestIn_SeesNothingOfOthers(t *testing.T) {
 					t.Errorf("%s: %q, of an unknown one %q", what, got, unknown[what])
 				}
 			}
+			for i, in := range []string{m.ws, ""} { // a flow of the workspace, and one of the home
+				err := p.store.SaveFlowRuns(p.ctx(), core.FlowRun{ID: core.ID("flow" + in), Flow: "f", Workspace: in, Owner: scopes[0].Owner, RunID: r.WorkflowID, StartedAt: time.Unix(int64(i), 0)})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
 			theirs.seesAll(t, 0)
 			mine.seesAll(t, 1)
 			p.seesAll(t, 1)
@@ -94,6 +101,10 @@ func (c *client) seesAll(t *testing.T, want int) {
 	open, err := c.Approvals(c.ctx(), true)
 	if err != nil || len(open) != want {
 		t.Errorf("%v, %d approvals, want %d", err, len(open), want)
+	}
+	flows, err := c.FlowRuns(c.ctx(), store.FlowRunFilter{Limit: 2})
+	if err != nil || len(flows) != 2*want {
+		t.Errorf("%v, %d flow runs, want %d", err, len(flows), 2*want)
 	}
 	snap, err := c.Snapshot(c.ctx())
 	if err != nil || len(snap.Workflows) != want || len(snap.Approvals) != want || snap.Seq == 0 {

@@ -27,6 +27,7 @@ type Doctor struct {
 	base
 	pin       *Pin
 	workspace *Workspace
+	notify    *Notify
 	CheckTime time.Duration // the longest that one server is looked at
 }
 
@@ -37,6 +38,7 @@ func (doc *Doctor) Doctor(ctx context.Context) ([]api.Check, error) {
 		doc.checkHome(),
 		doc.checkStore(ctx),
 	}
+	out = append(out, doc.checkHalt(ctx)...)
 	out = append(out, doc.checkConfig(ctx)...)
 	for _, name := range []string{"node", "npm"} {
 		out = append(out, doc.checkProgram(name))
@@ -51,8 +53,28 @@ func (doc *Doctor) Doctor(ctx context.Context) ([]api.Check, error) {
 
 func failed(name string, err error) api.Check {
 	e := core.AsError(err)
-	detail := strings.ReplaceAll(e.Error(), "\n  ", "; ") // one line a check
-	return api.Check{Name: name, Status: checkFail, Detail: detail, Next: e.Next}
+	return api.Check{Name: name, Status: checkFail, Detail: oneLine(e.Error()), Next: e.Next}
+}
+
+// oneLine is a text of several lines as a check shows it, which is one line.
+func oneLine(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	joined := strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" }), "; ")
+	return strings.ReplaceAll(joined, ":; ", ": ")
+}
+
+// checkHalt says that calls are halted.
+func (doc *Doctor) checkHalt(ctx context.Context) []api.Check {
+	switch h, err := doc.o.Store.Halted(ctx); {
+	case err != nil:
+		return []api.Check{failed("halt", err)}
+	case h != nil:
+		return []api.Check{{Name: "halt", Status: checkWarn, Detail: "no call begins: " + h.Text(), Next: []string{"pml", "resume"}}}
+	}
+	return nil
 }
 
 func (doc *Doctor) checkHome() api.Check {
@@ -131,6 +153,7 @@ func (doc *Doctor) checkConfig(ctx context.Context) []api.Check {
 		})
 	}
 	out = append(out, doc.checkDecider(ctx, all)...)
+	out = append(out, doc.checkNotify(ctx)...)
 	out = append(out, doc.checkCredentials()...)
 	if compiled != nil {
 		return out // nothing else works before it does
@@ -140,24 +163,32 @@ func (doc *Doctor) checkConfig(ctx context.Context) []api.Check {
 	return append(out, doc.checkRules(ctx)...)
 }
 
-// checkFlows names the enabled flows: this version of pml does not run them, and
-// refuses the calls that they match.
+// checkFlows names the enabled flows, and those that refuse the calls that they match
+// because they cannot run.
 func (doc *Doctor) checkFlows() []api.Check {
 	h, err := doc.own()
 	if err != nil {
 		return []api.Check{failed("flows", err)}
 	}
-	files, err := h.EnabledFlows()
+	flows, err := h.EnabledFlows()
 	if err != nil {
 		return []api.Check{failed("flows", err)}
 	}
-	if len(files) == 0 {
-		return nil
+	var out []api.Check
+	var run []string
+	for _, f := range flows {
+		if f.Refuses == nil {
+			run = append(run, f.File)
+			continue
+		}
+		out = append(out, api.Check{
+			Name: "flows", Status: checkWarn, Detail: "calls are refused: " + core.Visible(f.Refuses.Error(), 500, true), Next: f.Refuses.Next,
+		})
 	}
-	return []api.Check{{
-		Name: "flows", Status: checkWarn,
-		Detail: fmt.Sprintf("enabled, and not run by this version of pml: %s; calls that they match are refused; set \"enabled\": false in them to allow the calls", core.Visible(strings.Join(files, ", "), 300, false)),
-	}}
+	if len(run) > 0 {
+		out = append(out, api.Check{Name: "flows", Status: checkOK, Detail: "enabled: " + core.Visible(strings.Join(run, ", "), 300, false)})
+	}
+	return out
 }
 
 // checkRules names rules that can never match, or that another one hides.
@@ -166,9 +197,7 @@ func (doc *Doctor) checkRules(ctx context.Context) []api.Check {
 	if err != nil {
 		return []api.Check{failed("configuration", err)}
 	}
-	p, err := policy.Compile(policy.Rules{
-		Allow: cfg.Permissions.Allow, Deny: cfg.Permissions.Deny, Ask: cfg.Permissions.Ask, ReadOnly: cfg.Permissions.ReadOnly,
-	})
+	p, err := policy.Compile(cfg.Permissions)
 	if err != nil {
 		return []api.Check{failed("permissions", err)}
 	}
@@ -207,7 +236,7 @@ func (doc *Doctor) checkRules(ctx context.Context) []api.Check {
 // known: then that it matches none says nothing.
 func concerns(rule string, servers []string) bool {
 	half, _, _ := strings.Cut(rule, ":")
-	p, err := policy.Compile(policy.Rules{Allow: []string{half}})
+	p, err := policy.Compile(policy.Rules{Allow: policy.Patterns(half)})
 	return slices.ContainsFunc(servers, func(name string) bool {
 		return err != nil || p.Decide(name+":*", false).Effect == policy.Allow
 	})

@@ -55,7 +55,11 @@ func (doc *Doctor) checkExposed(ctx context.Context, known []string) []api.Check
 		warn(p.String())
 	}
 	if len(out) == 0 {
-		out = append(out, api.Check{Name: "expose", Status: checkOK, Detail: fmt.Sprintf("%d tool(s) are offered under their own names", len(offer.Tools))})
+		detail := fmt.Sprintf("%d tool(s) are offered under their own names", len(offer.Tools))
+		if offer.Search {
+			detail = fmt.Sprintf("%d tool(s) are offered by %s and %s", len(offer.Found), api.SearchTools, api.CallTool)
+		}
+		out = append(out, api.Check{Name: "expose", Status: checkOK, Detail: detail})
 	}
 	return out
 }

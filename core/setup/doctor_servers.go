@@ -40,7 +40,7 @@ func (doc *Doctor) checkServers(ctx context.Context) []api.Check {
 	var wg sync.WaitGroup
 	places := make(chan struct{}, checksAtOnce)
 	for _, s := range list {
-		if s.Name == gate.Builtin {
+		if s.Name == gate.Builtin || s.Name == core.AgentServer {
 			continue
 		}
 		wg.Go(func() {
@@ -72,7 +72,7 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	list, err := h.CheckServers(ctx, name)
-	if len(list) != 1 { // one that took too long is told of as it stands
+	if len(list) != 1 { // one that took too long is reported as it stands
 		return failed("server "+name, errors.Join(err, ctx.Err()))
 	}
 	s := list[0]
@@ -82,7 +82,7 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 	case api.ServerNotTrusted:
 		say = append(say, "its configuration is not trusted on this machine")
 	case api.ServerFailed:
-		say = append(say, strings.ReplaceAll(s.Error, "\n  ", "; "))
+		say = append(say, s.Error)
 	case api.ServerNeeds:
 		for _, n := range s.Needs {
 			say = append(say, n.Description)
@@ -105,9 +105,13 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 	}
 	if s.Health != nil && s.Health.Failures > 0 {
 		out.Status = checkWarn
-		say = append(say, fmt.Sprintf("it failed %d time(s) in a row: %s", s.Health.Failures, s.Health.LastError))
+		text := fmt.Sprintf("it failed %d time(s) in a row", s.Health.Failures)
+		if s.Health.LastError != s.Error { // which stands there already
+			text += ": " + s.Health.LastError
+		}
+		say = append(say, text)
 	}
-	out.Detail = core.Visible(strings.Join(say, "; "), 600, false)
+	out.Detail = core.Visible(oneLine(strings.Join(say, "; ")), 600, false)
 	return out
 }
 
@@ -133,7 +137,7 @@ func (doc *Doctor) checkLock(ctx context.Context, h *gate.Host, list []api.Serve
 	if len(own) == 0 && !exists(doc.o.Workspace.Lock()) {
 		return nil
 	}
-	r, err := h.LockServers(ctx, true)
+	r, err := h.Packages().Lock(ctx, true)
 	if err != nil {
 		return []api.Check{failed("lock", err)}
 	}

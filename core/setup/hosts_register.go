@@ -17,7 +17,7 @@ import (
 	"github.com/casys-ai/pml/core/redact"
 )
 
-// Hosts are the programs of agents that can be told of pml.
+// Hosts are the programs of agents in which pml can register itself.
 type Hosts struct{ base }
 
 // HostChanges prepares to tell hosts of pml, or to take out what was added. It
@@ -47,9 +47,14 @@ func (hs *Hosts) HostChanges(_ context.Context, req api.HostRequest) ([]api.Host
 	return out, nil
 }
 
+// ConnectedHosts implements api.Hosts.
+func (hs *Hosts) ConnectedHosts(context.Context) ([]api.ConnectedHost, error) {
+	return hs.o.Machine.ConnectedHosts()
+}
+
 // hostTargets are the files that a request is about.
 func (hs *Hosts) hostTargets(req api.HostRequest) ([]hosts.Target, error) {
-	all := hs.place().Targets()
+	all := append(hs.place().Targets(), hs.place().HookTargets()...)
 	names := make([]string, len(all))
 	for i, t := range all {
 		names[i] = t.Host
@@ -70,13 +75,13 @@ func (hs *Hosts) hostTargets(req api.HostRequest) ([]hosts.Target, error) {
 		case len(req.Hosts) > 0:
 			return !slices.Contains(req.Hosts, t.Host)
 		case req.Undo:
-			return was == nil || was.Workspace != hs.o.Workspace.Dir
+			return was == nil || was.Workspace != hs.o.Workspace.Dir || req.Hooks && t.Hook == ""
 		}
-		return !t.Found
+		return !t.Found || req.Hooks != (t.Hook != "")
 	}), nil
 }
 
-// covered settles that Claude Code is told once, in the workspace or for every
+// covered makes sure that pml is registered with Claude Code once, in the workspace or for every
 // folder.
 func (hs *Hosts) covered(list []api.HostChange) []api.HostChange {
 	find := func(host string) *api.HostChange {
@@ -202,13 +207,16 @@ func (hs *Hosts) prepareRegistering(j *hostJob) error {
 	j.next.Digest = now.Digest
 	j.State = api.HostNew
 	minus, plus := []string(nil), linesOf(j.next.Edit.New)
-	if have.There {
+	switch {
+	case have.There:
 		j.State, minus, plus = api.HostDiffers, have.Shown, now.Shown
+	case j.target.Hook != "": // the edit may span hooks of others
+		plus = now.Shown
 	}
 	if j.target.Pinned {
 		notes = append(notes, "the host starts pml in no certain folder: this entry works in "+hs.o.Workspace.Dir+", whatever the host has open")
 	}
-	if j.target.Shared {
+	if j.target.Shared && !j.target.Mine {
 		notes = append(notes, "the file is part of the workspace: whoever gets it needs pml in PATH")
 	}
 	return hs.proposeHost(j, after, lineAt(after, j.next.Edit.At, j.next.Edit.New), minus, plus, notes...)
@@ -306,7 +314,7 @@ func (hs *Hosts) prepareUndo(j *hostJob) error {
 		j.State = api.HostChanged
 		notes = append(notes, "somebody has changed the entry since pml wrote it")
 	}
-	if left.There || j.State == api.HostChanged {
+	if left.There || j.State == api.HostChanged || j.target.Hook != "" {
 		minus = have.Shown
 	}
 	return hs.proposeHost(j, after, lineAt(j.file.text, edit.At, edit.Old), minus, left.Shown, notes...)

@@ -16,6 +16,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/env"
+	"github.com/casys-ai/pml/store"
 )
 
 // A PIN is slow to check, so that its hash is slow to guess.
@@ -53,25 +54,56 @@ func (p *Pin) Guard(ctx context.Context) (core.Guard, error) {
 	if err != nil {
 		return g, err
 	}
-	err = p.o.Store.ChangeGuard(ctx, func(g *core.Guard) error {
-		if g.Pin == "" {
-			g.Pin, g.Tries = cfg.Approvals.Pin, tries
-		}
-		return nil
-	})
+	// Whoever can write the configuration must not become a person by a PIN of their own,
+	// nor by asking for an owner or a folder that has no runs.
+	runs, err := p.o.Whole.Runs(ctx, store.RunFilter{Limit: 1})
 	if err != nil {
 		return g, err
 	}
-	if err := p.o.Audit.Record(ctx, core.AuditRow{Outcome: core.ApprovalApproved, Reason: "the PIN of config.json counts for this store"}); err != nil {
-		p.o.Logger.Warn("that the store has a PIN is not in the audit log", "error", err)
+	row := p.o.Audit.Row(core.AuditRow{Outcome: core.ApprovalApproved, Reason: "the PIN of config.json counts for this store"})
+	faster := false
+	err = p.o.Store.ChangeGuard(ctx, func(g *core.Guard) error {
+		if faster = g.Pin != ""; faster {
+			return errFaster
+		}
+		g.Pin, g.Tries, g.Unproved = cfg.Approvals.Pin, tries, len(runs) > 0
+		return nil
+	}, row)
+	if err != nil && !faster {
+		return g, err
 	}
 	return p.o.Store.Guard(ctx)
 }
+
+// errFaster keeps what another process has written, or this one before it lost the answer.
+var errFaster = errors.New("the store has a PIN already")
 
 // NeedsPin reports whether approvals need a PIN here.
 func (p *Pin) NeedsPin(ctx context.Context) (bool, error) {
 	g, err := p.Guard(ctx)
 	return g.Pin != "", err
+}
+
+// ShowsPerson reports whether the PIN shows that somebody is a person: one is set, and it was
+// typed at a terminal or was there before the first run.
+func (p *Pin) ShowsPerson(ctx context.Context) (bool, error) {
+	g, err := p.Guard(ctx)
+	return g.Pin != "" && !g.Unproved, err
+}
+
+// Typed notes that a person has typed the PIN of this hash at a terminal: it shows a person
+// from here on.
+func (p *Pin) Typed(ctx context.Context, proved string) error {
+	g, err := p.o.Store.Guard(ctx)
+	if err != nil || !g.Unproved || proved == "" {
+		return err
+	}
+	return p.o.Store.ChangeGuard(ctx, func(g *core.Guard) error {
+		if g.Pin == proved {
+			g.Unproved = false
+		}
+		return nil
+	})
 }
 
 // Check lets through what a person has typed the PIN for; where none is set,
@@ -195,8 +227,9 @@ func (p *Pin) oldTries() (map[string]core.PinTries, error) {
 
 // AdoptPin makes the store want the PIN that the home's configuration has now, or
 // none when it has none. old is the PIN that the store wants so far, which it
-// needs: who can write the configuration alone changes nothing.
-func (p *Pin) AdoptPin(ctx context.Context, old string) error {
+// needs: who can write the configuration alone changes nothing. atTerminal says that a person
+// has typed the new one at a terminal.
+func (p *Pin) AdoptPin(ctx context.Context, old string, atTerminal bool) error {
 	if p.o.Scope.Owner != "" || p.o.Scope.Confined {
 		return core.Errorf(core.CodePermissionDenied, "the person at the machine of the server sets its PIN; nothing was changed").WithNext("pml", "config", "pin")
 	}
@@ -205,8 +238,14 @@ func (p *Pin) AdoptPin(ctx context.Context, old string) error {
 		return err
 	}
 	g, err := p.Guard(ctx)
-	if err != nil || g.Pin == cfg.Approvals.Pin {
+	if err != nil {
 		return err
+	}
+	if g.Pin == cfg.Approvals.Pin {
+		if atTerminal {
+			return p.Typed(ctx, g.Pin)
+		}
+		return nil
 	}
 	proved, err := p.Check(ctx, old, "pml", "config", "pin")
 	if err != nil {
@@ -216,16 +255,24 @@ func (p *Pin) AdoptPin(ctx context.Context, old string) error {
 	if cfg.Approvals.Pin == "" {
 		what = "removed the PIN that decisions need"
 	}
-	if err := p.o.Audit.Record(ctx, core.AuditRow{Outcome: core.ApprovalApproved, Reason: what}); err != nil {
-		return err
-	}
-	return p.o.Store.ChangeGuard(ctx, func(g *core.Guard) error {
-		if g.Pin != proved && g.Pin != cfg.Approvals.Pin {
+	faster := false
+	err = p.o.Store.ChangeGuard(ctx, func(g *core.Guard) error {
+		if faster = g.Pin == cfg.Approvals.Pin; faster {
+			return errFaster
+		}
+		if g.Pin != proved {
 			return core.Errorf(core.CodeAuth, "the PIN was changed meanwhile; nothing was changed").WithNext("pml", "config", "pin")
 		}
-		g.Pin = cfg.Approvals.Pin
+		g.Pin, g.Unproved = cfg.Approvals.Pin, cfg.Approvals.Pin != "" && !atTerminal
 		return nil
-	})
+	}, p.o.Audit.Row(core.AuditRow{Outcome: core.ApprovalApproved, Reason: what}))
+	if faster && atTerminal {
+		return p.Typed(ctx, cfg.Approvals.Pin)
+	}
+	if faster {
+		return nil
+	}
+	return err
 }
 
 // PinChange sets the PIN of approvals.pin in the home's configuration, or

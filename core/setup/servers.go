@@ -27,7 +27,21 @@ func (s *Servers) Servers(context.Context) ([]api.ServerInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Servers()
+	list, err := h.Servers()
+	return s.elsewhere(list), err
+}
+
+// elsewhere adds what other processes have started. Where that cannot be read, the rest
+// is listed without it.
+func (s *Servers) elsewhere(list []api.ServerInfo) []api.ServerInfo {
+	others, err := s.o.Machine.Elsewhere(s.o.Workspace.Dir)
+	if err != nil {
+		s.o.Machine.Logger().Warn("the servers of other processes cannot be listed", "error", err)
+	}
+	for i := range list {
+		list[i].Elsewhere = others[list[i].Name]
+	}
+	return list
 }
 
 // CheckServers starts the servers that may be started, all of them without
@@ -37,7 +51,19 @@ func (s *Servers) CheckServers(ctx context.Context, names ...string) ([]api.Serv
 	if err != nil {
 		return nil, err
 	}
-	return h.CheckServers(ctx, names...)
+	list, err := h.CheckServers(ctx, names...)
+	return s.elsewhere(list), err
+}
+
+// RestartServer ends the process that a server has here, starts it anew, and says how
+// it stands.
+func (s *Servers) RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error) {
+	h, err := s.own()
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.RestartServer(ctx, name)
+	return s.elsewhere(list), err
 }
 
 // Purge removes what this machine keeps of a server, its credentials first.
@@ -50,7 +76,7 @@ func (s *Servers) Purge(_ context.Context, name string) (api.Removed, error) {
 	if err != nil {
 		return api.Removed{}, err
 	}
-	removed, err := h.Purge(name)
+	removed, err := h.Packages().Purge(name)
 	removed.Kept = append(removed.Kept, kept...)
 	return removed, err
 }
@@ -95,7 +121,7 @@ func (s *Servers) LockServers(ctx context.Context, check bool, names ...string) 
 	if err != nil {
 		return api.LockReport{}, err
 	}
-	return h.LockServers(ctx, check, names...)
+	return h.Packages().Lock(ctx, check, names...)
 }
 
 // UpdateServer looks for a newer version of a server's package; with the digest
@@ -111,17 +137,53 @@ func (s *Servers) UpdateServer(ctx context.Context, req api.UpdateRequest, progr
 			return api.Update{}, err
 		}
 	}
-	u, err := h.UpdateServer(ctx, req, progress)
+	u, err := h.Packages().Update(ctx, req, progress)
 	if !u.Installed {
 		return u, err
 	}
 	return u, errors.Join(err, s.o.Audit.Record(ctx, core.AuditRow{
 		Type: core.ApproveDependency, Tool: req.Name, Digest: req.Digest, Outcome: core.ApprovalApproved, By: req.By,
-		Reason: "updated to " + u.Package + "@" + u.To,
+		Reason: installedAs(u) + u.Package + "@" + u.To,
 	}))
 }
 
-// ConnectServer takes a person through OAuth: show is told the URL to open. It
+// AcceptServer accepts what a server is now, which only a person does: one who was
+// asked at a terminal, or has typed the PIN. The audit log has it first.
+func (s *Servers) AcceptServer(ctx context.Context, req api.AcceptRequest) error {
+	h, err := s.own()
+	if err != nil {
+		return err
+	}
+	proved, err := s.pin.Check(ctx, req.Pin, "pml", "servers", "install", req.Name)
+	if err != nil {
+		return err
+	}
+	if req.Presence != core.PresenceTerminal {
+		if shows, err := s.pin.ShowsPerson(ctx); err != nil {
+			return err
+		} else if proved == "" || !shows {
+			return core.Errorf(core.CodeAwaitingHuman, "a person accepts that %s is not what was approved, at a terminal or with the PIN; nothing was accepted", core.Visible(req.Name, 80, false)).
+				WithNext("pml", "servers", "install", req.Name)
+		}
+		req.Presence = core.PresencePin
+	}
+	return h.Accept(ctx, req.Name, req.Digest, func(a core.Approval) error {
+		return s.o.Audit.Record(ctx, core.AuditRow{
+			Type: a.Type, Tool: a.Tool, Digest: a.Digest, Outcome: core.ApprovalApproved, By: req.By, Asked: req.Presence,
+			Reason: a.Description,
+		})
+	})
+}
+
+// installedAs tells a package's first version from a newer one.
+func installedAs(u api.Update) string {
+	if u.From == "" {
+		return "installed "
+	}
+	return "updated to "
+}
+
+// ConnectServer takes a person through OAuth: show gets the URL to open. It
 // returns once the server is connected, or the context ends.
 func (s *Servers) ConnectServer(ctx context.Context, name string, show func(url string)) error {
 	h, err := s.own()

@@ -47,8 +47,11 @@ func (s *Servers) ImportServers(_ context.Context, req api.ImportRequest) (api.I
 			if err != nil {
 				return api.Import{}, err
 			}
-			if why != "" {
+			switch {
+			case why != "":
 				src.Skipped = append(src.Skipped, e.Name+": "+why)
+			case len(e.Secrets) > 0:
+				a.notes = append(a.notes, fmt.Sprintf("%s still has the keys of %s: take the server out there once pml has it", f.File, e.Name))
 			}
 		}
 		out.Sources = append(out.Sources, src)

@@ -26,11 +26,13 @@ type Options struct {
 	Environ   env.Environ
 	Scope     api.Scope   // who asks
 	Store     store.Store // as the scope sees it
+	Whole     store.Store // all of it: the PIN is of the store, whoever asks
 	Machine   *machine.Machine
 	Audit     *audit.Trail
 	Sandbox   *sandbox.Pool
 	LookPath  func(string) (string, error)
 	Clock     core.Clock
+	NewID     func() core.ID
 	Logger    *slog.Logger
 	// Explore starts a server of which something is offered to agents' hosts, if it
 	// may be started, and says what it has.
@@ -44,6 +46,10 @@ type Setup struct {
 	Pin       *Pin
 	Hosts     *Hosts
 	Doctor    *Doctor
+
+	Permissions *Permissions
+	Models      *Models
+	Notify      *Notify
 }
 
 var (
@@ -54,6 +60,10 @@ var (
 	_ api.PinSetup  = (*Pin)(nil)
 	_ api.Hosts     = (*Hosts)(nil)
 	_ api.Doctor    = (*Doctor)(nil)
+
+	_ api.Permissions = (*Permissions)(nil)
+	_ api.Models      = (*Models)(nil)
+	_ api.Notify      = (*Notify)(nil)
 )
 
 // New makes the parts of a Setup; none of them reads anything yet.
@@ -61,9 +71,11 @@ func New(o Options) *Setup {
 	b := base{o}
 	pin := &Pin{b}
 	ws := &Workspace{b, pin}
+	told := &Notify{b}
 	return &Setup{
 		Servers: &Servers{base: b, pin: pin, removing: map[string]string{}}, Workspace: ws, Pin: pin, Hosts: &Hosts{b},
-		Doctor: &Doctor{base: b, pin: pin, workspace: ws, CheckTime: checkTime},
+		Doctor:      &Doctor{base: b, pin: pin, workspace: ws, notify: told, CheckTime: checkTime},
+		Permissions: &Permissions{b}, Models: &Models{b}, Notify: told,
 	}
 }
 

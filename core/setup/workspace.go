@@ -37,7 +37,7 @@ func (w *Workspace) Trust(context.Context) (api.TrustState, error) {
 	return api.TrustState{
 		Workspace: s.Workspace, Trusted: s.Agreed(), Empty: s.Empty, Digest: s.Digest, Content: s.Content, Diff: s.Diff,
 		Human:    slices.ContainsFunc([]*env.Config{cfg, cfg.Effective(s.Counts())}, func(c *env.Config) bool { return c.Approvals.Decider == env.DeciderHuman }),
-		TakenOut: s.TakenOut, LockAside: s.LockAside, Warnings: commandWarnings(cfg),
+		TakenOut: s.TakenOut, LockAside: s.LockAside, Warnings: append(commandWarnings(cfg), cfg.FlowWarnings()...),
 	}, nil
 }
 
@@ -109,21 +109,78 @@ func (w *Workspace) rememberCommands() error {
 	return err
 }
 
-// Init writes a first .pml.json. An existing one stays.
-func (w *Workspace) Init(_ context.Context, who api.Deciders) (string, error) {
-	path := w.o.Workspace.Config()
+// Init writes a first .pml.json. An existing one stays. With trust the workspace is
+// trusted with exactly that file, if its files granted nothing before and no PIN is
+// set.
+func (w *Workspace) Init(ctx context.Context, who api.Deciders, trust bool) (string, error) {
+	path, text := w.o.Workspace.Config(), env.Starter(who.Agents, who.Dialog)
+	write := func() error { return writeFirst(path, text) }
+	if _, err := os.Lstat(path); err == nil {
+		return path, isThere(path)
+	}
+	if need, err := w.pin.NeedsPin(ctx); err != nil || need || !trust {
+		return path, write()
+	}
+	unlock, err := w.o.Machine.Exclusive()
+	if err != nil {
+		return path, err
+	}
+	defer unlock()
+	cfg, err := w.load()
+	if err != nil {
+		return path, write()
+	}
+	before, err := w.o.Home.TrustOf(cfg)
+	if err != nil || !before.Empty || len(before.TakenOut) > 0 {
+		return path, write()
+	}
+	_, err = w.o.Home.TrustEdit(before, cfg, text, func() error {
+		ch := api.Change{File: path, After: text}
+		ch.Digest = changeDigest(ch)
+		if err := w.recordChanges(ctx, changeSet(ch)); err != nil {
+			return err
+		}
+		return write()
+	}, w.now())
+	return path, err
+}
+
+func isThere(path string) error {
+	return core.Errorf(core.CodeInvalidArguments, "%s is there already; it was left as it is", path).WithNext("pml", "config", "show")
+}
+
+// writeFirst writes a file that is not there yet.
+func writeFirst(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return path, core.Errorf(core.CodeInvalidArguments, "%s is there already; it was left as it is", path).WithNext("pml", "config", "show")
+		return isThere(path)
 	}
 	if err != nil {
-		return path, core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", path, err)
+		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", path, err)
 	}
-	_, err = f.Write(env.Starter(who.Agents, who.Dialog))
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return path, core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", path, err)
+		return core.Errorf(core.CodeStoreFailed, "cannot write %s: %w", path, err)
 	}
-	return path, nil
+	return nil
+}
+
+// DecidersChange prepares who decides in the .pml.json that is there.
+func (w *Workspace) DecidersChange(_ context.Context, who api.Deciders) (api.ChangeSet, error) {
+	file := w.o.Workspace.Config()
+	before, err := current(file)
+	if err != nil {
+		return api.ChangeSet{}, err
+	}
+	after, err := env.SetDecider(file, before, who.Agents, who.Dialog)
+	if err != nil {
+		return api.ChangeSet{}, err
+	}
+	ch, err := w.Change(file, before, after)
+	if err != nil {
+		return api.ChangeSet{}, err
+	}
+	return changeSet(ch), nil
 }
 
 // Config is the effective configuration; values of keys are left out.

@@ -72,6 +72,7 @@ type runTrace struct {
 	again  string
 	layers map[int]*layerTrace
 	calls  map[string]time.Time // when they started
+	agent  bool                 // it has asked a model
 }
 
 type layerTrace struct {
@@ -165,8 +166,8 @@ func (t *Tracer) Observe(events []core.Event) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, e := range events {
-		t.observe(e)
+	for i, e := range events {
+		t.observe(e, events[i+1:])
 	}
 }
 
@@ -190,7 +191,8 @@ func (t *Tracer) run(id core.ID, begins bool) *runTrace {
 	return r
 }
 
-func (t *Tracer) observe(e core.Event) {
+// observe makes spans of an event; next are those that were committed with it, behind it.
+func (t *Tracer) observe(e core.Event, next []core.Event) {
 	switch e.Type {
 	case core.EventWorkflowStart, core.EventTaskStart, core.EventTaskComplete, core.EventTaskError, core.EventCheckpoint,
 		core.EventWorkflowComplete, core.EventWorkflowFailed, core.EventWorkflowAbort, core.EventWorkflowExpired:
@@ -211,7 +213,7 @@ func (t *Tracer) observe(e core.Event) {
 		r.calls[e.TaskID] = e.At
 		r.layer(e, e.At)
 	case core.EventTaskComplete, core.EventTaskError:
-		t.call(r, e)
+		t.call(r, e, next)
 	case core.EventCheckpoint:
 		if e.Layer != nil {
 			t.layer(r, e.RunID, *e.Layer, e.At)
@@ -245,7 +247,7 @@ func (r *runTrace) layer(e core.Event, begun time.Time) *layerTrace {
 }
 
 // call makes the span of a call that has ended.
-func (t *Tracer) call(r *runTrace, e core.Event) {
+func (t *Tracer) call(r *runTrace, e core.Event, next []core.Event) {
 	begun, known := r.calls[e.TaskID]
 	if !known {
 		begun = e.At.Add(-time.Duration(e.DurationMS * float64(time.Millisecond)))
@@ -265,6 +267,8 @@ func (t *Tracer) call(r *runTrace, e core.Event) {
 		attribute.String("pml.tool", e.Tool), attribute.String("pml.server", server),
 		attribute.Int("pml.layer", n), attribute.String("pml.outcome", string(out)),
 	}
+	attrs = append(attrs, genAI(e, next)...)
+	r.agent = r.agent || e.Tool == core.ModelTool
 	id := spanID("call", e.RunID, e.TaskID, begun.UTC().Format(time.RFC3339Nano))
 	t.span(r, e.RunID, id, r.layerID(e.RunID, n), "call "+e.Tool, begun, e.At, attrs, e.Error, failed)
 }
@@ -286,6 +290,9 @@ func (t *Tracer) end(r *runTrace, e core.Event) {
 	attrs := []attribute.KeyValue{attribute.String("pml.run.id", string(e.RunID)), attribute.String("pml.state", string(state))}
 	if e.RunName != "" {
 		attrs = append(attrs, attribute.String("pml.run.name", e.RunName))
+	}
+	if r.agent {
+		attrs = append(attrs, attribute.String("gen_ai.operation.name", "invoke_agent"))
 	}
 	t.span(r, e.RunID, r.rootID(e.RunID), trace.SpanID{}, "run", r.begun, e.At, attrs, e.Error, state != core.RunComplete)
 }
@@ -312,7 +319,7 @@ func (t *Tracer) span(r *runTrace, run core.ID, id, up trace.SpanID, name string
 		code := ""
 		if why != nil {
 			code = string(why.Code)
-			s.SetAttributes(attribute.String("pml.error_code", code))
+			s.SetAttributes(attribute.String("pml.error_code", code), attribute.String("error.type", code))
 		}
 		s.SetStatus(codes.Error, code)
 	}

@@ -252,13 +252,53 @@ func TestTracer_NoValues(t *testing.T) {
 	if err != nil || strings.Contains(string(raw), secret) {
 		t.Errorf("%v %s", err, raw)
 	}
-	allowed := []string{"pml.run.id", "pml.task.id", "pml.tool", "pml.server", "pml.layer", "pml.outcome", "pml.state", "pml.error_code"}
+	allowed := []string{"pml.run.id", "pml.task.id", "pml.tool", "pml.server", "pml.layer", "pml.outcome", "pml.state", "pml.error_code",
+		"error.type", "gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.tool.call.id", "mcp.method.name"}
 	for _, s := range list {
 		for _, a := range s.Attributes {
 			if !slices.Contains(allowed, string(a.Key)) {
 				t.Errorf("%s has %s", s.Name, a.Key)
 			}
 		}
+	}
+}
+
+// TestTracer_GenAI: calls have the names of the conventions for generative AI and for MCP,
+// of an answer what it has used, and nothing of what was said.
+func TestTracer_GenAI(t *testing.T) {
+	t.Parallel()
+	list := spans(t, func(tr *trace.Tracer) {
+		tr.Observe([]core.Event{event(core.EventWorkflowStart, 0, nil), task(core.EventTaskStart, 1, "m1", core.ModelTool, 0, nil)})
+		tr.Observe([]core.Event{
+			task(core.EventTaskComplete, 9, "m1", core.ModelTool, 0, nil),
+			task(core.EventAgentIteration, 9, "m1", core.ModelTool, 0, func(e *core.Event) {
+				e.Message = secret
+				e.Data = json.RawMessage(`{"model":"claude","stop":"tool_use","usage":{"input":90,"output":20,"cache_read":10,"cache_write":1}}`)
+			}),
+			task(core.EventTaskComplete, 19, "m1.t1", core.RunTool, 1, nil), task(core.EventTaskComplete, 20, "c1", "fs:read", 1, nil), task(core.EventTaskComplete, 21, "c2", core.SleepTool, 1, nil),
+			task(core.EventTaskComplete, 22, "m2", core.ModelTool, 2, nil), event(core.EventWorkflowComplete, 30, nil),
+		})
+	})
+	for name, want := range map[string]string{
+		"run":                    `gen_ai.operation.name=invoke_agent`,
+		"call pml:model":         `gen_ai.operation.name=chat gen_ai.request.model=claude gen_ai.response.finish_reasons=["tool_use"] gen_ai.usage.cache_creation.input_tokens=1 gen_ai.usage.cache_read.input_tokens=10 gen_ai.usage.input_tokens=101 gen_ai.usage.output_tokens=20`,
+		"call pml:run":           `gen_ai.operation.name=execute_tool gen_ai.tool.call.id=m1.t1 gen_ai.tool.name=pml_execute`,
+		"call fs:read":           `gen_ai.operation.name=execute_tool gen_ai.tool.call.id=c1 gen_ai.tool.name=read mcp.method.name=tools/call`,
+		"call " + core.SleepTool: ``,
+	} {
+		var got []string
+		for _, a := range find(t, list, name).Attributes {
+			if key := string(a.Key); !strings.HasPrefix(key, "pml.") {
+				got = append(got, key+"="+a.Value.String())
+			}
+		}
+		slices.Sort(got)
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s has %s, want %s", name, text, want)
+		}
+	}
+	if raw, err := json.Marshal(list); err != nil || strings.Contains(string(raw), secret) {
+		t.Errorf("%v %s", err, raw)
 	}
 }
 

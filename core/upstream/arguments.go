@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -37,39 +38,81 @@ func (m *Manager) Check(tool core.Tool, args json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	schema := m.schemas.get(tool.InputSchema, func(err error) {
-		m.log.Warn("the tool's input schema is ignored", "tool", tool.ID(), "err", err)
-	})
-	if schema == nil {
-		return nil
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
-	if err != nil {
-		return core.Errorf(core.CodeInvalidArguments, "the arguments of %s are not valid JSON: %w", tool.ID(), err)
-	}
-	if number, ok := hugeNumber(value); ok {
-		return core.Errorf(core.CodeInvalidArguments, "the arguments of %s hold a number that is out of range: %s", tool.ID(), core.Visible(number, 40, false))
-	}
-	var invalid *jsonschema.ValidationError
-	if err := schema.Validate(value); errors.As(err, &invalid) {
-		return invalidArguments(tool, faults(invalid))
-	} else if err != nil {
-		m.log.Warn("the tool's input schema cannot be used", "tool", tool.ID(), "err", err)
+	wrong, err := m.mismatch(tool, "input", tool.InputSchema, args)
+	switch {
+	case err != nil:
+		return core.Errorf(core.CodeInvalidArguments, "the arguments of %s %w", tool.ID(), err)
+	case wrong != "":
+		return core.Errorf(core.CodeInvalidArguments, "the arguments of %s do not match its input schema: %s", tool.ID(), wrong)
 	}
 	return nil
 }
 
-// invalidArguments says in its message what is wrong where: a script sees
-// nothing but the message.
-func invalidArguments(tool core.Tool, faults []core.Fault) *core.Error {
-	said := make([]string, len(faults))
-	for i, f := range faults {
-		said[i] = f.String()
+// ResultFault says in what a result (an MCP CallToolResult) does not match the output
+// schema of its tool; it is empty where it does, or where nothing is to be checked: a
+// failed result has no schema. With needed a result without structuredContent does not
+// match one either.
+func (m *Manager) ResultFault(tool core.Tool, result json.RawMessage, needed bool) string {
+	r, err := readResult(result)
+	switch {
+	case err != nil:
+		return "is not an MCP result: " + err.Error()
+	case r.IsError || len(tool.OutputSchema) == 0:
+		return ""
+	case !isStructured(r.Structured) && needed:
+		return "has no structuredContent, which its output schema describes"
+	case !isStructured(r.Structured):
+		return ""
 	}
-	return &core.Error{
-		Code:    core.CodeInvalidArguments,
-		Message: "the arguments of " + tool.ID() + " do not match its input schema: " + strings.Join(said, "; "),
+	wrong, err := m.mismatch(tool, "output", tool.OutputSchema, r.Structured)
+	switch {
+	case err != nil:
+		return err.Error()
+	case wrong != "":
+		return "does not match its output schema: " + wrong
 	}
+	return ""
+}
+
+// HasStructured reports whether a result has structuredContent.
+func HasStructured(result json.RawMessage) bool {
+	r, err := readResult(result)
+	return err == nil && isStructured(r.Structured)
+}
+
+func isStructured(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && !bytes.Equal(raw, core.Null)
+}
+
+// mismatch says what of a value does not match a schema of a tool and where, in one
+// text: a script sees nothing but the message. It is empty where all does, and for a
+// schema that cannot be used.
+func (m *Manager) mismatch(tool core.Tool, which string, text, raw json.RawMessage) (string, error) {
+	schema := m.schemas.get(text, func(err error) {
+		m.log.Warn("the tool's "+which+" schema is ignored", "tool", tool.ID(), "err", err)
+	})
+	if schema == nil {
+		return "", nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return "", fmt.Errorf("cannot be read as JSON: %w", err)
+	}
+	if number, ok := hugeNumber(value); ok {
+		return "", fmt.Errorf("cannot be checked, a number is out of range: %s", core.Visible(number, 40, false))
+	}
+	var invalid *jsonschema.ValidationError
+	if err := schema.Validate(value); errors.As(err, &invalid) {
+		var said []string
+		for _, f := range faults(invalid) {
+			said = append(said, f.String())
+		}
+		return strings.Join(said, "; "), nil
+	} else if err != nil {
+		m.log.Warn("the tool's "+which+" schema cannot be used", "tool", tool.ID(), "err", err)
+	}
+	return "", nil
 }
 
 // faults are the leaves of a validation error, each once.
@@ -150,7 +193,7 @@ func (noLoader) Load(string) (any, error) { return nil, errRemote }
 func lenientRegexp(pattern string) (jsonschema.Regexp, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return anything(pattern), nil //nolint:nilerr // the rest of the schema still counts
+		return anything(pattern), nil //nolint:nilerr // the rest of the schema is still checked
 	}
 	return re, nil
 }

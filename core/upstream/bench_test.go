@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
@@ -150,4 +152,23 @@ func measure(b *testing.B, f func() error, width int) []time.Duration {
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
+}
+
+// BenchmarkResultFault is what it costs to compare a result with an output schema: a small
+// one, and one of 200 KiB.
+func BenchmarkResultFault(b *testing.B) {
+	m := newManager(b, nil)
+	tool := core.Tool{Server: "s", Name: "t", OutputSchema: json.RawMessage(
+		`{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"name":{"type":"string"}},"required":["id"]}}},"required":["rows"]}`)}
+	for name, rows := range map[string]int{"Small": 3, "Large": 5000} {
+		one := `{"id":1,"name":"` + strings.Repeat("x", 20) + `"}`
+		result := json.RawMessage(`{"content":[],"structuredContent":{"rows":[` + one + strings.Repeat(","+one, rows-1) + `]}}`)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if fault := m.ResultFault(tool, result, true); fault != "" {
+					b.Fatal(fault)
+				}
+			}
+		})
+	}
 }

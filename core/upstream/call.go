@@ -96,10 +96,10 @@ func (m *Manager) callOnce(ctx context.Context, req Request, meta map[string]jso
 			told(message, done, total)
 		}
 	}
-	if err := req.mayBeSent(callCtx); err != nil {
-		return Response{}, true, err
-	}
 	a, err := c.send(callCtx, req, meta)
+	if a.held != nil {
+		return Response{}, true, a.held
+	}
 	if a.raw != nil {
 		m.answered(s)
 		if len(a.raw) > req.Launch.resultBytes(m.limits) {

@@ -36,6 +36,7 @@ func (c *conn) send(ctx context.Context, req Request, meta map[string]json.RawMe
 		return &answer{}, err
 	}
 	r := c.newRequest(string(mcp.MethodToolsCall), params)
+	r.before = func() error { return req.mayBeSent(ctx) }
 	if c.modern {
 		r.header = c.callHeader(req.Tool, params)
 	}
@@ -60,7 +61,7 @@ func (c *conn) sendOwn(ctx context.Context, req request) (*answer, error) {
 		}
 		return a, nil
 	}
-	if ctx.Err() != nil && c.proc != nil {
+	if ctx.Err() != nil && c.proc != nil && a.held == nil {
 		_ = c.wire.tell(c.life, takesBack(req)) // never blocks; the caller has its error
 	}
 	if _, ok := errors.AsType[*inputError](err); ok {
@@ -114,7 +115,7 @@ func (c *conn) callMeta(meta map[string]json.RawMessage, token string) ([]byte, 
 	return json.Marshal(all)
 }
 
-// standingMeta is what the newest revision wants to be told with each request,
+// standingMeta is the _meta that the newest revision asks for in each request,
 // encoded; it must not be changed.
 func (c *conn) standingMeta() (json.RawMessage, error) {
 	c.mu.Lock()

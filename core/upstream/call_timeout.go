@@ -17,7 +17,7 @@ var (
 // client is asked something, the call waits for it and not for the server.
 type silence struct {
 	limit time.Duration
-	alive func() // is told of each sign of life; may be nil
+	alive func() // called at each sign of life; may be nil
 
 	mu    sync.Mutex
 	timer *time.Timer

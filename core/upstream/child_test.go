@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/core/upstream"
 )
 
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 // verify runs the tests and finds goroutines that they left behind. On a busy
 // machine some take seconds to end.
 func verify(m *testing.M) int {
+	skiptest.Overlap()
 	code := m.Run()
 	for tries := 1; code == 0; tries++ {
 		err := goleak.Find()

@@ -33,7 +33,7 @@ type Peer struct {
 	AskAll func(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
 	// Notify passes a notification of the server on, and returns at once: of one
 	// connection in its order, and before the result of the call that it comes
-	// before. It hears what a server tells all, if it has no connection of its own.
+	// before. What a server sends to all comes here, too, if the peer has no connection of its own.
 	Notify func(method string, params json.RawMessage)
 }
 

@@ -73,10 +73,11 @@ type conn struct {
 
 	mu    sync.Mutex
 	level string // of the logs, for the newest revision
-	// standing is what is told with each request, at standingLevel.
+	// standing is the _meta of each request, at standingLevel.
 	standing      json.RawMessage
 	standingLevel string
 	marked        map[string]*mcp.Tool // see markedTools
+	leftOut       map[string]string    // why tools that it lists are none of its tools
 	tools         *listed              // nil: not known
 	expires       time.Time            // zero: until the server says so
 	version       int                  // counts list_changed
@@ -168,8 +169,9 @@ func (s *sink) end() {
 type answer struct {
 	raw     json.RawMessage
 	rpc     *jsonrpc.Error
-	unsent  bool // nothing was sent: the request may be made again
-	tooLong bool // set by the HTTP reader
+	unsent  bool  // nothing was sent: the request may be made again
+	held    error // why the request was kept from being sent
+	tooLong bool  // set by the HTTP reader
 	// refused is set when a connection for the request could not be opened over
 	// HTTP, reached when one was: the server may have got it.
 	refused, reached bool
@@ -238,6 +240,7 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 	c.mu.Unlock()
 	tools := &listed{tools: []core.Tool{}, definitions: []Definition{}}
 	seen, names, bytes := map[string]bool{}, map[string]bool{}, 0
+	leftOut := map[string]string{}
 	var cursor string
 	for range maxPages {
 		page, size, err := c.toolsPage(ctx, cursor)
@@ -255,13 +258,14 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 			t := d.Tool
 			if err := c.badHeaders(t); err != nil {
 				c.log.Warn("a tool whose x-mcp-header annotations are not valid is left out", "server", c.name, "tool", core.Visible(t.Name, 120, false), "why", core.Visible(err.Error(), 300, false))
+				leftOut[t.Name] = "its x-mcp-header annotations are not valid: " + core.Visible(err.Error(), 300, false)
 				continue
 			}
 			if core.TooDeep(t.InputSchema) || core.TooDeep(t.OutputSchema) || core.TooDeep(t.Rest) {
 				return nil, core.Errorf(core.CodeToolFailed, "server %q lists a tool %s whose schema is nested more than %d levels deep",
 					c.name, core.Visible(t.Name, 80, false), core.MaxDepth)
 			}
-			if !names[t.Name] { // of two of a name the first counts, here and for whoever looks
+			if !names[t.Name] { // of two of a name the first is taken, here and in every lookup
 				names[t.Name] = true
 				tools.add(d)
 			}
@@ -276,7 +280,7 @@ func (c *conn) fetchTools(ctx context.Context) (*listed, error) {
 	marked := markedTools(tools)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.marked = marked
+	c.marked, c.leftOut = marked, leftOut
 	if version == c.version && (c.proc != nil || c.clock != nil) {
 		c.tools = tools
 		if c.proc == nil {

@@ -185,7 +185,7 @@ func doubled(value []byte) bool {
 		case ',':
 			in.named = false
 		case '"':
-			end := jsonrpc.SkipString(value, i)
+			end := core.StringEnd(value, i)
 			if in.names != nil && !in.named {
 				name := string(jsonrpc.Unquoted(value[i:end]))
 				if in.names[name] {

@@ -37,7 +37,7 @@ var forwarded = map[string]string{
 // returns the result as the server sent it: resources/*, prompts/*,
 // completion/complete and logging/setLevel. An error of the server itself is a
 // *jsonrpc.Error, and so is that it lacks the capability, which it is not asked;
-// others are as for Call. That a client's roots have changed is told to the
+// others are as for Call. That a client's roots have changed goes to the
 // connection that it has of its own, if that runs, and has no result.
 func (m *Manager) Forward(ctx context.Context, l Launch, method string, params json.RawMessage) (json.RawMessage, error) {
 	if method == mcp.MethodNotificationRootsListChanged {
@@ -183,7 +183,7 @@ func (c *conn) request(ctx context.Context, method string, fields map[string]jso
 	return c.sendOwn(ctx, req)
 }
 
-// withMeta tells with a request what the newest revision wants to be told.
+// withMeta adds to a request the _meta that the newest revision asks for.
 func (c *conn) withMeta(fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if raw := fields["_meta"]; raw != nil {

@@ -29,7 +29,7 @@ func (all records) of(server id) *record {
 	return r
 }
 
-// known is the connection that is told of: the shared one, or else one that a
+// known is the connection that Health reports: the shared one, or else one that a
 // peer has of its own.
 func (all records) known(name, workspace string) id {
 	of := id{name: name, workspace: workspace}
@@ -59,9 +59,10 @@ func (m *Manager) Health(name, workspace string) (h Health, ok bool) {
 	h, proc, ok := m.health(name, workspace)
 	if proc != nil {
 		if (h.State == "running" || h.State == "starting") && !proc.hasExited() {
-			h.PID = proc.cmd.Process.Pid
+			h.PID, h.Stderr = proc.cmd.Process.Pid, proc.stderr.tail(20, 4000)
+		} else {
+			h.Stderr, _ = proc.stderr.words(20, 4000)
 		}
-		h.Stderr = proc.stderr.tail(20, 4000)
 	}
 	return h, ok
 }

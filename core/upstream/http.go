@@ -138,6 +138,9 @@ func (t *httpTransport) post(ctx context.Context, req request, a *answer) (*json
 			r.Header[name] = values
 		}
 	}
+	if err := req.mayGo(a); err != nil {
+		return nil, err
+	}
 	resp, err := t.end.do(r, a) //nolint:bodyclose // its body is closed as what was said
 	if err != nil {
 		return nil, err

@@ -34,8 +34,12 @@ func TestLastWords(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			_, err := newManager(t, nil).Tools(context.Background(), launch(t, mode))
+			m, l := newManager(t, nil), launch(t, mode)
+			_, err := m.Tools(context.Background(), l)
 			wantCode(t, err, core.CodeServerUnreachable, want)
+			if h, _ := m.Health(l.Name, l.Workspace); strings.Contains(want, "…") != strings.Contains(h.Stderr, "\n…\n") {
+				t.Errorf("its health has %q", h.Stderr)
+			}
 			if mode == "usage-last" && !strings.HasSuffix(err.Error(), "Error: no kubeconfig") {
 				t.Error(err)
 			}

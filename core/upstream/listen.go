@@ -96,7 +96,7 @@ type news struct {
 	relisten context.CancelFunc // ends the stream that asks for less
 }
 
-// want changes what is to be told of.
+// want changes which notifications the client wants.
 func (n *news) want(filter mcp.SubscriptionFilter) {
 	n.mu.Lock()
 	n.wanted = filter
@@ -104,7 +104,7 @@ func (n *news) want(filter mcp.SubscriptionFilter) {
 	n.start()
 }
 
-// watch changes whether a resource is told of.
+// watch subscribes to a resource, or ends that.
 func (n *news) watch(uri string, on bool) {
 	n.mu.Lock()
 	filter := n.wanted

@@ -297,9 +297,19 @@ func (m *Manager) toolsChanged(k key) {
 
 // noted remembers a process from its first moment on.
 func (m *Manager) noted(l Launch, p *process) {
+	k := keyOf(l)
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.records.of(keyOf(l).id()).proc = p
+	m.records.of(k.id()).proc = p
+	m.mu.Unlock()
+	if m.opts.Started == nil {
+		return
+	}
+	m.beside(func() {
+		defer core.Recover(m.log, "the process of a server was told of", nil, "server", k.name)
+		ended := m.opts.Started(k.name, k.workspace, p.cmd.Process.Pid)
+		<-p.exited
+		ended()
+	})
 }
 
 // watch tells when a connection announces other tools, and closes it when it
@@ -322,8 +332,9 @@ func (m *Manager) watch(s *server, c *conn) {
 	}
 }
 
-// tellChanges tells of the changes of a connection's tools until it is lost. A
-// server that announces one after the other is not told of as often.
+// tellChanges reports each change of a connection's tools (Options.ToolsChanged) until
+// the connection is lost. It merges changes that a server announces quickly one after
+// the other.
 func (m *Manager) tellChanges(k key, c *conn) {
 	changed, pause := c.changed, time.NewTimer(0)
 	defer pause.Stop()

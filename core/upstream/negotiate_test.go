@@ -343,5 +343,10 @@ func TestTools_BadHeaders(t *testing.T) {
 		if err != nil || len(got) != want || got[0].Name != "good" {
 			t.Errorf("%s: %v, %v", protocol, got, err)
 		}
+		for tool, left := range map[string]bool{"good": false, "bad": want == 1, "twice": want == 1, "none": false} {
+			if why := m.LeftOut(l, tool); (why != "") != left || left && !strings.Contains(why, "x-mcp-header") {
+				t.Errorf("%s: %s is left out because %q", protocol, tool, why)
+			}
+		}
 	}
 }

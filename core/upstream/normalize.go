@@ -24,8 +24,7 @@ func NormalizeResult(raw json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, core.Errorf(core.CodeToolFailed, "the server's answer is not an MCP result: %w", err)
 	}
-	r.Structured = bytes.TrimSpace(r.Structured)
-	if len(r.Structured) == 0 || bytes.Equal(r.Structured, core.Null) {
+	if r.Structured = bytes.TrimSpace(r.Structured); !isStructured(r.Structured) {
 		r.Structured = nil
 	}
 	if r.IsError {

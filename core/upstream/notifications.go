@@ -11,7 +11,7 @@ type flight struct {
 	over    <-chan struct{}
 	silence *silence
 	owner   string
-	peer    *Peer // nil: nobody who hears anything
+	peer    *Peer // nil: the notification goes to no client
 }
 
 // flightKey finds the flight of a context.
@@ -31,10 +31,10 @@ func (m *Manager) tell(c *conn, during *flight, method string, params json.RawMe
 	}
 }
 
-// hearers are the peers of a shared connection that may hear something. Logs are
+// hearers are the peers of a shared connection that get a notification. Logs are
 // for whom the server works: what it logs may be of that call. Where it works
 // for several owners at once, or for nobody and several have a part in it,
-// nobody hears it. Updates of a resource are for those who watch it, if anybody
+// it is dropped. Updates of a resource are for those who watch it, if anybody
 // watches anything; all else says nothing of anybody.
 func (m *Manager) hearers(c *conn, during *flight, method string, params json.RawMessage) []*Peer {
 	m.mu.Lock()
@@ -75,7 +75,7 @@ func (s *server) watches(peer string, params json.RawMessage) bool {
 	return false
 }
 
-// hearersOfLogs are those of the peers of a shared connection that may hear what
+// hearersOfLogs are those of the peers of a shared connection that get what
 // the server logs now.
 func (c *conn) hearersOfLogs(during *flight, all []*Peer) []*Peer {
 	var flights []*flight

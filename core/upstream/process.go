@@ -21,8 +21,14 @@ import (
 const (
 	// maxQueued bounds what waits for a child that does not read its input.
 	maxQueued = 64 << 20
-	// drainGrace is how long output is still read after a child has ended.
-	drainGrace = 500 * time.Millisecond
+	// drainGrace is how long output is still read after a child has ended: so long
+	// only when a grandchild that left the group holds it open.
+	drainGrace = 2 * time.Second
+	// exitWait is how long a child that has closed its output may take to end before
+	// pml says that it went on. A child that exits closes its output first, and on a
+	// busy machine seconds pass until the kernel has ended it. Only a child that
+	// really goes on, as hardly any server does, is waited for so long.
+	exitWait = 5 * time.Second
 	// lastWords is how long an error waits for the rest of a dead child's stderr:
 	// so long only when a grandchild that left the group holds it open.
 	lastWords = 2 * time.Second
@@ -127,7 +133,7 @@ func (p *process) wait() {
 	_ = p.stdin.file.Close()
 }
 
-// stop ends the child: its input is closed, then its group is told to
+// stop ends the child: pml closes its input, then signals its group to
 // terminate, then killed, with a wait after each.
 func (p *process) stop(grace time.Duration) error {
 	_ = p.stdin.Close()
@@ -169,7 +175,7 @@ func (p *process) hasExited() bool {
 // settle waits a moment for a child whose output has ended to end too, and
 // notes when it does not. It is called before anything is done to the child.
 func (p *process) settle() {
-	p.settling.Do(func() { p.outlived = !p.waitExit(drainGrace) })
+	p.settling.Do(func() { p.outlived = !p.waitExit(exitWait) })
 }
 
 // report says how the child ended by itself and what it last wrote to stderr.
@@ -195,14 +201,14 @@ func (p *process) lastSaid() string {
 	if line := p.banner.Load(); line != nil {
 		text = fmt.Sprintf("; on stdout, where only MCP messages belong, it wrote %q: have it log to stderr", *line)
 	}
-	tail := p.stderr.tail(10, 2000)
-	if tail == "" {
+	said, begins := p.stderr.words(10, 2000)
+	if said == "" {
 		return text
 	}
-	if cause := p.stderr.firstError(500); cause != "" && !strings.Contains(tail, cause) {
-		return text + "; it said:\n" + cause + "\n…\n" + tail
+	if begins {
+		return text + "; it said:\n" + said
 	}
-	return text + "; it last said:\n" + tail
+	return text + "; it last said:\n" + said
 }
 
 // stray takes note of a line on stdout that is no message.
@@ -406,6 +412,16 @@ func (r *ring) tail(lines, max int) string {
 var errorWords = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(\w*error|fatal|panic|\w*exception)\b`),
 	regexp.MustCompile(`(?i)\b(cannot|can't|could not|failed|unable to|missing|not found|no such)\b`),
+}
+
+// words are the last lines, and before them the first one that speaks of an error
+// where that is not among them: begins tells whether it is there.
+func (r *ring) words(lines, max int) (text string, begins bool) {
+	text = r.tail(lines, max)
+	if cause := r.firstError(500); cause != "" && !strings.Contains(text, cause) {
+		return cause + "\n…\n" + text, true
+	}
+	return text, false
 }
 
 // lastPage is among how many of the last lines the cause of a failure is looked

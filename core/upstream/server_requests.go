@@ -137,7 +137,7 @@ func (c *conn) heard(ctx context.Context, w jsonrpc.Message, reply func([]byte))
 			}
 		}()
 	case method == methodRoots && c.own == nil && c.proc != nil:
-		// The capability is not declared: servers that are told of roots drop the
+		// The capability is not declared: servers that see it drop the
 		// folders that their own arguments name.
 		reply(responseTo(id, fmt.Appendf(nil, `{"roots":[{"uri":%q}]}`, fileURI(c.root)), nil))
 	default:

@@ -46,7 +46,7 @@ func (p *pipe) close() error {
 	return p.out.Close()
 }
 
-// speak implements wire: a child is told of the revision in the handshake.
+// speak implements wire: a child gets the revision in the handshake.
 func (*pipe) speak(string) {}
 
 // received handles one message. It runs on the reader, which gives up its memory.
@@ -72,6 +72,13 @@ func (p *pipe) trip(ctx context.Context, req request, a *answer) (*jsonrpc.Messa
 		return nil, err
 	}
 	m, err := p.calls.Do(ctx, req.ID, 0, p.done, func() error {
+		if err := req.mayGo(a); err != nil {
+			return err
+		}
+		if p.conn.isLost() { // while the request was held up
+			a.unsent = true
+			return transport.ErrTransportClosed
+		}
 		_, _ = p.out.Write(append(text, '\n')) // what becomes of it the connection learns
 		return nil
 	})

@@ -105,7 +105,7 @@ func (s *server) drop(uri, peer string) (last bool) {
 }
 
 // unwatch ends all subscriptions of a peer and reports whether it had any; those
-// that nobody else has are told to the server. Manager.mu is held.
+// that nobody else has go to the server. Manager.mu is held.
 func (m *Manager) unwatch(s *server, peer string) (had bool) {
 	var over []string
 	for uri, peers := range s.watched {

@@ -38,6 +38,22 @@ func (m *Manager) list(ctx context.Context, l Launch) (*listed, Edition, error) 
 	return tools, c.edition, err
 }
 
+// LeftOut says why a tool that a server lists is not among its tools; empty where it is, or
+// where nothing is known. Nothing is started.
+func (m *Manager) LeftOut(l Launch, tool string) string {
+	m.mu.Lock()
+	s := m.servers[keyOf(l)]
+	if s == nil || s.conn == nil {
+		m.mu.Unlock()
+		return ""
+	}
+	c := s.conn
+	m.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leftOut[tool]
+}
+
 // Lives reports whether the connection of a launch is an edition. Nothing is
 // started.
 func (m *Manager) Lives(l Launch, e Edition) bool {

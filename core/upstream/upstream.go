@@ -65,7 +65,7 @@ type Launch struct {
 type Authorizer interface {
 	// Header returns the header's value; empty sends none.
 	Header(ctx context.Context) (string, error)
-	// Rejected is told that the server answered 401 to a header and reports
+	// Rejected takes back a header to which the server answered 401 and reports
 	// whether another one can be had: then the request is sent once more.
 	Rejected(ctx context.Context, header string) bool
 }
@@ -93,7 +93,7 @@ type Health struct {
 	Failures        int    // in a row
 	LastError       string
 	RetryAt         time.Time // zero: at once
-	Stderr          string    // its last lines, made safe to show
+	Stderr          string    // its last lines, behind its first error if it has ended; safe to show
 }
 
 // Limits bound what servers may take. A zero field means its default.
@@ -134,12 +134,15 @@ type Options struct {
 	// Logger gets what servers say beside the protocol; nil discards it.
 	Logger *slog.Logger
 	Limits Limits
-	// ClientName and ClientVersion are what servers are told; empty means "pml".
+	// ClientName and ClientVersion are sent to servers; empty means "pml".
 	ClientName, ClientVersion string
-	// ToolsChanged is told that a server has announced other tools, or is another
+	// ToolsChanged is called when a server has announced other tools, or is another
 	// process than before; it must return at once. Tools tells the new ones. May
 	// be nil.
 	ToolsChanged func(name, workspace string)
+	// Started is called, in a goroutine of its own, when a process of a server has been
+	// started; it returns what is called when that process has ended. May be nil.
+	Started func(name, workspace string, pid int) (ended func())
 	// Local are the servers inside this binary, by name.
 	Local map[string]LocalServer
 }
@@ -173,7 +176,7 @@ type Request struct {
 	// server and the wait for a free place do not count. Zero means Limits.Call for
 	// Timeout and no bound for Total; a Timeout below zero is none.
 	Timeout, Total time.Duration
-	// Alive, when set, is told of each such sign, and now and then while a question
+	// Alive, when set, is called for each such sign, and now and then while a question
 	// is open. It must return at once.
 	Alive func()
 	// Queued, when set, is called when the call has to wait for a free place.
@@ -181,7 +184,7 @@ type Request struct {
 	// Before, when set, is called right before the call is sent; with an error of it
 	// the call is not made.
 	Before func(ctx context.Context) error
-	// Progress, when set, is told what the server says of its progress; total
+	// Progress, when set, is called with the server's notifications of progress; total
 	// is 0 when the server does not say it. It runs on the connection's reader
 	// and must return at once. It is never called after Call has returned.
 	Progress func(message string, done, total float64)

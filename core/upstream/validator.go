@@ -16,6 +16,14 @@ import (
 // tools are checked. It keeps compiled schemas. The zero value is ready.
 type Validator struct{ schemas schemaCache }
 
+// Usable says why a schema cannot be used, nothing when it can.
+func (v *Validator) Usable(schema json.RawMessage) []core.Fault {
+	if _, err := compile(schema); err != nil {
+		return []core.Fault{{Message: "the schema cannot be used: " + core.Visible(err.Error(), 500, false)}}
+	}
+	return nil
+}
+
 // Faults says all that is wrong with a value, sorted by place, nothing when it
 // is valid. A schema
 // that does not compile is a fault too: it comes from pml, not from a server.

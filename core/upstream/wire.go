@@ -28,6 +28,18 @@ type wire interface {
 type request struct {
 	jsonrpc.Request
 	header http.Header
+	// before is asked by the wire when nothing is left to do but to write: its error
+	// keeps the request from being sent. nil: nobody is asked.
+	before func() error
+}
+
+// mayGo asks whether the request is to be written, which the answer keeps.
+func (r *request) mayGo(a *answer) error {
+	if r.before == nil {
+		return nil
+	}
+	a.held = r.before()
+	return a.held
 }
 
 // newRequest is a request with an id that no other of the connection has.

@@ -127,11 +127,11 @@ func Verify(ctx context.Context, opts Options) (Contents, error) {
 	if err != nil {
 		return Contents{}, err
 	}
-	c, err := s.verify(ctx)
+	c, err := verify(ctx, s)
 	return c, errors.Join(err, s.Close())
 }
 
-func (s *Store) verify(ctx context.Context) (c Contents, err error) {
+func verify(ctx context.Context, s *Store) (c Contents, err error) {
 	err = s.submit(ctx, &op{f: func(t *txn) error {
 		return s.failure("check", guarded(func() error {
 			for err := range t.tx.Check() {
@@ -143,7 +143,7 @@ func (s *Store) verify(ctx context.Context) (c Contents, err error) {
 	if err != nil {
 		return c, err
 	}
-	if c, err = s.contents(ctx); err != nil {
+	if c, err = contentsOf(ctx, s); err != nil {
 		return c, err
 	}
 	for _, id := range c.Runs {
@@ -170,7 +170,7 @@ func (s *Store) verify(ctx context.Context) (c Contents, err error) {
 	return c, nil
 }
 
-func (s *Store) contents(ctx context.Context) (c Contents, err error) {
+func contentsOf(ctx context.Context, s *Store) (c Contents, err error) {
 	runs, err := s.Runs(ctx, store.RunFilter{})
 	if err != nil {
 		return c, err

@@ -24,11 +24,29 @@ package bolt
 
 import (
 	"errors"
+	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
 )
+
+// batches runs operations in the database file. One batch runs at a time, by whoever
+// holds the lock of the file.
+type batches struct {
+	access  access
+	path    string // of the file, for messages
+	now     func() time.Time
+	log     *slog.Logger
+	runners registry
+	watch   *watchers
+
+	notBefore time.Time // of the next compaction
+
+	mu     sync.Mutex
+	commit func(*bbolt.Tx) error // (*bbolt.Tx).Commit; tests replace it
+}
 
 // committed says what a batch committed; txid is 0 when it changed nothing.
 type committed struct {
@@ -43,17 +61,17 @@ type refused struct{ err error }
 // Error says why the operation was refused.
 func (r *refused) Error() string { return r.err.Error() }
 
-// runBatch runs the operations in one transaction, and reports what it committed.
+// run runs the operations in one transaction, and reports what it committed.
 // Outcomes of single operations are in their err; the error returned is that of the
 // rest of the batch. The lock is held.
-func (s *Store) runBatch(batch []*op) (done committed, err error) {
+func (b *batches) run(batch []*op) (done committed, err error) {
 	write := false
 	for _, o := range batch {
 		write = write || o.write
 	}
-	h, err := s.access.open(write)
+	h, err := b.access.open(write)
 	if err != nil {
-		return committed{}, s.failure("open", err)
+		return committed{}, fileFailure("open", b.path, err)
 	}
 	// A damaged file may lead bbolt to addresses that are not mapped; this
 	// makes that a panic, which becomes an error here.
@@ -61,44 +79,44 @@ func (s *Store) runBatch(batch []*op) (done committed, err error) {
 	damaged := true // until the functions have returned without a panic
 	defer func() {
 		if p := recover(); p != nil {
-			s.opts.Logger.Error("the store is damaged", "path", s.path(), "panic", p, "stack", string(debug.Stack()))
-			err = s.failure("use", &damage{reason: panicText(p)})
+			b.log.Error("the store is damaged", "path", b.path, "panic", p, "stack", string(debug.Stack()))
+			err = fileFailure("use", b.path, &damage{reason: panicText(p)})
 		}
-		if cerr := s.access.release(h, damaged); cerr != nil && err == nil {
-			s.opts.Logger.Warn("cannot close the store", "path", s.path(), "error", cerr)
+		if cerr := b.access.release(h, damaged); cerr != nil && err == nil {
+			b.log.Warn("cannot close the store", "path", b.path, "error", cerr)
 		}
 	}()
 	if write {
-		done, err = s.runWrites(h, batch)
+		done, err = b.runWrites(h, batch)
 	} else {
-		err = s.runReads(h, batch)
+		err = b.runReads(h, batch)
 	}
 	damaged = false
 	return done, err
 }
 
-func (s *Store) runReads(h *handle, batch []*op) error {
+func (b *batches) runReads(h *handle, batch []*op) error {
 	tx, err := h.db.Begin(false)
 	if err != nil {
-		return s.failure("read", err)
+		return fileFailure("read", b.path, err)
 	}
-	t := s.readTxn(tx)
+	t := b.readTxn(tx)
 	for _, o := range batch {
 		o.run(t)
 	}
-	return s.failure("read", tx.Rollback())
+	return fileFailure("read", b.path, tx.Rollback())
 }
 
 // runWrites runs reads first: what they see is committed, whatever becomes of
 // the writes.
-func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
+func (b *batches) runWrites(h *handle, batch []*op) (committed, error) {
 	for {
 		tx, err := h.db.Begin(true)
 		if err != nil {
-			return committed{}, s.failure("write", err)
+			return committed{}, fileFailure("write", b.path, err)
 		}
-		t := &txn{tx: tx, now: s.now(), runners: s.runners}
-		own, spoiled, err := s.runOps(t, batch)
+		t := &txn{tx: tx, now: b.now(), runners: b.runners}
+		own, spoiled, err := b.runOps(t, batch)
 		if err == nil && t.changed && !spoiled {
 			err = stamp(tx)
 		}
@@ -109,24 +127,24 @@ func (s *Store) runWrites(h *handle, batch []*op) (committed, error) {
 			if spoiled && err == nil {
 				continue
 			}
-			return committed{}, s.failure("write", err)
+			return committed{}, fileFailure("write", b.path, err)
 		}
 		h.tune()
 		h.changed = true
 		done := committed{txid: uint64(tx.ID()), own: own}
-		if err := s.commitTx(tx); err != nil {
+		if err := b.commitTx(tx); err != nil {
 			h.spent, h.doubtful = true, true
-			s.watch.all() // it may be there all the same
-			return committed{}, commitFailure(s.path(), err)
+			b.watch.all() // it may be there all the same
+			return committed{}, commitFailure(b.path, err)
 		}
-		s.compact(h)
+		b.compact(h)
 		return done, nil
 	}
 }
 
 // runOps reports whether an operation failed after it had begun to write, and
 // whether nothing but steps of runners was written.
-func (s *Store) runOps(t *txn, batch []*op) (own, spoiled bool, err error) {
+func (b *batches) runOps(t *txn, batch []*op) (own, spoiled bool, err error) {
 	sweeps := false
 	own = true
 	if err := t.ensureIndexed(); err != nil {
@@ -180,21 +198,25 @@ func (o *op) run(t *txn) bool {
 const compactAgain = time.Hour
 
 // compact makes the file smaller when much of it is free. Whoever works calls it.
-func (s *Store) compact(h *handle) {
-	if !h.wasteful() || s.now().Before(s.notBefore) {
+func (b *batches) compact(h *handle) {
+	if !h.wasteful() || b.now().Before(b.notBefore) {
 		return
 	}
 	h.spent = true
-	if err := s.access.compact(h); err != nil {
+	if err := b.access.compact(h); err != nil {
 		h.doubtful = true // also the name of the new file has to be durable
-		s.notBefore = s.now().Add(compactAgain)
-		s.opts.Logger.Warn("cannot compact the store", "path", s.path(), "error", err)
+		b.notBefore = b.now().Add(compactAgain)
+		b.log.Warn("cannot compact the store", "path", b.path, "error", err)
 	}
 }
 
-func (s *Store) commitTx(tx *bbolt.Tx) error {
-	s.mu.Lock()
-	commit := s.commit
-	s.mu.Unlock()
+func (b *batches) readTxn(tx *bbolt.Tx) *txn {
+	return &txn{tx: tx, now: b.now(), runners: b.runners, indexed: stampedBy(tx, tx.ID())}
+}
+
+func (b *batches) commitTx(tx *bbolt.Tx) error {
+	b.mu.Lock()
+	commit := b.commit
+	b.mu.Unlock()
 	return commit(tx)
 }

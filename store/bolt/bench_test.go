@@ -13,6 +13,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/bolt"
+	"github.com/casys-ai/pml/store/storetest"
 )
 
 // bigStore returns a folder whose database has about so many megabytes.
@@ -188,6 +189,22 @@ func BenchmarkApprovals(b *testing.B) {
 		if err != nil || len(as) != 1000 {
 			b.Fatal(len(as), err)
 		}
+	}
+}
+
+// BenchmarkApprovals_History lists what a decision can be about, 10 approvals, where
+// 100,000 belong to runs that have ended; and all of them, as a comparison.
+func BenchmarkApprovals_History(b *testing.B) {
+	s := open(b, b.TempDir(), wall{})
+	storetest.FillApprovals(b, s, newRun, newApproval)
+	for name, f := range map[string]store.ApprovalFilter{"Decidable": {Decidable: true}, "All": {}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if as, err := s.Approvals(b.Context(), f); err != nil || len(as) != 10 && f.Decidable {
+					b.Fatal(len(as), err)
+				}
+			}
+		})
 	}
 }
 

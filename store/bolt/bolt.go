@@ -64,13 +64,10 @@ type Store struct {
 	closed   bool
 	inflight sync.WaitGroup
 	rest     *time.Timer // closes the file when nobody uses it
+	batches  *batches
 
 	watch   watchers
 	runners registry
-
-	notBefore time.Time // of the next compaction; belongs to whoever works
-
-	commit func(*bbolt.Tx) error // (*bbolt.Tx).Commit; tests replace it
 }
 
 var _ store.Store = (*Store)(nil)
@@ -82,7 +79,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, core.Errorf(core.CodeInternal, "bolt.Open needs Dir, Clock and NewID")
 	}
 	opts = opts.withDefaults()
-	s := &Store{opts: opts, commit: (*bbolt.Tx).Commit}
+	s := &Store{opts: opts}
 	if opts.Exclusive {
 		if err := s.openExclusive(); err != nil {
 			return nil, err
@@ -116,6 +113,7 @@ func (s *Store) openShared() {
 	s.runners = &runnerDir{dir: filepath.Join(opts.Dir, "runners"), newID: opts.NewID, pid: opts.PID}
 	s.access = newShared(opts, seq)
 	s.watch = watchers{seq: seq, logger: opts.Logger}
+	s.batches = s.newBatches()
 }
 
 // openExclusive gives the store names of its own for everything, so that
@@ -126,7 +124,15 @@ func (s *Store) openExclusive() error {
 	s.runners = &runnerSet{newID: s.opts.NewID}
 	s.access = o
 	s.watch = watchers{logger: s.opts.Logger}
+	s.batches = s.newBatches()
 	return o.start()
+}
+
+func (s *Store) newBatches() *batches {
+	return &batches{
+		access: s.access, path: s.path(), now: s.now, log: s.opts.Logger,
+		runners: s.runners, watch: &s.watch, commit: (*bbolt.Tx).Commit,
+	}
 }
 
 // path is the database file, for messages.

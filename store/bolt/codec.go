@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // A row is a JSON header followed by parts: the arguments, results and
@@ -36,7 +36,7 @@ const (
 
 // encodeRow encodes a header and its parts.
 func encodeRow(header any, parts ...part) ([]byte, error) {
-	h, err := marshal(header)
+	h, err := store.Encode(header)
 	if err != nil {
 		return nil, err
 	}
@@ -122,24 +122,9 @@ type copies [][]byte
 
 func (c *copies) add(v []byte) { *c = append(*c, bytes.Clone(v)) }
 
-// readable is how deeply a row may be nested: encoding/json reads nothing that is
-// deeper than 10,000 levels, and answers put some around it.
-const readable = 9000
-
-func marshal(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err == nil && core.Depth(raw) > readable {
-		err = errors.New("it is nested too deeply")
-	}
-	if err != nil {
-		return nil, core.Errorf(core.CodeInvalidArguments, "cannot be stored: %w", err)
-	}
-	return raw, nil
-}
-
 func unmarshal(raw []byte, v any) error {
 	if err := json.Unmarshal(raw, v); err != nil {
-		if core.Depth(raw) > readable { // as an older pml kept it: nothing is damaged
+		if store.TooDeep(raw) { // as an older pml kept it: nothing is damaged
 			return core.Errorf(core.CodeStoreFailed, "a row cannot be read: it is nested too deeply; nothing is damaged")
 		}
 		return &damage{reason: "a row cannot be read: " + err.Error()}

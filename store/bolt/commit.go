@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
-	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -33,16 +32,20 @@ func (s *Store) Commit(ctx context.Context, step store.Step) error {
 	if err := store.CheckStep(step); err != nil {
 		return err
 	}
-	p, err := s.prepare(step)
+	p, err := prepare(s.blobs, step)
 	if err != nil {
 		return err
 	}
 	return s.submit(ctx, &op{write: true, own: true, f: func(t *txn) error { return t.commit(p) }})
 }
 
-func (s *Store) prepare(step store.Step) (*prepared, error) {
+// prepare encodes a step before its turn in the database file comes: other writers wait
+// while a transaction is open. Values too large for a row go to files (stager), which are
+// durable when prepare returns. If pml is killed before the commit, they belong to a run
+// or a record that is not there, and sweepBlobs removes them.
+func prepare(large blobs, step store.Step) (*prepared, error) {
 	p := &prepared{Step: step}
-	st := &stager{blobs: s.blobs, run: step.Run.ID}
+	st := &stager{blobs: large, run: step.Run.ID}
 	for i := range step.Records {
 		row, err := st.record(step.Records[i])
 		if err != nil {
@@ -69,7 +72,7 @@ func (s *Store) prepare(step store.Step) (*prepared, error) {
 		}
 	}
 	for _, c := range marks {
-		raw, err := marshal(&c)
+		raw, err := store.Encode(&c)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +80,7 @@ func (s *Store) prepare(step store.Step) (*prepared, error) {
 	}
 	var err error
 	if step.Program != nil {
-		if p.program, err = marshal(step.Program); err != nil {
+		if p.program, err = store.Encode(step.Program); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +160,7 @@ func (t *txn) commit(p *prepared) error {
 	if err := t.addEvents(row, p.Events...); err != nil {
 		return err
 	}
-	if err := t.addAudit(p.auditRows(row)...); err != nil {
+	if err := t.addAudit(p.AuditRows(row.Run)...); err != nil {
 		return err
 	}
 	return t.putRun(before, row)
@@ -170,6 +173,9 @@ func (t *txn) admit(p *prepared) (*runRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.mayStart(p); err != nil {
+		return nil, err
+	}
 	if p.Create {
 		if stored != nil {
 			return nil, store.Duplicate(stored.ID, "there is a run %s already", stored.ID)
@@ -179,21 +185,8 @@ func (t *txn) admit(p *prepared) (*runRow, error) {
 	if stored == nil {
 		return nil, store.NoRun(p.Run.ID)
 	}
-	if stored.Runner != p.Run.Runner || stored.Epoch != p.Run.Epoch {
-		return nil, store.Fenced(stored.Run)
-	}
-	if stored.State.Final() && p.Run.State != stored.State && !core.CanMove(stored.State, p.Run.State) {
-		return nil, store.Fenced(stored.Run)
-	}
-	if (p.Run.State == core.RunComplete || p.Run.State == core.RunFailed) && p.Run.DAGVersion < stored.DAGVersion {
-		return nil, core.Errorf(core.CodeNotWaiting, "the run %s was planned anew before it ended: it is at version %d", stored.ID.Short(), stored.DAGVersion).WithRun(stored.ID)
-	}
-	if len(p.Records) > 0 && p.Records[0].Seq != stored.JournalSeq+1 {
-		return nil, core.Errorf(core.CodeFenced, "the journal of the run %s ends at %d; a record %d does not follow on",
-			stored.ID.Short(), stored.JournalSeq, p.Records[0].Seq).WithRun(stored.ID)
-	}
-	if stored.Abort != nil && p.Begins() {
-		return nil, store.Aborted(stored.ID)
+	if err := store.Admit(&p.Step, stored.Run); err != nil {
+		return nil, err
 	}
 	return stored, nil
 }
@@ -217,16 +210,13 @@ func (t *txn) checkKey(r core.Run) error {
 	if err != nil || other == nil || t.now.Sub(other.CreatedAt) >= store.KeyLife {
 		return err
 	}
-	if a, b := other.IdempotencyDigest, r.IdempotencyDigest; a != "" && b != "" && a != b {
-		return core.Errorf(core.CodeDigestMismatch, "the idempotency key %q stands for another program, input or options: the run %s of %s; nothing was run, use another key",
-			core.Visible(r.IdempotencyKey, 120, false), other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339)).
-			WithRun(other.ID).WithNext("pml", "workflows", "show", string(other.ID))
-	}
-	return store.Duplicate(other.ID, "the idempotency key %q was used for the run %s at %s", r.IdempotencyKey,
-		other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339))
+	return store.KeyUsed(r, other.Run)
 }
 
-// header is the run's row after the step. What others write stays as stored.
+// header is the run's row after the step. The runner's header replaces the stored one,
+// except for what other processes write while the run executes: a requested abort, a
+// replan that the runner has not seen, the expiry that a decider has moved; and what a
+// run was created as.
 func (t *txn) header(p *prepared, before *runRow) *runRow {
 	row := &runRow{Run: p.Run, HasResult: p.result != nil}
 	row.Result, row.Options.Input = nil, nil
@@ -240,7 +230,7 @@ func (t *txn) header(p *prepared, before *runRow) *runRow {
 		}
 		row.DAGVersion = before.DAGVersion
 		if row.State == core.RunWaiting && before.State == core.RunWaiting { // deciders move it
-			row.ExpiresAt = before.ExpiresAt
+			row.ExpiresAt, row.HeldMS = before.ExpiresAt, before.HeldMS
 		}
 	} else {
 		row.JournalSeq, row.HasInput = 0, p.input != nil
@@ -303,6 +293,8 @@ func (t *txn) putParts(b *bbolt.Bucket, p *prepared, row *runRow) error {
 // keptCheckpoints is how many checkpoints of a run are kept.
 const keptCheckpoints = 5
 
+// putCheckpoints adds checkpoints and deletes the oldest beyond those that are kept: their
+// keys begin with the journal's number, so the oldest is first.
 func (t *txn) putCheckpoints(b *bbolt.Bucket, p *prepared) error {
 	if len(p.checkpoints) == 0 {
 		return nil
@@ -324,18 +316,4 @@ func (t *txn) putCheckpoints(b *bbolt.Bucket, p *prepared) error {
 		keys = keys[1:]
 	}
 	return nil
-}
-
-// auditRows are the step's rows with the run's id where it is missing.
-func (p *prepared) auditRows(row *runRow) []core.AuditRow {
-	rows := slices.Clone(p.Audit)
-	for i := range rows {
-		if rows[i].RunID == "" {
-			rows[i].RunID = row.ID
-		}
-		if rows[i].Workspace == "" {
-			rows[i].Workspace = row.Workspace
-		}
-	}
-	return rows
 }

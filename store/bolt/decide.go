@@ -29,11 +29,12 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 		if run == nil {
 			return nil, store.NoRun(row.RunID)
 		}
+		ends := row.ExpiresAt // while calls are halted the row has none
 		if err := t.putApproval(run, &before, row); err != nil {
 			return nil, err
 		}
 		old := *run
-		approval.Outlast(&run.Run, row.ExpiresAt)
+		approval.Outlast(&run.Run, ends, t.now)
 		return row, t.putRun(&old, run)
 	})
 }
@@ -176,7 +177,7 @@ func (t *txn) renew(id, fresh core.ID, now time.Time, until *time.Time, by core.
 	if err := t.addEvents(run, approval.Requested(again)); err != nil {
 		return nil, err
 	}
-	approval.Outlast(&run.Run, again.ExpiresAt)
+	approval.Outlast(&run.Run, again.ExpiresAt, t.now)
 	return next, t.putRun(&old, run)
 }
 
@@ -213,7 +214,7 @@ func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) err
 
 // Replan implements store.Decider.
 func (s *Store) Replan(ctx context.Context, id core.ID, program core.Program, by core.Actor, event core.Event) (core.Run, error) {
-	raw, err := marshal(&program)
+	raw, err := store.Encode(&program)
 	if err != nil {
 		return core.Run{}, err
 	}
@@ -295,6 +296,9 @@ func (s *Store) Expire(ctx context.Context, now time.Time) (int, error) {
 
 // expireDue records what expired by a time, at most limit of each kind (0: all).
 func (t *txn) expireDue(now time.Time, limit int) (int, error) {
+	if h, err := t.halted(); err != nil || h != nil {
+		return 0, err // time stands still
+	}
 	n := 0
 	for _, id := range t.dueIn(bucketRunExpiry, now, limit) {
 		if err := t.expireRun(id, now); err != nil {

@@ -116,7 +116,7 @@ func TestRunRow_IsThatOfEncodingJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := marshal(&r); err != nil || string(got) != string(want) {
+		if got, err := store.Encode(&r); err != nil || string(got) != string(want) {
 			t.Errorf("%v:\n%s\nwant\n%s", err, got, want)
 		}
 	}

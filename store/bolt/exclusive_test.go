@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,12 +67,7 @@ func TestExclusive_Kill(t *testing.T) {
 	for range kills {
 		cmd, _, out := child(t, "exclusive rounds", dir, "-1")
 		line(t, out)
-		// A random moment is the point here; nothing is waited for.
-		time.Sleep(time.Duration(rand.IntN(15_000)) * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
+		killSoon(cmd)
 	}
 	s := openExclusive(t, dir, wall{})
 	if _, _, err := createWaiting(s, true); err != nil {

@@ -12,12 +12,13 @@ var UnlockFile = unlockFile
 
 // committing replaces the next commit.
 func (s *Store) committing(f func(*bbolt.Tx) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commit = func(tx *bbolt.Tx) error {
-		s.mu.Lock()
-		s.commit = (*bbolt.Tx).Commit
-		s.mu.Unlock()
+	b := s.batches
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.commit = func(tx *bbolt.Tx) error {
+		b.mu.Lock()
+		b.commit = (*bbolt.Tx).Commit
+		b.mu.Unlock()
 		return f(tx)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // The indexes of runs by state and of runs that have something to do came
@@ -94,7 +95,7 @@ func (t *txn) rebuildTodo(id core.ID) error {
 			return err
 		}
 	}
-	raw, err := marshal(r)
+	raw, err := store.Encode(r)
 	if err != nil {
 		return err
 	}

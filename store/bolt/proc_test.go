@@ -173,9 +173,11 @@ func childRounds(s *bolt.Store, arg string) error {
 	if err != nil {
 		return err
 	}
-	think := func() { time.Sleep(5 * time.Millisecond) } // it is the load, not a way to wait
-	if n < 0 {
-		think = func() {}
+	think := func() {}
+	if n >= 0 { // the load is an operation every 5 ms
+		pace := time.NewTicker(5 * time.Millisecond)
+		defer pace.Stop()
+		think = func() { <-pace.C }
 	}
 	var times []int64
 	for i := 0; n < 0 || i < n; i++ {
@@ -272,6 +274,14 @@ func TestProcesses_Sixteen(t *testing.T) {
 	checkIntegrity(t, s, dir)
 }
 
+// killSoon kills a process at a random moment of its next 15 ms, wherever it is
+// in what it does, and returns when it is gone.
+func killSoon(cmd *exec.Cmd) {
+	kill := time.AfterFunc(time.Duration(rand.IntN(15_000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = cmd.Wait()
+}
+
 // TestProcesses_Kill kills processes at random moments; what is left must be
 // whole, and nothing may stay locked.
 func TestProcesses_Kill(t *testing.T) {
@@ -280,12 +290,7 @@ func TestProcesses_Kill(t *testing.T) {
 	for range kills {
 		cmd, _, out := child(t, "rounds", dir, "-1")
 		line(t, out)
-		// A random moment is the point here; nothing is waited for.
-		time.Sleep(time.Duration(rand.IntN(15_000)) * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait()
+		killSoon(cmd)
 	}
 	s := open(t, dir, wall{})
 	checkIntegrity(t, s, dir)

@@ -6,8 +6,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	bbolt "go.etcd.io/bbolt"
-
 	"github.com/casys-ai/pml/core"
 )
 
@@ -18,7 +16,7 @@ type op struct {
 	write bool
 	// sweeps is set when the operation itself records what expired.
 	sweeps bool
-	// own is set for a step of a runner: it does not wake WatchOthers.
+	// own is set for what a runner does with its runs: it does not wake WatchOthers.
 	own bool
 	f   func(*txn) error
 
@@ -62,7 +60,7 @@ func (s *Store) readBeside(ctx context.Context, f func(*txn) error) (done bool, 
 		}
 		_ = tx.Rollback()
 	}()
-	return true, f(s.readTxn(tx))
+	return true, f(s.batches.readTxn(tx))
 }
 
 // enter counts an operation, so that Close waits for it; false when the store
@@ -74,10 +72,6 @@ func (s *Store) enter() bool {
 		s.inflight.Add(1)
 	}
 	return !s.closed
-}
-
-func (s *Store) readTxn(tx *bbolt.Tx) *txn {
-	return &txn{tx: tx, now: s.now(), runners: s.runners, indexed: stampedBy(tx, tx.ID())}
 }
 
 // update runs f in a write transaction that is committed when update returns
@@ -226,7 +220,7 @@ func (s *Store) runQueue(err error) {
 	if err == nil {
 		var done committed
 		if len(batch) > 0 {
-			done, err = s.runBatch(batch)
+			done, err = s.batches.run(batch)
 		}
 		if done.txid > 0 {
 			// Sequence numbers are published in the order of the commits.

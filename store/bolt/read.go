@@ -160,7 +160,11 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 				return err
 			}
 		}
-		rows, gone = t.candidates(f), map[core.ID]bool{}
+		var err error
+		if rows, err = t.candidates(f); err != nil {
+			return err
+		}
+		gone = map[core.ID]bool{}
 		for _, id := range t.dueIn(bucketRunExpiry, f.Now, 0) {
 			gone[id] = true
 		}
@@ -178,7 +182,7 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		if r.State == core.ApprovalOpen && gone[r.RunID] {
 			r.State = core.ApprovalExpired
 		}
-		if matchApproval(r.Approval, f) {
+		if matchApproval(r.Approval, f) && !(f.Decidable && gone[r.RunID]) {
 			found = append(found, r)
 		}
 	}
@@ -211,7 +215,7 @@ func (t *txn) readInto(f store.ApprovalFilter) error {
 
 // candidates returns the rows among which the filter chooses, by the index
 // that leaves the fewest.
-func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval) {
+func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval, err error) {
 	b := t.bucket(bucketApprovals)
 	get := func(id core.ID) {
 		if raw := b.Get([]byte(id)); raw != nil {
@@ -219,6 +223,12 @@ func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval) {
 		}
 	}
 	switch {
+	case f.Decidable:
+		err = t.list(store.RunFilter{States: store.Unended}, func(r core.Run) {
+			for _, id := range t.approvalsOf(r.ID) {
+				get(id)
+			}
+		})
 	case f.ID != "":
 		get(f.ID)
 	case f.RunID != "":
@@ -236,7 +246,7 @@ func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval) {
 			rows = append(rows, storedApproval{core.ID(k), bytes.Clone(v)})
 		}
 	}
-	return rows
+	return rows, err
 }
 
 // storedApproval is an approval to be decoded after the transaction.
@@ -248,6 +258,7 @@ type storedApproval struct {
 func matchApproval(a core.Approval, f store.ApprovalFilter) bool {
 	return (f.ID == "" || a.ID == f.ID) && (f.RunID == "" || a.RunID == f.RunID) &&
 		(f.Workspace == "" || a.Workspace == f.Workspace) && (f.Owner == "" || a.Owner == f.Owner) &&
+		(!f.Decidable || approval.CanDecide(a, f.Now)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, a.StateAt(f.Now)))
 }
 

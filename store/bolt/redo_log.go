@@ -23,7 +23,7 @@ import (
 // whose commits the file may lack is applied by ApplyLog, and until then the store
 // is refused; any other log is removed.
 
-// The layout of a log: two heads, of which the one with the higher number counts, and
+// The layout of a log: two heads, of which the one with the higher number is the valid one, and
 // behind them records.
 const (
 	logHeadRoom  = 4096

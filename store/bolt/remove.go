@@ -36,7 +36,7 @@ func (s *Store) Remove(ctx context.Context, ids ...core.ID) error {
 				return err
 			}
 		}
-		return nil
+		return t.removeFlowRuns(seen)
 	})
 	if err != nil {
 		return err
@@ -48,6 +48,10 @@ func (s *Store) Remove(ctx context.Context, ids ...core.ID) error {
 	return nil
 }
 
+// remove deletes a run with all that names it: approvals with their indexes, events, its
+// idempotency key unless another run has taken that over, the indexes of runs, and its
+// own bucket. The audit log keeps its rows. Large values are files, which Remove deletes
+// after the commit: what is left of them when pml is killed in between, sweepBlobs finds.
 func (t *txn) remove(row *runRow) error {
 	id := row.ID
 	for _, a := range t.approvalsOf(id) {
@@ -93,6 +97,8 @@ func (t *txn) remove(row *runRow) error {
 	return t.bucket(bucketRun).DeleteBucket([]byte(id))
 }
 
+// removeEvents deletes the events of a run, which stand among those of all runs between
+// its first and its last.
 func (t *txn) removeEvents(row *runRow) error {
 	if row.FirstEvent == 0 {
 		return nil

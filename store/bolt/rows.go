@@ -46,6 +46,9 @@ func (t *txn) mustRun(id core.ID) (*runRow, error) {
 // putRun writes a run's row and keeps its indexes; before is the row
 // as it was, nil for a new one.
 func (t *txn) putRun(before, r *runRow) error {
+	if err := t.holdRun(r); err != nil {
+		return err
+	}
 	if before != nil {
 		if err := t.indexExpiry(before, false); err != nil {
 			return err
@@ -57,7 +60,7 @@ func (t *txn) putRun(before, r *runRow) error {
 	if err := t.indexRun(before, r); err != nil {
 		return err
 	}
-	raw, err := marshal(r)
+	raw, err := store.Encode(r)
 	if err != nil {
 		return err
 	}
@@ -117,6 +120,14 @@ func (t *txn) mustApproval(id core.ID) (*approvalRow, error) {
 // of its run, which the caller writes, what is not acted upon; before is the
 // approval as it was, nil for a new one.
 func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) error {
+	if h, err := t.halted(); err != nil {
+		return err
+	} else if h != nil {
+		approval.Hold(&r.Approval, t.now)
+	}
+	if r.State != core.ApprovalOpen {
+		r.HeldMS = 0
+	}
 	run.Undone += undone(&r.Approval)
 	if before != nil {
 		run.Undone -= undone(before)
@@ -182,7 +193,7 @@ func (t *txn) addAudit(rows ...core.AuditRow) error {
 		if err != nil {
 			return err
 		}
-		raw, err := marshal(&row)
+		raw, err := store.Encode(&row)
 		if err != nil {
 			return err
 		}

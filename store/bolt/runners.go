@@ -164,7 +164,7 @@ func (d *runnerDir) alive(id string) (bool, error) {
 // takes it up again.
 func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run, error) {
 	var fence error
-	err := s.update(ctx, func(t *txn) error {
+	err := s.submit(ctx, &op{write: true, own: true, f: func(t *txn) error {
 		run, err := t.mustRun(id)
 		if err != nil {
 			return err
@@ -191,7 +191,7 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 		run.Runner = runner
 		run.Epoch++
 		return t.putRun(&old, run)
-	})
+	}})
 	if err != nil && (fence == nil || core.CodeOf(err) != core.CodeFenced) {
 		return core.Run{}, err
 	}

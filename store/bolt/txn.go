@@ -26,6 +26,8 @@ var (
 	bucketAudit     = []byte("audit")             // seq → row
 	bucketState     = []byte("runs_by_state")     // state, 0, created_at, id → labels
 	bucketTodo      = []byte("runs_todo")         // created_at, id → nothing; see hasWork
+	bucketFlowRuns  = []byte("flow_runs")         // flow (flowPrefix), started_at, id → flow run
+	bucketFlowVars  = []byte("flow_variables")    // flow (flowPrefix) → variables
 
 	// Within a run's bucket: sub-buckets, so that a commit of records does not
 	// write a large program again that would share their page.
@@ -37,17 +39,23 @@ var (
 
 	keyVersion = []byte("version")
 	keyGuard   = []byte("guard")   // in meta: what decisions need
+	keyNotices = []byte("notices") // in meta: version, then what is to be sent to people
+	keyHalt    = []byte("halt")    // in meta: who has halted calls
 	keyIndexed = []byte("indexed") // in meta: the last commit that kept the indexes
 )
 
 // formatVersion is the format that this package writes.
-const formatVersion = 2
+const formatVersion = 4
 
 // migrations lead from a format to the next: migrations[0] sets up an empty
 // file as format 1. Within a major version of pml formats only grow. Format 2 has
 // a guard in meta: nothing is to be done for it, but a pml that does not know of it
-// must not decide.
-var migrations = []func(tx *bbolt.Tx) error{createBuckets, func(*bbolt.Tx) error { return nil }}
+// must not decide. Format 3 has flow runs, and calls in the journal with what flows
+// made of them: a pml that does not know of that would send other arguments. Format 4
+// may have a halt in meta: a pml that does not know of it would make calls all the same.
+var migrations = []func(tx *bbolt.Tx) error{createBuckets, nothingToDo, createFlowBuckets, nothingToDo}
+
+func nothingToDo(*bbolt.Tx) error { return nil }
 
 func createBuckets(tx *bbolt.Tx) error {
 	for _, name := range [][]byte{
@@ -59,6 +67,15 @@ func createBuckets(tx *bbolt.Tx) error {
 		}
 	}
 	return stamp(tx)
+}
+
+func createFlowBuckets(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bucketFlowRuns, bucketFlowVars} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type format struct {
@@ -122,6 +139,7 @@ type txn struct {
 	// wrote is set when the present operation has begun to write, changed when
 	// any of the batch has.
 	wrote, changed bool
+	halt           **core.Halt // as halted has read it; nil before
 }
 
 func (t *txn) bucket(name []byte) *bbolt.Bucket { return t.tx.Bucket(name) }

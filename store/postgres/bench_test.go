@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/storetest"
 )
 
 // layerStep is what a layer of n calls commits.
@@ -267,4 +270,80 @@ func BenchmarkRuns(b *testing.B) {
 			seq += 10
 		}
 	})
+}
+
+// BenchmarkApprovals_History lists what a decision can be about, 10 approvals, where
+// 100,000 belong to runs that have ended; and all of them, as a comparison.
+func BenchmarkApprovals_History(b *testing.B) {
+	s := open(b, database(b), wall{})
+	storetest.FillApprovals(b, s, newRun, newApproval)
+	for name, f := range map[string]store.ApprovalFilter{"Decidable": {Decidable: true}, "All": {}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if as, err := s.Approvals(b.Context(), f); err != nil || len(as) != 10 && f.Decidable {
+					b.Fatal(len(as), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkClaim takes twenty runs over, eight at a time, as a server does after another
+// one has died, while a run that goes on commits. Reported are the time for all of them
+// and the longest commit meanwhile, both at the median.
+func BenchmarkClaim(b *testing.B) {
+	s := open(b, database(b), wall{})
+	me, err := s.Register(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = me.Close() })
+	var ids []core.ID
+	for range 20 {
+		run := newRun(me.ID())
+		if err := s.Commit(b.Context(), store.Step{Create: true, Run: run, Program: &core.Program{Kind: core.KindDAG}}); err != nil {
+			b.Fatal(err)
+		}
+		ids = append(ids, run.ID)
+	}
+	going, seq := newRun(me.ID()), int64(0)
+	if err := s.Commit(b.Context(), store.Step{Create: true, Run: going, Program: &core.Program{Kind: core.KindDAG}}); err != nil {
+		b.Fatal(err)
+	}
+	var all, commits []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		var wg sync.WaitGroup
+		places, done := make(chan struct{}, 8), make(chan struct{})
+		for _, id := range ids {
+			wg.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				if _, err := s.Claim(b.Context(), id, me.ID()); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		go func() { wg.Wait(); close(done) }()
+		longest := time.Duration(0)
+		for claiming := true; claiming; {
+			from := time.Now()
+			if err := s.Commit(b.Context(), layerStep(going, seq, 1)); err != nil {
+				b.Fatal(err)
+			}
+			seq++
+			longest = max(longest, time.Since(from))
+			select {
+			case <-done:
+				claiming = false
+			default:
+			}
+		}
+		all, commits = append(all, time.Since(began)), append(commits, longest)
+	}
+	slices.Sort(all)
+	slices.Sort(commits)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "ms")
+	b.ReportMetric(float64(commits[len(commits)/2].Microseconds())/1000, "longest-commit-ms")
 }

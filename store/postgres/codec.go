@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // entry is what a step adds to a run: a row of the table steps. One row for all
@@ -29,7 +30,7 @@ func (e *entry) addRecord(r core.Record) error {
 	values := [][]byte{nil, r.Args, r.Sent, r.Result}
 	r.Args, r.Sent, r.Result = nil, nil, nil
 	var err error
-	values[0], err = encode(&r)
+	values[0], err = store.Encode(&r)
 	e.records = append(e.records, values...)
 	return err
 }
@@ -37,7 +38,7 @@ func (e *entry) addRecord(r core.Record) error {
 // addEvent encodes an event. Number, run and owner are columns.
 func (e *entry) addEvent(event core.Event) error {
 	event.Seq, event.RunID, event.Owner = 0, "", ""
-	raw, err := encode(&event)
+	raw, err := store.Encode(&event)
 	if err != nil {
 		return core.Errorf(core.CodeInvalidArguments, "the event %s of the run %s cannot be stored: %w", event.Type, e.run.Short(), err).WithRun(e.run)
 	}

@@ -7,9 +7,9 @@ import "strings"
 // events (see prepared.short). It returns the runs whose step it committed, and
 // whether anything has expired that nobody has recorded.
 //
-// The WHERE of changeSQL is admissible (step_rules.go) as one condition: same runner,
+// The WHERE of changeSQL is store.Admit as one condition: same runner,
 // epoch and owner, no gap in the journal, no abort requested before a call begins, a
-// run that has not ended or expired, and no end of a run that has open approvals or a
+// run that has not ended or expired, nothing but what goes on while calls are halted, and no end of a run that has open approvals or a
 // replan that its runner has not seen. The statement does not say why it left a step
 // out; that step is committed again the long way, which gives the error or succeeds.
 //
@@ -46,6 +46,7 @@ const createSQL = `created AS (
 		SELECT n.*, '', 0, 0
 		FROM unnest(@new_id::text[], @new_step::text[], @new_owner::text[], @new_workspace::text[], @new_remote::boolean[], @new_state::text[], @new_created::bigint[], @new_expires::bigint[], @new_runner::text[],
 			@new_epoch::bigint[], @new_version::integer[], @new_layers::integer[], @new_seq::bigint[], @new_data::bytea[], @new_input::bytea[], @new_result::bytea[], @new_version::integer[]) AS n
+		WHERE ` + goesOn + `
 		ON CONFLICT (id) DO NOTHING RETURNING id),
 	planned AS (
 		INSERT INTO workflow_dags (workflow_id, version, program, intent, created_at, expires_at)
@@ -65,6 +66,7 @@ const changeSQL = `changed AS (
 				@set_version::integer[], @set_layers::integer[], @set_first::bigint[], @set_count::bigint[], @set_data::bytea[], @set_result::bytea[], @set_begins::boolean[])
 			AS u(id, before, step, owner, state, expires, runner, epoch, version, layers, first, count, data, result, begins)
 		WHERE w.id = u.id AND w.runner = u.runner AND w.epoch = u.epoch AND w.owner = u.owner AND w.last_step = u.before
+			AND (u.state = 'running' AND NOT u.begins OR ` + goesOn + `)
 			AND (u.count = 0 OR w.journal_seq = u.first - 1) AND (w.abort IS NULL OR NOT u.begins)
 			AND (w.state = 'running' OR w.state IN ('waiting', 'interrupted') AND (w.expires_at IS NULL OR w.expires_at > @now))
 			AND (u.state IN ('running', 'waiting', 'interrupted')

@@ -35,10 +35,11 @@ func (s *Store) Extend(ctx context.Context, id core.ID, until time.Time) (core.A
 		if row.Approval, err = approval.Extend(before, until, t.now); err != nil {
 			return nil, err
 		}
+		ends := row.ExpiresAt // while calls are halted the row has none
 		if err := t.putApproval(run, &before, row); err != nil {
 			return nil, err
 		}
-		approval.Outlast(&run.Run, row.ExpiresAt)
+		approval.Outlast(&run.Run, ends, t.now)
 		return row, t.putRun(run)
 	})
 }
@@ -61,7 +62,7 @@ func (s *Store) onApproval(ctx context.Context, id core.ID, f func(*txn, *approv
 	err := s.update(ctx, func(t *txn) error {
 		var run *runRow
 		var row *approvalRow
-		if err := t.read(readRun(&run, lockRunOf, id), readApproval(&row, id), t.readHead()); err != nil {
+		if err := t.read(readRun(&run, lockRunOf, id), readApproval(&row, id), t.readHalt(), t.readHead()); err != nil {
 			return err
 		}
 		if row == nil {
@@ -173,7 +174,7 @@ func (t *txn) askAgain(row *approvalRow, run *runRow, again core.Approval, now t
 	if err := t.addEvents(run, approval.Requested(again)); err != nil {
 		return nil, err
 	}
-	approval.Outlast(&run.Run, again.ExpiresAt)
+	approval.Outlast(&run.Run, again.ExpiresAt, t.now)
 	return next, t.putRun(run)
 }
 
@@ -188,13 +189,7 @@ func (s *Store) Record(ctx context.Context, rows ...core.AuditRow) error {
 	defer s.inflight.Done()
 	return s.patiently(ctx, briefly, func(ctx context.Context) error {
 		err := s.transact(ctx, func(t *txn) error {
-			for _, row := range rows {
-				if row.At.IsZero() {
-					row.At = t.now
-				}
-				row.At = row.At.UTC()
-				t.audit = append(t.audit, row)
-			}
+			t.record(rows)
 			return nil
 		})
 		var lost *unknown
@@ -204,4 +199,15 @@ func (s *Store) Record(ctx context.Context, rows ...core.AuditRow) error {
 		}
 		return err
 	})
+}
+
+// record queues rows about no run.
+func (t *txn) record(rows []core.AuditRow) {
+	for _, row := range rows {
+		if row.At.IsZero() {
+			row.At = t.now
+		}
+		row.At = row.At.UTC()
+		t.audit = append(t.audit, row)
+	}
 }

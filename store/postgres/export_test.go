@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"strconv"
+	"sync"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/store"
@@ -43,23 +44,40 @@ func (s *Store) Packet(step store.Step) (func(context.Context) (bool, error), er
 	if !p.short {
 		return nil, core.Errorf(core.CodeInternal, "it goes the long way")
 	}
-	p.before = s.last[step.Run.ID]
+	p.before = s.queue.last[step.Run.ID]
 	return func(ctx context.Context) (bool, error) {
 		kept, _, err := s.send(ctx, []*op{{prepared: p}})
 		return kept[string(step.Run.ID)], err
 	}, nil
 }
 
+// StepBeside commits a step the long way, and does something beside when the step has read
+// what it goes by and its first try is about to be written.
+func (s *Store) StepBeside(ctx context.Context, step store.Step, beside func()) error {
+	p, err := prepare(step, string(s.opts.NewID()))
+	if err != nil {
+		return err
+	}
+	once := sync.OnceFunc(beside)
+	return s.update(ctx, func(t *txn) error {
+		err := t.step(p)
+		if err == nil {
+			once()
+		}
+		return err
+	})
+}
+
 // Take is what would be begun at once of steps of so many bytes: those that go in
 // one statement, and those that go beside it.
 func Take(sizes ...int) (together, beside []int) {
-	s := &Store{busy: map[core.ID]bool{}, last: map[core.ID]string{}}
+	q := newStepQueue()
 	for i, n := range sizes {
 		id := core.ID(strconv.Itoa(i))
-		s.last[id] = "before"
-		s.queue = append(s.queue, &op{prepared: &prepared{Step: store.Step{Run: core.Run{ID: id}}, short: true, size: n}})
+		q.last[id] = "before"
+		q.waiting = append(q.waiting, &op{prepared: &prepared{Step: store.Step{Run: core.Run{ID: id}}, short: true, size: n}})
 	}
-	short, long := s.take()
+	short, long := q.take()
 	for _, o := range short {
 		together = append(together, o.size)
 	}

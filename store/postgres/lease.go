@@ -7,7 +7,7 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// leaseHolds is how long a lease of 10 s counts as held, from before it was asked
+// leaseHolds is how long a runner trusts a lease of 10 s, from before it was asked
 // for. Others take its runner for dead a second after the 10.
 const leaseHolds = 9 * time.Second
 

@@ -20,7 +20,7 @@ var migrationFiles embed.FS
 
 // formatVersion is the format that this package writes: the number of the
 // newest migration. Within a major version of pml formats only grow.
-const formatVersion = 2
+const formatVersion = 6
 
 const versionTable = "pml_migrations"
 

@@ -55,12 +55,10 @@ type Store struct {
 	origin string // names this store to the others
 	pool   *pgxpool.Pool
 
+	queue stepQueue
+	aside chan struct{} // places for steps that are committed beside the others
+
 	mu       sync.Mutex
-	queue    []*op
-	busy     map[core.ID]bool   // runs with a step under way
-	last     map[core.ID]string // the newest steps of runs, as far as they are known
-	aside    chan struct{}      // places for steps that are committed beside the others
-	working  bool
 	closed   bool
 	inflight sync.WaitGroup
 
@@ -99,7 +97,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, failure(err)
 	}
-	s := &Store{opts: opts, origin: string(opts.NewID()), pool: pool, busy: map[core.ID]bool{}, last: map[core.ID]string{}}
+	s := &Store{opts: opts, origin: string(opts.NewID()), pool: pool, queue: newStepQueue()}
 	s.aside = make(chan struct{}, max(1, config.MaxConns/2))
 	s.background, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.watch = watchers{store: s}

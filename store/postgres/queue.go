@@ -40,26 +40,21 @@ func (s *Store) Commit(ctx context.Context, step store.Step) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	limit, cancel := context.WithTimeoutCause(ctx, s.patienceFor(p), errPatience)
+	limit, cancel := context.WithTimeoutCause(ctx, patienceFor(p, s.opts.Patience), errPatience)
 	defer cancel()
 	o := &op{prepared: p, ctx: limit, done: make(chan error, 1)}
-	s.mu.Lock()
-	s.queue = append(s.queue, o)
-	lead := !s.working
-	s.working = true
-	s.mu.Unlock()
-	if lead {
+	if s.queue.add(o) {
 		s.lead()
 	}
 	return s.await(o)
 }
 
 // patienceFor is how long a step is tried again: what is large takes its time.
-func (s *Store) patienceFor(p *prepared) time.Duration {
+func patienceFor(p *prepared, usual time.Duration) time.Duration {
 	if p.size <= largeStep {
-		return s.opts.Patience
+		return usual
 	}
-	return s.opts.Patience + 2*timeToSend(p.size)
+	return usual + 2*timeToSend(p.size)
 }
 
 // await waits for the outcome. Whoever gives up while the step is under way
@@ -70,7 +65,7 @@ func (s *Store) await(o *op) error {
 		return err
 	case <-o.ctx.Done():
 	}
-	if s.abandon(o) {
+	if s.queue.abandon(o) {
 		s.inflight.Done()
 		return cancelled(o.ctx)
 	}
@@ -84,29 +79,12 @@ func (s *Store) await(o *op) error {
 	}
 }
 
-// abandon takes a step out of the queue; false when it is under way.
-func (s *Store) abandon(o *op) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, q := range s.queue {
-		if q == o {
-			s.queue = append(s.queue[:i], s.queue[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
 // lead commits what waits, once, in the caller's goroutine: while no worker runs,
 // starting one would only cost time. A worker gets what is left and what fails.
 func (s *Store) lead() {
 	short := s.begin()
 	err := s.commitShort(short)
-	s.mu.Lock()
-	s.working = err != nil || len(s.queue) > 0
-	again := s.working
-	s.mu.Unlock()
-	if again {
+	if s.queue.led(err) {
 		go func() {
 			s.insist(short, err)
 			s.work()
@@ -129,7 +107,7 @@ func (s *Store) work() {
 // step_rules.go), and returns those for one statement (the short way, commit.go): nil
 // when no step can start.
 func (s *Store) begin() []*op {
-	short, long := s.take()
+	short, long := s.queue.take()
 	for _, o := range long {
 		go func() { s.finish(o, s.commitLong(o)) }()
 	}
@@ -139,64 +117,9 @@ func (s *Store) begin() []*op {
 	return short
 }
 
-// take returns what can be begun: at most one step of a run is under way.
-func (s *Store) take() (short, long []*op) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rest, bytes := s.queue[:0], 0
-	for _, o := range s.queue {
-		id := o.Run.ID
-		o.before = s.last[id]
-		switch quick := o.short && o.size <= largeStep && (o.Create || o.before != ""); {
-		case s.busy[id] || quick && (len(short) == mostAtOnce || bytes+o.size > mostBytes && len(short) > 0):
-			rest = append(rest, o)
-			continue
-		case quick:
-			short, bytes = append(short, o), bytes+o.size
-		default:
-			long = append(long, o)
-		}
-		s.busy[id] = true
-	}
-	clear(s.queue[len(rest):])
-	s.queue = rest
-	s.working = len(short)+len(long) > 0
-	return short, long
-}
-
-// mostKnown bounds for how many runs the newest step is known. The others' next
-// step goes the long way, which reads it.
-const mostKnown = 1 << 15
-
-// remember notes the newest step of a run.
-func (s *Store) remember(id core.ID, mark string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.note(id, mark)
-}
-
-func (s *Store) note(id core.ID, mark string) {
-	if _, ok := s.last[id]; !ok && len(s.last) >= mostKnown {
-		for some := range s.last {
-			delete(s.last, some)
-			break
-		}
-	}
-	s.last[id] = mark
-}
-
 // finish reports the outcome of a step, and the next step of its run can start.
 func (s *Store) finish(o *op, err error) {
-	s.mu.Lock()
-	delete(s.busy, o.Run.ID)
-	if err == nil && !o.Run.State.Final() {
-		s.note(o.Run.ID, o.mark)
-	} else {
-		delete(s.last, o.Run.ID)
-	}
-	again := len(s.queue) > 0 && !s.working
-	s.working = s.working || again
-	s.mu.Unlock()
+	again := s.queue.ended(o, err)
 	o.done <- err
 	s.inflight.Done()
 	if again {
@@ -229,7 +152,7 @@ func (s *Store) commitAlone(o *op) error {
 		return cancelled(o.ctx)
 	}
 	try := 0
-	err := s.patiently(o.ctx, s.patienceFor(o.prepared), func(ctx context.Context) error {
+	err := s.patiently(o.ctx, patienceFor(o.prepared, s.opts.Patience), func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, limitOfTry(o.size, try))
 		defer cancel()
 		try++

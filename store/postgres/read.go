@@ -59,18 +59,12 @@ func (s *Store) Run(ctx context.Context, id core.ID) (core.Run, error) {
 	return out, err
 }
 
-// mustExist is nil when a run is there.
-func (s *Store) mustExist(ctx context.Context, id core.ID) error {
-	_, err := s.Run(ctx, id)
-	return err
-}
-
 // Program implements store.Reader.
 func (s *Store) Program(ctx context.Context, id core.ID) (core.Program, error) {
 	found, err := list(ctx, s, scanJSON[core.Program],
 		"SELECT program FROM workflow_dags WHERE workflow_id = $1 ORDER BY version DESC LIMIT 1", clean(string(id)))
 	if err == nil && len(found) == 0 {
-		if err = s.mustExist(ctx, id); err == nil {
+		if _, err = s.Run(ctx, id); err == nil {
 			err = core.Errorf(core.CodeNotFound, "the run %s has no program", id.Short()).WithRun(id)
 		}
 	}
@@ -227,7 +221,7 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	if f.Owner != "" {
 		where.add("a.owner = ?", clean(f.Owner))
 	}
-	const gone = `(a.state = 'open' AND w.state IN ('waiting', 'interrupted') AND w.expires_at IS NOT NULL AND w.expires_at <= $1)`
+	const gone = "(a.state = 'open' AND " + pastExpiry + ")"
 	if len(f.States) > 0 {
 		states := make([]string, len(f.States))
 		for i, st := range f.States {
@@ -241,17 +235,37 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		}
 		where.add("CASE WHEN "+gone+" OR a.state = 'open' AND a.expires_at <= $1 THEN 'expired' ELSE a.state END = ANY (?)", states)
 	}
-	where.args = append(where.args, limitOf(f.Limit))
+	limit := f.Limit
+	if f.Decidable { // what was asked again says so in its data
+		limit = 0
+		where.conditions = append(where.conditions, "a.state IN ('open', 'expired')", "w.state IN "+unended+" AND NOT "+pastExpiry)
+	}
+	where.args = append(where.args, limitOf(limit))
 	sql := "SELECT " + approvalColumns + ", " + gone + " FROM approvals a JOIN workflows w ON w.id = a.workflow_id" + where.where() +
 		fmt.Sprintf(" ORDER BY a.expires_at NULLS LAST, a.created_at, a.id LIMIT $%d", len(where.args))
 	if f.Into != nil {
 		return s.withRun(ctx, f, sql, where.args)
 	}
-	return list(ctx, s, s.readApproval, sql, where.args...)
+	out, err := list(ctx, s, approvalOf, sql, where.args...)
+	if f.Decidable {
+		out = slices.DeleteFunc(out, func(a core.Approval) bool { return !approval.CanDecide(a, f.Now) })
+		if f.Limit > 0 && len(out) > f.Limit {
+			out = out[:f.Limit]
+		}
+	}
+	return out, err
 }
 
-// readApproval reads a row of an approval and whether its run has expired.
-func (s *Store) readApproval(row pgx.Row) (core.Approval, error) {
+// unended are the states of runs that have not ended, and pastExpiry is the condition
+// that one of these has expired at $1, although nobody has recorded it. They are texts
+// of the statement, so that it can be planned with the index of states.
+const (
+	unended    = "('running', 'waiting', 'interrupted')"
+	pastExpiry = "(w.state IN ('waiting', 'interrupted') AND w.expires_at IS NOT NULL AND w.expires_at <= $1)"
+)
+
+// approvalOf reads a row of an approval and whether its run has expired.
+func approvalOf(row pgx.Row) (core.Approval, error) {
 	var past bool
 	r, err := scanApproval(row, &past)
 	if err != nil {
@@ -288,7 +302,7 @@ func (s *Store) withRun(ctx context.Context, f store.ApprovalFilter, sql string,
 		if err != nil {
 			return err
 		}
-		if out, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (core.Approval, error) { return s.readApproval(row) }); err != nil {
+		if out, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (core.Approval, error) { return approvalOf(row) }); err != nil {
 			return err
 		}
 		if err := res.Close(); err != nil {

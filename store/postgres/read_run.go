@@ -24,7 +24,7 @@ func (s *Store) Journal(ctx context.Context, id core.ID, after int64) ([]core.Re
 		return readRecords(raw, last)
 	}, "SELECT record, records FROM steps WHERE workflow_id = $1 AND records IS NOT NULL AND record > $2 ORDER BY record", clean(string(id)), after)
 	if err == nil && len(found) == 0 {
-		err = s.mustExist(ctx, id)
+		_, err = s.Run(ctx, id)
 	}
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *Store) Checkpoints(ctx context.Context, id core.ID) ([]core.Checkpoint,
 	found, err := list(ctx, s, scanJSON[core.Checkpoint],
 		"SELECT checkpoint FROM steps WHERE workflow_id = $1 AND checkpoint IS NOT NULL ORDER BY event DESC", clean(string(id)))
 	if err == nil && len(found) == 0 {
-		err = s.mustExist(ctx, id)
+		_, err = s.Run(ctx, id)
 	}
 	slices.SortStableFunc(found, func(a, b core.Checkpoint) int {
 		return cmp.Or(cmp.Compare(a.JournalSeq, b.JournalSeq), cmp.Compare(a.ID, b.ID))
@@ -67,7 +67,7 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) (out []core.Eve
 		limit = f.Limit/8 + 2
 	}
 	for len(out) < most {
-		rows, err := s.eventRows(ctx, f, limit)
+		rows, err := eventRows(ctx, s, f, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) (out []core.Eve
 }
 
 // eventRows reads the events of some rows, with others that stand in them too.
-func (s *Store) eventRows(ctx context.Context, f store.EventFilter, limit int) ([][]core.Event, error) {
+func eventRows(ctx context.Context, s *Store, f store.EventFilter, limit int) ([][]core.Event, error) {
 	var where filter
 	where.add("event > ?", f.After)
 	if f.RunID != "" {

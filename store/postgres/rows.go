@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // runRow is a run's header as it is kept, without input and result.
@@ -45,6 +45,9 @@ func scanRun(row pgx.Row, more ...any) (*runRow, error) {
 	}
 	r.Owner, r.Workspace, r.Remote, r.CreatedAt = c.Owner, c.Workspace, c.Remote, time.Unix(0, created).UTC()
 	r.State, r.ExpiresAt, r.Runner, r.Epoch = c.State, timeOf(expires), c.Runner, c.Epoch
+	if r.ExpiresAt != nil {
+		r.HeldMS = 0 // of before a halt that is over
+	}
 	r.DAGVersion, r.TotalLayers, r.JournalSeq, r.Abort = c.DAGVersion, c.TotalLayers, c.JournalSeq, nil
 	if abort != nil {
 		r.Abort = &core.AbortRequest{}
@@ -57,7 +60,7 @@ func scanRun(row pgx.Row, more ...any) (*runRow, error) {
 func header(r core.Run) ([]byte, error) {
 	r.Result, r.Options.Input = nil, nil
 	r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
-	return encode(&r)
+	return store.Encode(&r)
 }
 
 // approvalRow is an approval as it is kept.
@@ -69,7 +72,7 @@ type approvalRow struct {
 func (r *approvalRow) encode() ([]byte, error) {
 	a := r.Approval
 	a.Context = nil
-	return encode(&a)
+	return store.Encode(&a)
 }
 
 const approvalColumns = `a.data, a.context`
@@ -90,24 +93,9 @@ func scanApproval(row pgx.Row, more ...any) (*approvalRow, error) {
 	return &r, nil
 }
 
-// readable is how deeply a row may be nested: encoding/json reads nothing that is
-// deeper than 10,000 levels, and answers put some around it.
-const readable = 9000
-
-func encode(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err == nil && core.Depth(raw) > readable {
-		err = errors.New("it is nested too deeply")
-	}
-	if err != nil {
-		return nil, core.Errorf(core.CodeInvalidArguments, "cannot be stored: %w", err)
-	}
-	return raw, nil
-}
-
 func decode(raw []byte, v any) error {
 	if err := json.Unmarshal(raw, v); err != nil {
-		if core.Depth(raw) > readable { // as an older pml kept it
+		if store.TooDeep(raw) { // as an older pml kept it
 			return core.Errorf(core.CodeStoreFailed, "a row of the database cannot be read: it is nested too deeply; nothing is damaged")
 		}
 		return core.Errorf(core.CodeStoreFailed, "a row of the database cannot be read: %w; restore it from a backup; nothing was changed", err)

@@ -43,7 +43,7 @@ func (s *Store) onRun(ctx context.Context, id core.ID, f func(*txn, *runRow) err
 
 // Replan implements store.Decider.
 func (s *Store) Replan(ctx context.Context, id core.ID, program core.Program, by core.Actor, event core.Event) (core.Run, error) {
-	raw, err := encode(&program)
+	raw, err := store.Encode(&program)
 	if err != nil {
 		return core.Run{}, err
 	}
@@ -151,6 +151,9 @@ const dueRuns = "SELECT " + runColumns + ` FROM workflows w WHERE w.id IN (
 
 // expireDue records what expired by a time, at most limit of each kind (0: all).
 func (t *txn) expireDue(now time.Time, limit int) (int, error) {
+	if h, err := t.halted(); err != nil || h != nil {
+		return 0, err // time stands still
+	}
 	runs, err := rows(t, func(row pgx.Row) (*runRow, error) { return scanRun(row) }, dueRuns, now.UnixNano(), limitOf(limit))
 	if err != nil || len(runs) == 0 {
 		return 0, err
@@ -240,7 +243,8 @@ func (s *Store) Remove(ctx context.Context, ids ...core.ID) error {
 		}
 		for _, sql := range []string{
 			"DELETE FROM steps WHERE workflow_id = ANY ($1)", "DELETE FROM workflow_dags WHERE workflow_id = ANY ($1)",
-			"DELETE FROM approvals WHERE workflow_id = ANY ($1)", "DELETE FROM workflows WHERE id = ANY ($1)",
+			"DELETE FROM approvals WHERE workflow_id = ANY ($1)", "DELETE FROM flow_runs WHERE workflow_id = ANY ($1)",
+			"DELETE FROM workflows WHERE id = ANY ($1)",
 		} {
 			t.writes.Queue(sql, sorted)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // machine names the system whose process numbers this process sees: its boot, its
-// namespace of processes, its name. Empty where that cannot be told for sure:
+// namespace of processes, its name. Empty where that is not certain:
 // then no other process is ever known to be gone.
 var machine = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

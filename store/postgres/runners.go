@@ -119,7 +119,7 @@ func (r *runner) take(ctx context.Context, conn *pgx.Conn, sql string) error {
 		return err
 	}
 	if uint32(pid) != conn.PgConn().PID() { //nolint:gosec // a pid
-		pid = 0 // something between us and the database shares sessions: only the lease counts
+		pid = 0 // something between us and the database shares sessions: only the lease is proof
 	}
 	if _, err := conn.Exec(ctx, bootRow); err != nil {
 		return err

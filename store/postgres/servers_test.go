@@ -433,6 +433,9 @@ func TestRunners_Missing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// It has been seen alive again: the ring announces a death once.
+	waitFor(t, address, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+		AND query LIKE '%advisory_lock_shared%')`)
 	_ = back.Close(context.Background())
 	waitFor(t, address, missing, id)
 	if _, err := conn.Exec(t.Context(), "UPDATE runners SET missing_since = clock_timestamp() - interval '2 seconds' WHERE id = $1", id); err != nil {

@@ -25,9 +25,14 @@ type prepared struct {
 	past    [][]byte // checkpoints of a copy
 }
 
+// prepare encodes a step and says whether it can go the short way (commitSQL), which
+// many steps share: it writes a run's header, journal, events and checkpoint, and its
+// only check is that of the run's own row. A step that touches approvals, the audit
+// log or an idempotency key reads and locks rows of other tables and goes the long way
+// (step_rules.go), as does a replan and a run that is copied in.
 func prepare(step store.Step, mark string) (*prepared, error) {
 	p := &prepared{Step: step, mark: mark}
-	p.short = len(step.Open)+len(step.Supersede)+len(step.Undecided)+len(step.Audit)+len(step.Used) == 0 && step.Past == nil
+	p.short = len(step.Open)+len(step.Supersede)+len(step.Undecided)+len(step.Relies)+len(step.Audit)+len(step.Used) == 0 && step.Past == nil && step.Given == nil && step.Run.Halted == nil
 	if step.Create {
 		p.short = p.short && step.Run.IdempotencyKey == "" && step.Run.Abort == nil && step.Checkpoint == nil
 	} else {
@@ -41,13 +46,13 @@ func prepare(step store.Step, mark string) (*prepared, error) {
 		return nil, err
 	}
 	if step.Program != nil {
-		if p.program, err = encode(step.Program); err != nil {
+		if p.program, err = store.Encode(step.Program); err != nil {
 			return nil, err
 		}
 	}
 	if step.Past != nil {
 		for _, c := range step.Past.Checkpoints {
-			raw, err := encode(&c)
+			raw, err := store.Encode(&c)
 			if err != nil {
 				return nil, err
 			}
@@ -88,11 +93,13 @@ func entryOf(step store.Step) (e entry, err error) {
 		}
 	}
 	if step.Checkpoint != nil {
-		e.checkpoint, err = encode(step.Checkpoint)
+		e.checkpoint, err = store.Encode(step.Checkpoint)
 	}
 	return e, err
 }
 
+// measure is about what the step weighs on the connection: the queue bounds the bytes
+// of a batch by it, and the time that it waits for an answer.
 func (p *prepared) measure() int {
 	n := len(p.header) + len(p.program) + len(p.Run.Result) + len(p.Run.Options.Input) + p.entry.size()
 	for _, a := range p.fresh() {
@@ -101,7 +108,10 @@ func (p *prepared) measure() int {
 	return n
 }
 
-// The columns of new runs and those of changed ones, as commitSQL names them.
+// The columns of new runs and those of changed ones, as commitSQL names them. Each is
+// an array that the statement unnests into rows, so that a batch of any size is one
+// statement with the same parameters, which PostgreSQL has planned already. The n-th
+// elements of all arrays are one run: add appends to each, or the rows would shift.
 type (
 	creates struct {
 		id, step, owner, workspace   []string
@@ -128,6 +138,8 @@ type (
 	}
 )
 
+// add appends a new run. clean takes zero bytes out of texts, which PostgreSQL does not
+// store; times are nanoseconds since 1970, as everywhere in its tables.
 func (c *creates) add(p *prepared) {
 	r := p.Run
 	c.id, c.step = append(c.id, string(r.ID)), append(c.step, p.mark)
@@ -141,6 +153,9 @@ func (c *creates) add(p *prepared) {
 	c.program, c.intent = append(c.program, p.program), append(c.intent, clean(r.Intent))
 }
 
+// add appends a changed run. before is the step that the runner believes to be the
+// newest: the statement changes no row that has another one, which is how a runner
+// that another process has fenced off finds out.
 func (u *updates) add(p *prepared) {
 	r := p.Run
 	u.id, u.before, u.step = append(u.id, string(r.ID)), append(u.before, p.before), append(u.step, p.mark)
@@ -173,8 +188,11 @@ func (u *updates) name(args pgx.NamedArgs) {
 	args["set_data"], args["set_result"], args["set_begins"] = u.data, u.result, u.begins
 }
 
-// send commits steps with one statement. It returns the runs whose step was
-// kept, and whether something has expired that is not recorded yet.
+// send commits steps with one statement. It returns the runs whose step was kept, and
+// whether something has expired that is not recorded yet. A step that is not among
+// those kept was refused by the statement's conditions without a reason; the caller
+// commits it again the long way, whose rules say why. An error leaves open whether
+// the statement was committed: the marks of the steps tell, when they are tried again.
 func (s *Store) send(ctx context.Context, batch []*op) (kept map[string]bool, due bool, err error) {
 	var n creates
 	var u updates

@@ -5,13 +5,11 @@ package postgres
 // decides whether the step may be written, header what it makes of the run's row,
 // settlements what it makes of approvals. Everything that can refuse the step comes
 // before the first write, so a refusal is a plain rollback. changeSQL (commit.go) has
-// the rules of admit a second time, as a condition: change both.
+// the rules of admit and store.Admit a second time, as a condition: change both.
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,15 +30,7 @@ func (t *txn) step(p *prepared) error {
 		return err
 	}
 	t.putParts(p, row, before == nil)
-	for _, a := range p.Audit {
-		if a.RunID == "" {
-			a.RunID = row.ID
-		}
-		if a.Workspace == "" {
-			a.Workspace = row.Workspace
-		}
-		t.audit = append(t.audit, a)
-	}
+	t.audit = append(t.audit, p.AuditRows(row.Run)...)
 	t.own, t.large = true, p.size > largeStep
 	return t.putRun(row, value(p.Run.Result))
 }
@@ -55,6 +45,9 @@ func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
 	if stored != nil && stored.lastStep == p.mark {
 		return nil, true, nil
 	}
+	if err := t.mayStart(p); err != nil {
+		return nil, false, err
+	}
 	if p.Create {
 		if stored != nil {
 			return nil, false, store.Duplicate(stored.ID, "there is a run %s already", stored.ID)
@@ -67,7 +60,7 @@ func (t *txn) admit(p *prepared) (stored *runRow, known bool, err error) {
 	if approval.RunAt(stored.Run, t.now).State == core.RunExpired && stored.State != core.RunExpired {
 		return nil, false, store.Fenced(approval.RunAt(stored.Run, t.now))
 	}
-	return stored, false, admissible(p, stored)
+	return stored, false, store.Admit(&p.Step, stored.Run)
 }
 
 // subjects locks the run of a step and the approvals that it names, in one round
@@ -77,11 +70,14 @@ func (t *txn) subjects(p *prepared) (run *runRow, err error) {
 	for _, u := range p.Used {
 		ids = append(ids, u.Approval)
 	}
+	for _, r := range p.Relies {
+		ids = append(ids, r.Approval)
+	}
 	for _, a := range p.fresh() {
 		ids = append(ids, a.ID)
 	}
 	found := make([]*approvalRow, len(ids))
-	qs := []query{readRun(&run, lockRun, p.Run.ID)}
+	qs := []query{readRun(&run, lockRun, p.Run.ID), t.readHalt()}
 	for i, id := range ids {
 		qs = append(qs, readApproval(&found[i], id))
 	}
@@ -93,32 +89,6 @@ func (t *txn) subjects(p *prepared) (run *runRow, err error) {
 		t.named[id] = found[i]
 	}
 	return run, nil
-}
-
-// admissible checks a step against the stored run. The step must come from the run's
-// runner in its epoch (core.CodeFenced), must not revive an ended run
-// (core.CodeFenced), must not end a run over a replan that its runner has not seen
-// (core.CodeNotWaiting), must continue the journal without a gap (core.CodeFenced),
-// and must not begin a call after an abort was requested (core.CodeAborted).
-func admissible(p *prepared, stored *runRow) error {
-	if stored.Runner != p.Run.Runner || stored.Epoch != p.Run.Epoch {
-		return store.Fenced(stored.Run)
-	}
-	if stored.State.Final() && p.Run.State != stored.State && !core.CanMove(stored.State, p.Run.State) {
-		return store.Fenced(stored.Run)
-	}
-	if (p.Run.State == core.RunComplete || p.Run.State == core.RunFailed) && p.Run.DAGVersion < stored.DAGVersion {
-		return core.Errorf(core.CodeNotWaiting, "the run %s was planned anew before it ended: it is at version %d",
-			stored.ID.Short(), stored.DAGVersion).WithRun(stored.ID)
-	}
-	if len(p.Records) > 0 && p.Records[0].Seq != stored.JournalSeq+1 {
-		return core.Errorf(core.CodeFenced, "the journal of the run %s ends at %d; a record %d does not follow on",
-			stored.ID.Short(), stored.JournalSeq, p.Records[0].Seq).WithRun(stored.ID)
-	}
-	if stored.Abort != nil && p.Begins() {
-		return store.Aborted(stored.ID)
-	}
-	return nil
 }
 
 // keyHash is what a run's idempotency key is kept under.
@@ -150,13 +120,7 @@ func (t *txn) takeKey(r core.Run) error {
 		t.writes.Queue("UPDATE idempotency_keys SET workflow_id = $2 WHERE hash = $1", hash, string(r.ID))
 		return nil
 	}
-	if a, b := other.IdempotencyDigest, r.IdempotencyDigest; a != "" && b != "" && a != b {
-		return core.Errorf(core.CodeDigestMismatch, "the idempotency key %q stands for another program, input or options: the run %s of %s; nothing was run, use another key",
-			core.Visible(r.IdempotencyKey, 120, false), other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339)).
-			WithRun(other.ID).WithNext("pml", "workflows", "show", string(other.ID))
-	}
-	return store.Duplicate(other.ID, "the idempotency key %q was used for the run %s at %s", core.Visible(r.IdempotencyKey, 120, false),
-		other.ID.Short(), other.CreatedAt.UTC().Format(time.RFC3339))
+	return store.KeyUsed(r, other.Run)
 }
 
 // header is the run's row after the step. The runner's header replaces the stored
@@ -173,7 +137,7 @@ func (t *txn) header(p *prepared, before *runRow) *runRow {
 		}
 		row.DAGVersion = before.DAGVersion
 		if row.State == core.RunWaiting && before.State == core.RunWaiting { // deciders move it
-			row.ExpiresAt = before.ExpiresAt
+			row.ExpiresAt, row.HeldMS = before.ExpiresAt, before.HeldMS
 		}
 	}
 	row.JournalSeq += int64(len(p.Records))
@@ -218,12 +182,6 @@ func (t *txn) putProgram(row *runRow, version int, program []byte) {
 		string(row.ID), version, program, clean(row.Intent), t.now.UnixNano(), nanos(row.ExpiresAt))
 }
 
-// settlement is an approval that the step supersedes or marks as used.
-type settlement struct {
-	row    *approvalRow
-	before core.Approval
-}
-
 // settlements opens the step's approvals and settles those that it supersedes
 // or used. Those that are open when a run ends are superseded: nobody waits for
 // them any more.
@@ -233,17 +191,17 @@ func (t *txn) settlements(p *prepared, run *runRow, stored bool) error {
 		return err
 	}
 	for _, s := range found {
-		if err := t.putApproval(run, &s.before, s.row); err != nil {
+		if err := t.putApproval(run, &s.Before, s.Row); err != nil {
 			return err
 		}
-		if s.row.State == s.before.State {
+		if !s.Changed() {
 			continue
 		}
-		res := approval.Supersede(s.before, t.now, "the run went on without it")
-		if !p.hasAudit(s.row.ID) {
+		res := approval.Supersede(s.Before, t.now, "the run went on without it")
+		if !p.Audits(s.Before.ID) {
 			t.audit = append(t.audit, res.Row)
 		}
-		if !p.hasEvent(s.row.ID) {
+		if !p.Announces(s.Before.ID) {
 			if err := t.addEvents(run, approval.Resolved(res.Approval, t.now)); err != nil {
 				return err
 			}
@@ -267,76 +225,36 @@ func (t *txn) settlements(p *prepared, run *runRow, stored bool) error {
 	return nil
 }
 
-func (t *txn) settled(p *prepared, stored bool) ([]*settlement, error) {
-	byID := map[core.ID]*settlement{}
-	get := func(id core.ID) (*settlement, error) {
-		if s := byID[id]; s != nil {
-			return s, nil
-		}
-		r, err := t.approval(id)
-		if err == nil && (r == nil || r.RunID != p.Run.ID) {
-			err = approval.NotFound(id)
-		}
-		if err != nil {
-			return nil, err
-		}
-		byID[id] = &settlement{row: r, before: r.Approval}
-		return byID[id], nil
-	}
-	for _, id := range p.Undecided {
-		s, err := get(id)
-		if err == nil && store.IsDecided(s.before) {
-			err = store.Decided(s.before)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, u := range p.Used {
-		s, err := get(u.Approval)
-		if err != nil {
-			return nil, err
-		}
-		s.row.Used = true
-		if u.CallID != "" && !slices.Contains(s.row.CallIDs, u.CallID) {
-			s.row.CallIDs = append(slices.Clone(s.row.CallIDs), u.CallID)
-		}
-	}
-	drop := slices.Clone(p.Supersede)
+// settled settles the approvals that the step names, and all that are open of the run
+// if the step ends it.
+func (t *txn) settled(p *prepared, stored bool) ([]store.Settlement[*approvalRow], error) {
+	var ends []core.ID
 	if stored && p.Run.State.Final() {
 		open, err := t.openOf(p.Run.ID)
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range open {
-			drop = append(drop, r.ID)
+			ends = append(ends, r.ID)
 		}
 	}
-	for _, id := range drop {
-		s, err := get(id)
-		if err != nil {
+	if err := store.Rely(&p.Step, func(id core.ID) (*core.Approval, error) {
+		r, err := t.approval(id)
+		if r == nil {
 			return nil, err
 		}
-		if s.row.State == core.ApprovalOpen {
-			s.row.State = core.ApprovalSuperseded
+		return &r.Approval, err
+	}); err != nil {
+		return nil, err
+	}
+	return store.Settle(&p.Step, ends, func(id core.ID) (*approvalRow, *core.Approval, error) {
+		r, err := t.approval(id)
+		if err == nil && (r == nil || r.RunID != p.Run.ID) {
+			err = approval.NotFound(id)
 		}
-	}
-	out := make([]*settlement, 0, len(byID))
-	for _, s := range byID {
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b *settlement) int { return cmp.Compare(a.row.ID, b.row.ID) })
-	return out, nil
-}
-
-func (p *prepared) hasAudit(id core.ID) bool {
-	return slices.ContainsFunc(p.Audit, func(r core.AuditRow) bool {
-		return r.ApprovalID == id && r.Outcome == core.ApprovalSuperseded
-	})
-}
-
-func (p *prepared) hasEvent(id core.ID) bool {
-	return slices.ContainsFunc(p.Events, func(e core.Event) bool {
-		return e.ApprovalID == id && e.Type == core.EventApprovalResolved
+		if err != nil {
+			return nil, nil, err
+		}
+		return r, &r.Approval, nil
 	})
 }

@@ -22,6 +22,12 @@ import (
 // hung is longer than anything takes on the busiest machine with the slowest disk.
 const hung = 2 * time.Minute
 
+// TestMain runs some tests beside each other, which mostly wait for the server; it accepts 100 connections.
+func TestMain(m *testing.M) {
+	skiptest.AtOnce(8)
+	os.Exit(m.Run())
+}
+
 func newID() core.ID { return core.ID(uuid.NewString()) }
 
 type wall struct{}

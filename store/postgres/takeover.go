@@ -35,14 +35,17 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 		}
 		run.Runner = runner
 		run.Epoch++
-		last = run.lastStep
+		// Commits that notify wait for each other, to the end of each: runs would be taken over
+		// one by one, and their first steps behind them.
+		t.quiet = true
+		last, t.own = run.lastStep, true
 		return t.putRun(run)
 	})
 	if err != nil && !fence {
 		return core.Run{}, err
 	}
 	if err == nil {
-		s.remember(id, last)
+		s.queue.remember(id, last)
 	}
 	run, rerr := s.Run(ctx, id)
 	if err == nil {
@@ -54,11 +57,11 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 // bury removes the row of a dead runner; alive when it lives. The row is locked
 // first, so that nobody comes back between the look and the removal.
 func (t *txn) bury(runner string) (alive bool, err error) {
-	_, err = rows(t, scanID, "SELECT id FROM runners WHERE id = $1 FOR UPDATE", runner)
-	if err == nil {
-		alive, err = t.alive(runner)
+	found, err := rows(t, scanID, "SELECT id FROM runners WHERE id = $1 FOR UPDATE", runner)
+	if err != nil || len(found) == 0 { // whose row is gone is dead
+		return false, err
 	}
-	if err == nil && !alive {
+	if alive, err = t.alive(runner); err == nil && !alive {
 		t.writes.Queue("DELETE FROM runners WHERE id = $1", runner)
 	}
 	return alive, err

@@ -25,8 +25,10 @@ type txn struct {
 	head   *core.AuditRow // the newest audit row, once it is locked
 	added  []*entry
 	named  map[core.ID]*approvalRow // approvals that are locked already, nil where there is none
-	own    bool                     // nothing but a step of a runner was written
+	own    bool                     // nothing but a step or a claim of a runner was written
+	quiet  bool                     // no other process has to hear of it
 	large  bool                     // what is written takes its time to send
+	halt   **core.Halt              // as halted has read it; nil before
 }
 
 // update runs f in a transaction that is committed when f returns nil, and
@@ -103,12 +105,17 @@ func (t *txn) commit(s *Store) error {
 	if err := t.chain(); err != nil {
 		return err
 	}
+	if t.halt != nil && *t.halt != nil {
+		t.writes.Queue(stillHalted)
+	}
 	var rows entries
 	for _, e := range t.added {
 		rows.add(e)
 	}
 	rows.queue(&t.writes)
-	t.writes.Queue("SELECT pg_notify($1, $2)", commitChannel, s.origin)
+	if !t.quiet {
+		t.writes.Queue("SELECT pg_notify($1, $2)", commitChannel, s.origin)
+	}
 	b := t.batch()
 	b.QueuedQueries = append(b.QueuedQueries, t.writes.QueuedQueries...)
 	b.Queue("COMMIT")
@@ -248,13 +255,16 @@ const putRunSQL = `UPDATE workflows SET state = @state, expires_at = @expires, r
 // putRun writes what a transaction may change of a run; its result only when a
 // step says what that is.
 func (t *txn) putRun(r *runRow, result ...[]byte) error {
+	if err := t.holdRun(r); err != nil {
+		return err
+	}
 	data, err := header(r.Run)
 	if err != nil {
 		return err
 	}
 	var abort []byte
 	if r.Abort != nil {
-		if abort, err = encode(r.Abort); err != nil {
+		if abort, err = store.Encode(r.Abort); err != nil {
 			return err
 		}
 	}
@@ -277,6 +287,9 @@ func (t *txn) putApproval(run *runRow, before *core.Approval, r *approvalRow) er
 		run.count(*before, -1)
 	}
 	run.count(r.Approval, 1)
+	if err := t.hold(&r.Approval); err != nil {
+		return err
+	}
 	a := r.Approval
 	data, err := r.encode()
 	if err != nil {
@@ -335,7 +348,7 @@ func (t *txn) chain() error {
 		if err != nil {
 			return err
 		}
-		raw, err := encode(&row)
+		raw, err := store.Encode(&row)
 		if err != nil {
 			return err
 		}

@@ -111,7 +111,7 @@ func (w *watchers) close() {
 }
 
 // committed wakes whoever watches, after a commit that may be about any run; own says
-// that it was a step of a runner of this store.
+// that it was a step or a claim of a runner of this store.
 func (w *watchers) committed(own bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

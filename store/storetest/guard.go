@@ -51,6 +51,13 @@ func testGuard(k *kit) {
 	if got, err := decider.Decide(k.ctx(), core.Decision{ApprovalID: second.ID, By: human, At: k.now()}, store.Renewal{}); err != nil || got.State != core.ApprovalDenied {
 		k.t.Errorf("to deny needs none: %v %s", err, got.State)
 	}
+	// A PIN that nobody has typed at a terminal shows no person.
+	if err := decider.ChangeGuard(k.ctx(), func(g *core.Guard) error { g.Unproved = true; return nil }); err != nil {
+		k.t.Fatal(err)
+	}
+	if g, err := decider.Guard(k.ctx()); err != nil || !g.Unproved || g.Pin != "hash" {
+		k.t.Errorf("%v %+v", err, g)
+	}
 	// One that was proved before it was taken away, or given another, is the old one.
 	k.setPin(decider, "")
 	if _, err := decider.Decide(k.ctx(), core.Decision{ApprovalID: third.ID, Approved: true, By: human, At: k.now(), Proved: "hash"}, store.Renewal{}); err != nil {
@@ -76,7 +83,17 @@ func testGuardHuman(k *kit) {
 	if err != nil || !again.Human {
 		k.t.Fatalf("asked again: %v %+v", err, again)
 	}
-	d := core.Decision{ApprovalID: again.ID, Approved: true, By: human, At: k.now(), Presence: core.PresenceTerminal}
+	unproved := func(is bool) {
+		if err := k.Store.ChangeGuard(k.ctx(), func(g *core.Guard) error { g.Pin, g.Unproved = "", is; return nil }); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	unproved(true)
+	d := core.Decision{ApprovalID: again.ID, Approved: true, By: human, At: k.now(), Presence: core.PresencePin}
+	_, err = k.Store.Decide(k.ctx(), d, store.Renewal{})
+	k.wantCode(err, core.CodeAwaitingHuman)
+	unproved(false)
+	d.Presence = core.PresenceTerminal
 	if got, err := k.Store.Decide(k.ctx(), d, store.Renewal{}); err != nil || got.State != core.ApprovalApproved {
 		k.t.Errorf("a person: %v %s of %s", err, got.State, run.ID)
 	}

@@ -15,6 +15,11 @@ func testRemove(k *kit) {
 	run.State = core.RunComplete
 	k.commit(store.Step{Run: run, Events: []core.Event{{Type: core.EventWorkflowComplete}}})
 	k.commit(store.Step{Run: keep, Events: []core.Event{{Type: core.EventTaskStart}}})
+	removed, kept := flowRun(core.FlowKey{Flow: "ask"}, "f1", 1), flowRun(core.FlowKey{Flow: "ask"}, "f2", 2)
+	removed.RunID, kept.RunID = run.ID, keep.ID
+	if err := k.Store.SaveFlowRuns(k.ctx(), removed, kept); err != nil {
+		k.t.Fatal(err)
+	}
 	rows := len(k.audit())
 	if err := k.Store.Remove(k.ctx(), run.ID, run.ID); err != nil {
 		k.t.Fatal(err)
@@ -30,6 +35,9 @@ func testRemove(k *kit) {
 	}
 	if len(k.audit()) != rows || rows == 0 {
 		k.t.Errorf("audit rows must stay: %d of %d", len(k.audit()), rows)
+	}
+	if left, err := k.Store.FlowRuns(k.ctx(), store.FlowRunFilter{}); err != nil || len(left) != 1 || left[0].ID != kept.ID {
+		k.t.Errorf("flow runs left: %+v %v", left, err)
 	}
 	runs, err := k.Store.Runs(k.ctx(), store.RunFilter{})
 	if err != nil || len(runs) != 1 {

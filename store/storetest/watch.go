@@ -44,8 +44,8 @@ func testWatch(k *kit) {
 	k.commit(store.Step{Run: run})
 }
 
-// A runner is told of what others do, whether here or in another process, and
-// not of its own steps.
+// A runner is notified of what others do, whether here or in another process, and
+// not of its own steps and claims.
 func testWatchOthers(k *kit) {
 	run, a := k.waiting()
 	ch, err := k.Store.WatchOthers(k.ctx())
@@ -69,6 +69,11 @@ func testWatchOthers(k *kit) {
 	}
 	k.await(all)
 	quiet("by its own commits")
+	if _, err := k.Store.Claim(k.ctx(), k.create().ID, run.Runner); err != nil {
+		k.t.Fatal(err)
+	}
+	k.await(all)
+	quiet("by its own claim")
 	if _, err := k.decide(a.ID, true, human); err != nil {
 		k.t.Fatal(err)
 	}

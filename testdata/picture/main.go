@@ -5,28 +5,32 @@
 //	go run ./testdata/picture --keys 2 --wait linear:list_issues --out docs/terminal.svg /tmp/pml tui --demo
 //
 // It writes the keys once the text of --ready is shown, and takes the picture once
-// the text of --wait is.
+// the text of --wait is and nothing new comes.
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
 )
 
 type options struct {
-	cols, rows             int
-	ready, keys, wait, out string
-	program                []string
+	cols, rows       int
+	ready, wait, out string
+	light            bool
+	keys, program    []string
 }
 
 func main() {
@@ -34,9 +38,13 @@ func main() {
 	flag.IntVar(&o.cols, "cols", 100, "columns of the terminal")
 	flag.IntVar(&o.rows, "rows", 26, "rows of the terminal")
 	flag.StringVar(&o.ready, "ready", "pml", "the text after which the keys are typed")
-	flag.StringVar(&o.keys, "keys", "", "what is typed")
+	flag.Func("keys", "what is typed; several times: each once the terminal is quiet", func(k string) error {
+		o.keys = append(o.keys, k)
+		return nil
+	})
 	flag.StringVar(&o.wait, "wait", "pml", "the text that the picture must show")
 	flag.StringVar(&o.out, "out", "", "the file to write")
+	flag.BoolVar(&o.light, "light", false, "the terminal has a light ground, and says so when it is asked")
 	flag.Parse()
 	o.program = flag.Args()
 	if err := run(o); err != nil {
@@ -60,22 +68,81 @@ func run(o options) error {
 		return err
 	}
 	defer tty.Close()
-	steps := []struct{ until, keys string }{{o.ready, o.keys}, {o.wait, ""}}
-	chunk := make([]byte, 64<<10)
-	for len(steps) > 0 {
-		n, err := tty.Read(chunk)
-		if err != nil {
-			return fmt.Errorf("%s never showed %q: %w", o.program[0], steps[0].until, err)
-		}
-		if _, err := term.Write(chunk[:n]); err != nil {
+	chunks := make(chan []byte)
+	go read(tty, chunks)
+	steps := []step{{o.ready, ""}}
+	for _, k := range o.keys {
+		steps = append(steps, step{"", k})
+	}
+	for _, s := range append(steps, step{o.wait, ""}) {
+		if _, err := tty.WriteString(s.keys); err != nil {
 			return err
 		}
-		for len(steps) > 0 && strings.Contains(term.String(), steps[0].until) {
-			if _, err := tty.WriteString(steps[0].keys); err != nil {
-				return err
-			}
-			steps = steps[1:]
+		if err := o.until(s.text, term, tty, chunks); err != nil {
+			return err
 		}
 	}
-	return os.WriteFile(o.out, []byte(svg(term, o.cols, o.rows)), 0o644) //nolint:gosec // a picture for everybody
+	colours := &dark
+	if o.light {
+		colours = &light
+	}
+	return os.WriteFile(o.out, []byte(colours.svg(term, o.cols, o.rows)), 0o644) //nolint:gosec // a picture for everybody
+}
+
+// read passes on what a program writes, whole characters at a time: the emulator drops
+// one that comes in two pieces.
+func read(tty io.Reader, chunks chan<- []byte) {
+	defer close(chunks)
+	var rest []byte
+	for {
+		chunk := make([]byte, 64<<10)
+		n, err := tty.Read(chunk)
+		if err != nil {
+			return
+		}
+		whole := slices.Concat(rest, chunk[:n])
+		end := len(whole)
+		for cut := 1; cut < utf8.UTFMax && cut <= len(whole); cut++ {
+			if b := whole[len(whole)-cut:]; utf8.RuneStart(b[0]) {
+				if !utf8.FullRune(b) {
+					end -= cut
+				}
+				break
+			}
+		}
+		rest = bytes.Clone(whole[end:])
+		chunks <- whole[:end]
+	}
+}
+
+// step is what is typed, and the text that is shown then.
+type step struct{ text, keys string }
+
+// quiet is how long a terminal shows nothing new before a picture is one of a whole frame.
+const quiet = 300 * time.Millisecond
+
+// until reads what a program writes until it shows a text and is quiet.
+func (o options) until(text string, term vt10x.Terminal, tty io.Writer, chunks <-chan []byte) error {
+	for {
+		var rest <-chan time.Time
+		if strings.Contains(term.String(), text) {
+			rest = time.After(quiet)
+		}
+		select {
+		case <-rest:
+			return nil
+		case chunk, ok := <-chunks:
+			if !ok {
+				return fmt.Errorf("%s never showed %q", o.program[0], text)
+			}
+			if _, err := term.Write(chunk); err != nil {
+				return err
+			}
+			if o.light && bytes.Contains(chunk, []byte("\x1b]11;?")) {
+				if _, err := io.WriteString(tty, "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"); err != nil {
+					return err
+				}
+			}
+		}
+	}
 }

@@ -15,16 +15,22 @@ const (
 	margin     = 12
 )
 
-// The colours of a terminal's 16, and of text and ground where a program sets none.
-const (
-	text   = "#c9d1d9"
-	ground = "#0d1117"
-)
+// palette is a terminal's 16 colours, and those of text and ground where a program
+// sets none.
+type palette struct {
+	text, ground string
+	ansi         [16]string
+}
 
-var ansi = [16]string{
+var dark = palette{"#c9d1d9", "#0d1117", [16]string{
 	"#484f58", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff", "#39c5cf", "#b1bac4",
 	"#6e7681", "#ffa198", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc",
-}
+}}
+
+var light = palette{"#24292f", "#ffffff", [16]string{
+	"#24292f", "#cf222e", "#116329", "#4d2d00", "#0969da", "#8250df", "#1b7c83", "#6e7781",
+	"#57606a", "#a40e26", "#1a7f37", "#633c01", "#218bff", "#a475f9", "#3192aa", "#8c959f",
+}}
 
 // bold and underlined are vt10x's bits of Glyph.Mode, which it does not export.
 const (
@@ -34,11 +40,11 @@ const (
 
 // svg draws what a terminal shows. Each run of cells that look alike is one text
 // element with a fixed length, so that the grid holds in whatever font is there.
-func svg(term vt10x.Terminal, cols, rows int) string {
+func (p *palette) svg(term vt10x.Terminal, cols, rows int) string {
 	w, h := float64(cols)*cellWidth+2*margin, float64(rows*cellHeight+2*margin)
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", w, h, w, h)
-	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", ground)
+	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", p.ground)
 	fmt.Fprintln(&b, `<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="14" xml:space="preserve">`)
 	for y := range rows {
 		for x := 0; x < cols; {
@@ -47,7 +53,7 @@ func svg(term vt10x.Terminal, cols, rows int) string {
 			for end < cols && alike(first, term.Cell(end, y)) {
 				end++
 			}
-			writeRun(&b, term, x, end, y)
+			p.writeRun(&b, term, x, end, y)
 			x = end
 		}
 	}
@@ -57,10 +63,10 @@ func svg(term vt10x.Terminal, cols, rows int) string {
 
 func alike(a, b vt10x.Glyph) bool { return a.FG == b.FG && a.BG == b.BG && a.Mode == b.Mode }
 
-func writeRun(b *strings.Builder, term vt10x.Terminal, x, end, y int) {
+func (p *palette) writeRun(b *strings.Builder, term vt10x.Terminal, x, end, y int) {
 	g := term.Cell(x, y)
 	left, top, width := margin+float64(x)*cellWidth, float64(margin+y*cellHeight), float64(end-x)*cellWidth
-	if back := colour(g.BG); back != ground {
+	if back := p.colour(g.BG); back != p.ground {
 		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="%s"/>`+"\n", left, top, width, cellHeight, back)
 	}
 	var runes []rune
@@ -82,20 +88,20 @@ func writeRun(b *strings.Builder, term vt10x.Terminal, x, end, y int) {
 	if g.Mode&underlined != 0 {
 		more += ` text-decoration="underline"`
 	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" textLength="%.1f" fill="%s"%s>`, left, top+13.5, width, colour(g.FG), more)
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" textLength="%.1f" fill="%s"%s>`, left, top+13.5, width, p.colour(g.FG), more)
 	_ = xml.EscapeText(b, []byte(line)) // a Builder takes everything
 	b.WriteString("</text>\n")
 }
 
 // colour is a colour of vt10x as SVG has it: one of the 16, of the 256, or 24 bits.
-func colour(c vt10x.Color) string {
+func (p *palette) colour(c vt10x.Color) string {
 	switch {
 	case c == vt10x.DefaultFG:
-		return text
+		return p.text
 	case c >= 1<<24: // the defaults of the ground and of the cursor
-		return ground
+		return p.ground
 	case c < 16:
-		return ansi[c]
+		return p.ansi[c]
 	case c < 232:
 		n := int(c) - 16
 		level := func(v int) int {

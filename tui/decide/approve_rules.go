@@ -59,7 +59,7 @@ func Together(list []core.Approval, now time.Time) string {
 		case a.Type == core.ApproveInDoubt:
 			return "each call in doubt needs an answer of its own"
 		case approval.High(a, false):
-			return a.ID.Short() + " is of high risk: decide it by itself"
+			return "high risk is denied together, but approved one by one (" + a.ID.Short() + ")"
 		case a.StateAt(now) != core.ApprovalOpen && a.StateAt(now) != core.ApprovalExpired, a.RenewedBy != "":
 			return a.ID.Short() + " waits no more"
 		}
@@ -84,6 +84,16 @@ func (c *Card) Why(v Verb, now time.Time) string {
 func (c *Card) Asks(v Verb, now time.Time) bool {
 	return approves(v) && c.lock(v, now) == "" && !c.Confirmed()
 }
+
+// WillAsk is Asks once a card that has only just appeared has stood for a moment.
+func (c *Card) WillAsk(v Verb, now time.Time) bool {
+	later := *c
+	later.quiet = Guard{}
+	return later.Asks(v, now)
+}
+
+// Ready reports whether a key press at a time can have been meant for the card.
+func (c *Card) Ready(now time.Time) bool { return c.quiet.Ready(now) }
 
 // lock is Why but for what must be typed.
 func (c *Card) lock(v Verb, now time.Time) string {

@@ -15,12 +15,12 @@ import (
 func (b *Backend) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.find(req.ID)
+	r, err := b.script.find(req.ID)
 	if err != nil {
 		return api.Result{}, err
 	}
 	if d := req.Decision; d != nil {
-		if err := b.decide(r, d, req.By); err != nil {
+		if err := b.script.decide(r, d, req.By); err != nil {
 			return api.Result{}, err
 		}
 	} else if r.State == core.RunInterrupted {
@@ -29,11 +29,11 @@ func (b *Backend) Continue(_ context.Context, req api.ContinueRequest) (api.Resu
 	return api.Result{Status: api.StatusRunning, WorkflowID: r.ID}, nil
 }
 
-func (b *Backend) decide(r *run, d *api.Decision, by core.Actor) error {
-	a, err := b.meant(r, d.Checkpoint)
-	now := b.now()
+func (s *script) decide(r *run, d *api.Decision, by core.Actor) error {
+	a, err := s.meant(r, d.Checkpoint)
+	now := s.now()
 	if err == nil && a.StateAt(now) == core.ApprovalExpired && a.RenewedBy == "" && (d.ExpectDigest == "" || d.ExpectDigest == a.Digest) {
-		a = b.renew(r, a)
+		a = s.renew(r, a)
 		d.ExpectDigest = ""
 	}
 	switch {
@@ -53,27 +53,27 @@ func (b *Backend) decide(r *run, d *api.Decision, by core.Actor) error {
 		a.State = core.ApprovalApproved
 	}
 	a.DecidedBy = &core.DecidedBy{Actor: by, At: now, Reason: d.Reason}
-	b.record(a, a.State, by, d.Reason, now)
-	b.tell(r, core.Event{Type: core.EventApprovalResolved, Tool: a.Tool, ApprovalID: a.ID, Message: string(a.State) + " by " + by.Who})
+	s.record(a, a.State, by, d.Reason, now)
+	s.tell(r, core.Event{Type: core.EventApprovalResolved, Tool: a.Tool, ApprovalID: a.ID, Message: string(a.State) + " by " + by.Who})
 	if d.Abort {
-		b.abort(r, by, d.Reason)
+		s.abort(r, by, d.Reason)
 		return nil
 	}
-	b.act(r, a, d.Approve)
+	s.act(r, a, d.Approve)
 	return nil
 }
 
 // meant is the approval that a decision names, or the first that waits.
-func (b *Backend) meant(r *run, id core.ID) (*core.Approval, error) {
+func (s *script) meant(r *run, id core.ID) (*core.Approval, error) {
 	if id == "" {
-		for _, a := range b.sorted() {
-			if a.RunID == r.ID && a.StateAt(b.now()) == core.ApprovalOpen {
+		for _, a := range s.sorted() {
+			if a.RunID == r.ID && a.StateAt(s.now()) == core.ApprovalOpen {
 				id = a.ID
 				break
 			}
 		}
 	}
-	a := b.approvals[id]
+	a := s.approvals[id]
 	if a == nil || a.RunID != r.ID {
 		return nil, core.Errorf(core.CodeNotWaiting, "run %s waits for nothing", r.ID.Short())
 	}
@@ -81,10 +81,10 @@ func (b *Backend) meant(r *run, id core.ID) (*core.Approval, error) {
 }
 
 // act does with the run what was decided.
-func (b *Backend) act(r *run, a *core.Approval, approved bool) {
+func (s *script) act(r *run, a *core.Approval, approved bool) {
 	if a.Type == core.ApproveLayer {
 		if !approved {
-			b.abort(r, a.DecidedBy.Actor, a.DecidedBy.Reason)
+			s.abort(r, a.DecidedBy.Actor, a.DecidedBy.Reason)
 			return
 		}
 		r.asked, r.State = r.CurrentLayer, core.RunRunning
@@ -97,30 +97,30 @@ func (b *Backend) act(r *run, a *core.Approval, approved bool) {
 		t.gate, t.asked = nil, ""
 		t.State = core.TaskQueued
 		if !approved {
-			now := b.now()
+			now := s.now()
 			t.State, t.EndedAt = core.TaskError, &now
 			t.Error = core.Errorf(core.CodeDenied, "%s was denied by %s", t.Tool, a.DecidedBy.Who)
-			b.tell(r, core.Event{Type: core.EventTaskError, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), Error: t.Error})
+			s.tell(r, core.Event{Type: core.EventTaskError, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), Error: t.Error})
 		}
 	}
 	r.State = core.RunRunning
 }
 
-func (b *Backend) abort(r *run, by core.Actor, reason string) {
-	now := b.now()
+func (s *script) abort(r *run, by core.Actor, reason string) {
+	now := s.now()
 	r.State, r.EndedAt, r.Error = core.RunAborted, &now, core.Errorf(core.CodeAborted, "aborted by %s: %s", by.Who, reason)
-	for _, a := range b.approvals {
+	for _, a := range s.approvals {
 		if a.RunID == r.ID && a.State == core.ApprovalOpen {
 			a.State = core.ApprovalSuperseded
 		}
 	}
-	b.tell(r, core.Event{Type: core.EventWorkflowAbort, Message: reason})
+	s.tell(r, core.Event{Type: core.EventWorkflowAbort, Message: reason})
 }
 
 // record adds a row to the audit log. The demo's rows have no hashes.
-func (b *Backend) record(a *core.Approval, outcome core.ApprovalState, by core.Actor, reason string, at time.Time) {
-	b.audit = append(b.audit, core.AuditRow{
-		Seq: int64(len(b.audit) + 1), At: at, RunID: a.RunID, RunName: a.RunName, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type, Tool: a.Tool,
+func (s *script) record(a *core.Approval, outcome core.ApprovalState, by core.Actor, reason string, at time.Time) {
+	s.audit = append(s.audit, core.AuditRow{
+		Seq: int64(len(s.audit) + 1), At: at, RunID: a.RunID, RunName: a.RunName, ApprovalID: a.ID, Workspace: a.Workspace, Type: a.Type, Tool: a.Tool,
 		Digest: a.Digest, Outcome: outcome, By: by, Reason: reason,
 	})
 }
@@ -129,14 +129,14 @@ func (b *Backend) record(a *core.Approval, outcome core.ApprovalState, by core.A
 func (b *Backend) Abort(_ context.Context, id core.ID, by core.Actor, reason string) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.find(id)
+	r, err := b.script.find(id)
 	if err != nil {
 		return api.Result{}, err
 	}
 	if r.State.Final() {
 		return api.Result{}, core.Errorf(core.CodeNotWaiting, "run %s is %s already", id.Short(), r.State)
 	}
-	b.abort(r, by, reason)
+	b.script.abort(r, by, reason)
 	return api.Result{Status: api.StatusAborted, WorkflowID: id, Reason: reason}, nil
 }
 
@@ -144,7 +144,7 @@ func (b *Backend) Abort(_ context.Context, id core.ID, by core.Actor, reason str
 func (b *Backend) Retry(_ context.Context, id core.ID, _ core.Actor, _ time.Duration) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.find(id)
+	r, err := b.script.find(id)
 	if err != nil {
 		return api.Result{}, err
 	}
@@ -160,7 +160,7 @@ func (b *Backend) Retry(_ context.Context, id core.ID, _ core.Actor, _ time.Dura
 		}
 	}
 	r.State, r.EndedAt, r.Error = core.RunRunning, nil, nil
-	b.tell(r, core.Event{Type: core.EventWorkflowStart, Message: "retry"})
+	b.script.tell(r, core.Event{Type: core.EventWorkflowStart, Message: "retry"})
 	return api.Result{Status: api.StatusRunning, WorkflowID: id}, nil
 }
 
@@ -168,8 +168,8 @@ func (b *Backend) Retry(_ context.Context, id core.ID, _ core.Actor, _ time.Dura
 func (b *Backend) Extend(_ context.Context, id core.ID, by time.Duration) (core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.approvals[id]
-	if a == nil || a.StateAt(b.now()) != core.ApprovalOpen {
+	a := b.script.approvals[id]
+	if a == nil || a.StateAt(b.script.now()) != core.ApprovalOpen {
 		return core.Approval{}, core.Errorf(core.CodeNotWaiting, "approval %s does not wait", id.Short())
 	}
 	if a.ExpiresAt != nil {
@@ -183,7 +183,7 @@ func (b *Backend) Extend(_ context.Context, id core.ID, by time.Duration) (core.
 func (b *Backend) Edited(_ context.Context, id core.ID, args json.RawMessage) (core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.approvals[id]
+	a := b.script.approvals[id]
 	if a == nil || a.Type != core.ApproveTool || !json.Valid(args) {
 		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "approval %s has no such arguments", id.Short())
 	}
@@ -197,28 +197,28 @@ func (b *Backend) Edited(_ context.Context, id core.ID, args json.RawMessage) (c
 func (b *Backend) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old := b.approvals[id]
-	if old == nil || old.StateAt(b.now()) != core.ApprovalExpired {
+	old := b.script.approvals[id]
+	if old == nil || old.StateAt(b.script.now()) != core.ApprovalExpired {
 		return core.Approval{}, core.Errorf(core.CodeNotWaiting, "approval %s has not expired", id.Short())
 	}
-	r, err := b.find(old.RunID)
+	r, err := b.script.find(old.RunID)
 	if err != nil {
 		return core.Approval{}, err
 	}
-	return *b.renew(r, old), nil
+	return *b.script.renew(r, old), nil
 }
 
 // renew asks again for an approval that has expired.
-func (b *Backend) renew(r *run, old *core.Approval) *core.Approval {
-	again := b.open(r, *old, b.now())
+func (s *script) renew(r *run, old *core.Approval) *core.Approval {
+	again := s.open(r, *old, s.now())
 	old.State, old.RenewedBy = core.ApprovalExpired, again
-	b.approvals[again].Renews = old.ID
+	s.approvals[again].Renews = old.ID
 	for _, t := range slices.Concat(r.layers...) {
 		if t.asked == old.ID {
 			t.asked = again
 		}
 	}
-	return b.approvals[again]
+	return s.approvals[again]
 }
 
 // ParseDAG implements api.DAGs.
@@ -234,7 +234,7 @@ func (b *Backend) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, error
 func (b *Backend) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, _ core.Actor, _ string) (api.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.find(id)
+	r, err := b.script.find(id)
 	if err != nil {
 		return api.Result{}, err
 	}
@@ -245,7 +245,7 @@ func (b *Backend) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, _
 	r.layers = append(r.layers, layer)
 	r.TotalLayers = len(r.layers)
 	r.DAGVersion++
-	b.tell(r, core.Event{Type: core.EventReplanned, Message: fmt.Sprintf("+%d tasks", len(tasks))})
+	b.script.tell(r, core.Event{Type: core.EventReplanned, Message: fmt.Sprintf("+%d tasks", len(tasks))})
 	return api.Result{Status: api.StatusReplanned, WorkflowID: id, NewTasksCount: len(tasks)}, nil
 }
 
@@ -253,7 +253,7 @@ func (b *Backend) Replan(_ context.Context, id core.ID, tasks []core.TaskSpec, _
 func (b *Backend) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.approvals[id]
+	a := b.script.approvals[id]
 	if a == nil || a.Type != core.ApproveTool {
 		return api.Rule{}, core.Errorf(core.CodeInvalidArguments, "only the permission of a tool can be remembered as a rule")
 	}
@@ -266,6 +266,9 @@ func (b *Backend) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
 // Write implements api.Changes: nothing is written.
 func (b *Backend) Write(context.Context, api.ChangeSet, bool, string) (bool, error) { return true, nil }
 
+// ShowsPerson implements api.Pin.
+func (b *Backend) ShowsPerson(context.Context) (bool, error) { return false, nil }
+
 // NeedsPin implements api.Pin.
 func (b *Backend) NeedsPin(context.Context) (bool, error) { return false, nil }
 
@@ -277,14 +280,14 @@ const keysAfter = 30 * time.Second
 func (b *Backend) KeysFound(_ context.Context, id core.ID) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := b.approvals[id]
+	a := b.script.approvals[id]
 	if a == nil || a.Type != core.ApproveKeys || a.Side == core.SideServer {
 		return nil, nil
 	}
 	var c struct {
 		Keys []string `json:"missing_keys"`
 	}
-	if b.now().Sub(b.began) < keysAfter || json.Unmarshal(a.Context, &c) != nil {
+	if b.script.now().Sub(b.script.began) < keysAfter || json.Unmarshal(a.Context, &c) != nil {
 		return []string{}, nil
 	}
 	return c.Keys, nil

@@ -11,16 +11,25 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/feed"
 )
 
 // Backend is the demo's. It implements feed.Backend and is safe for concurrent
 // use.
 type Backend struct {
+	mu      sync.Mutex
+	script  script
+	flows   map[string][]byte // files, once they were looked at
+	started int               // runs that Play has started
+	halts   []core.Halt
+}
+
+// script is what has happened so far, and how it goes on. Backend holds its lock.
+type script struct {
 	clock core.Clock
 	began time.Time
 
-	mu        sync.Mutex
 	runs      map[core.ID]*run
 	order     []core.ID // oldest first
 	approvals map[core.ID]*core.Approval
@@ -28,7 +37,6 @@ type Backend struct {
 	seq       map[core.Side]int64
 	audit     []core.AuditRow
 	changed   chan struct{} // closed and replaced by each event
-	started   int           // runs that Play has started
 	asked     int           // approvals so far
 	past      time.Time     // the time while the beginning is made, zero later
 }
@@ -56,22 +64,20 @@ var _ feed.Backend = (*Backend)(nil)
 
 // New returns a backend in the state in which the script begins.
 func New(clock core.Clock) *Backend {
-	b := &Backend{
+	b := &Backend{script: script{
 		clock: clock, began: clock.Now(), runs: map[core.ID]*run{}, approvals: map[core.ID]*core.Approval{},
 		seq: map[core.Side]int64{}, changed: make(chan struct{}),
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.begin(clock.Now())
+	}}
+	b.script.begin(b.script.began)
 	return b
 }
 
 // now is the time in the demo.
-func (b *Backend) now() time.Time {
-	if !b.past.IsZero() {
-		return b.past
+func (s *script) now() time.Time {
+	if !s.past.IsZero() {
+		return s.past
 	}
-	return b.clock.Now()
+	return s.clock.Now()
 }
 
 // Links tells of the connections that the script pretends.
@@ -87,8 +93,8 @@ func (b *Backend) Workflows(_ context.Context, states []core.RunState, limit int
 	defer b.mu.Unlock()
 	var page api.Page[core.Run]
 	past := cursor == ""
-	for _, id := range slices.Backward(b.order) {
-		r := b.runs[id]
+	for _, id := range slices.Backward(b.script.order) {
+		r := b.script.runs[id]
 		switch {
 		case !past:
 			past = string(id) == cursor
@@ -108,7 +114,7 @@ func (b *Backend) Workflows(_ context.Context, states []core.RunState, limit int
 func (b *Backend) Workflow(_ context.Context, id core.ID) (core.Workflow, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.find(id)
+	r, err := b.script.find(id)
 	if err != nil {
 		return core.Workflow{}, err
 	}
@@ -120,7 +126,7 @@ func (b *Backend) Workflow(_ context.Context, id core.ID) (core.Workflow, error)
 		}
 		w.Layers = append(w.Layers, l)
 	}
-	for _, a := range b.sorted() {
+	for _, a := range b.script.sorted() {
 		if a.RunID == id {
 			w.Approvals = append(w.Approvals, a)
 		}
@@ -128,29 +134,35 @@ func (b *Backend) Workflow(_ context.Context, id core.ID) (core.Workflow, error)
 	return w, nil
 }
 
-func (b *Backend) find(id core.ID) (*run, error) {
-	if r := b.runs[id]; r != nil {
+func (s *script) find(id core.ID) (*run, error) {
+	if r := s.runs[id]; r != nil {
 		return r, nil
 	}
 	return nil, core.Errorf(core.CodeNotFound, "the demo has no run %s", id.Short())
 }
 
 // sorted returns all approvals, soonest expiry first.
-func (b *Backend) sorted() []core.Approval {
-	out := make([]core.Approval, 0, len(b.approvals))
-	for _, a := range b.approvals {
+func (s *script) sorted() []core.Approval {
+	out := make([]core.Approval, 0, len(s.approvals))
+	for _, a := range s.approvals {
 		out = append(out, *a)
 	}
 	slices.SortFunc(out, core.BySoonest)
 	return out
 }
 
+// Decidable implements api.Approvals.
+func (b *Backend) Decidable(ctx context.Context) ([]core.Approval, error) {
+	all, err := b.Approvals(ctx, true)
+	return approval.Decidable(all, b.script.now()), err
+}
+
 // Approvals implements api.Approvals.
 func (b *Backend) Approvals(_ context.Context, all bool) ([]core.Approval, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now()
-	out := b.sorted()
+	now := b.script.now()
+	out := b.script.sorted()
 	for i := range out {
 		out[i].State = out[i].StateAt(now)
 	}
@@ -165,7 +177,7 @@ func (b *Backend) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, e
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []core.AuditRow
-	for _, r := range b.audit {
+	for _, r := range b.script.audit {
 		if r.Seq > q.Since.Of(r.Side) && q.Match(r) && (q.Limit <= 0 || len(out) < q.Limit) {
 			out = append(out, r)
 		}
@@ -177,8 +189,8 @@ func (b *Backend) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, e
 func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follow bool, f func(core.Event) error) error {
 	for at := 0; ; {
 		b.mu.Lock()
-		list, changed := b.events[at:], b.changed
-		at = len(b.events)
+		list, changed := b.script.events[at:], b.script.changed
+		at = len(b.script.events)
 		b.mu.Unlock()
 		for _, e := range list {
 			if id != "" && e.RunID != id || e.Seq <= since.Of(e.Side) {
@@ -200,15 +212,15 @@ func (b *Backend) Events(ctx context.Context, id core.ID, since api.Since, follo
 }
 
 // tell adds an event and wakes who follows.
-func (b *Backend) tell(r *run, e core.Event) {
-	e.RunID, e.Side, e.At = r.ID, r.Side, b.now()
+func (s *script) tell(r *run, e core.Event) {
+	e.RunID, e.Side, e.At = r.ID, r.Side, s.now()
 	if e.Type.NamesRun() {
 		e.RunName = r.Name
 	}
-	b.seq[r.Side]++
-	e.Seq = b.seq[r.Side]
-	b.events = append(b.events, e)
+	s.seq[r.Side]++
+	e.Seq = s.seq[r.Side]
+	s.events = append(s.events, e)
 	r.UpdatedAt = e.At
-	close(b.changed)
-	b.changed = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 }

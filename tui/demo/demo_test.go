@@ -34,6 +34,22 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
+// A call without arguments sends an empty object, as a real one does.
+func TestDemo_Arguments(t *testing.T) {
+	t.Parallel()
+	b, _ := begin(t)
+	ctx := context.Background()
+	for _, r := range must[api.Page[core.Run]](t)(b.Workflows(ctx, nil, 100, "")).Items {
+		for _, layer := range must[core.Workflow](t)(b.Workflow(ctx, r.ID)).Layers {
+			for _, task := range layer.Tasks {
+				if len(task.Arguments) == 0 || task.Arguments[0] != '{' {
+					t.Errorf("%s sends %s", task.Tool, task.Arguments)
+				}
+			}
+		}
+	}
+}
+
 // TestDemo_HasEverything: each state of a run and each type of approval that the
 // product has today is there to be looked at.
 func TestDemo_HasEverything(t *testing.T) {

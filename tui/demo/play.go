@@ -21,7 +21,7 @@ const (
 func (b *Backend) Play(ctx context.Context) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
-	last := b.clock.Now()
+	last := b.script.clock.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -29,7 +29,7 @@ func (b *Backend) Play(ctx context.Context) {
 		case <-ticks.C:
 		}
 		b.Step()
-		if now := b.clock.Now(); now.Sub(last) >= startEvery {
+		if now := b.script.clock.Now(); now.Sub(last) >= startEvery {
 			last = now
 			b.another()
 		}
@@ -40,7 +40,7 @@ func (b *Backend) Play(ctx context.Context) {
 func (b *Backend) Step() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.step(b.now())
+	b.script.step(b.script.now())
 }
 
 // another starts a small run, every third of which asks.
@@ -53,37 +53,37 @@ func (b *Backend) another() {
 	if b.started%3 == 0 {
 		write = permission(write)
 	}
-	b.add(fmt.Sprintf("triage-issues %d", b.started), core.SideClient, core.KindCode, 0, []*task{read}, []*task{write})
+	b.script.add(fmt.Sprintf("triage-issues %d", b.started), core.SideClient, core.KindCode, 0, []*task{read}, []*task{write})
 }
 
 // step moves every run by what is due.
-func (b *Backend) step(now time.Time) {
-	for _, id := range b.order {
-		if r := b.runs[id]; r.State == core.RunRunning || r.State == core.RunWaiting {
-			b.advance(r, now)
+func (s *script) step(now time.Time) {
+	for _, id := range s.order {
+		if r := s.runs[id]; r.State == core.RunRunning || r.State == core.RunWaiting {
+			s.advance(r, now)
 		}
 	}
 }
 
 // advance ends what is done, starts what can start, and asks what must be asked.
-func (b *Backend) advance(r *run, now time.Time) {
+func (s *script) advance(r *run, now time.Time) {
 	if r.CurrentLayer >= len(r.layers) {
-		b.finish(r, now)
+		s.finish(r, now)
 		return
 	}
 	layer, done, waits, failed := r.layers[r.CurrentLayer], 0, false, false
 	if r.perLay && r.CurrentLayer > r.asked {
-		b.askLayer(r, now)
+		s.askLayer(r, now)
 		return
 	}
 	for _, t := range layer {
 		switch {
 		case t.State == core.TaskQueued && t.gate != nil:
-			b.ask(r, t, now)
+			s.ask(r, t, now)
 		case t.State == core.TaskQueued:
-			b.start(r, t, now)
+			s.start(r, t, now)
 		case t.State == core.TaskRunning && !now.Before(t.ends):
-			b.end(r, t, now)
+			s.end(r, t, now)
 		}
 		waits = waits || t.State == core.TaskWaiting
 		failed = failed || t.State == core.TaskError
@@ -93,31 +93,31 @@ func (b *Backend) advance(r *run, now time.Time) {
 	}
 	switch {
 	case done == len(layer) && failed:
-		b.fail(r, now)
+		s.fail(r, now)
 	case done == len(layer):
 		r.CurrentLayer++
-		b.tell(r, core.Event{Type: core.EventCheckpoint, Layer: new(r.CurrentLayer - 1)})
+		s.tell(r, core.Event{Type: core.EventCheckpoint, Layer: new(r.CurrentLayer - 1)})
 	default:
-		b.state(r, waits)
+		s.state(r, waits)
 	}
 }
 
 // state says whether a run waits.
-func (b *Backend) state(r *run, waits bool) {
+func (s *script) state(r *run, waits bool) {
 	r.State = core.RunRunning
 	if waits {
 		r.State = core.RunWaiting
 	}
 }
 
-func (b *Backend) start(r *run, t *task, now time.Time) {
+func (s *script) start(r *run, t *task, now time.Time) {
 	t.State, t.StartedAt, t.ends = core.TaskRunning, &now, now.Add(t.takes)
 	t.Attempt++
-	b.tell(r, core.Event{Type: core.EventTaskStart, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer)})
-	b.tell(r, core.Event{Type: core.EventTaskLog, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), Message: "calling " + t.Tool})
+	s.tell(r, core.Event{Type: core.EventTaskStart, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer)})
+	s.tell(r, core.Event{Type: core.EventTaskLog, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), Message: "calling " + t.Tool})
 }
 
-func (b *Backend) end(r *run, t *task, now time.Time) {
+func (s *script) end(r *run, t *task, now time.Time) {
 	t.EndedAt, t.DurationMS = &now, float64(t.takes.Milliseconds())
 	e := core.Event{Type: core.EventTaskComplete, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer), DurationMS: t.DurationMS}
 	if t.fails == "" {
@@ -126,34 +126,34 @@ func (b *Backend) end(r *run, t *task, now time.Time) {
 		t.State, t.Error = core.TaskFailedSafe, core.Errorf(core.CodeToolFailed, "%s", t.fails)
 		e.Type, e.Error = core.EventTaskWarning, t.Error
 	}
-	b.tell(r, e)
+	s.tell(r, e)
 }
 
 // ask stops a task at its gate.
-func (b *Backend) ask(r *run, t *task, now time.Time) {
+func (s *script) ask(r *run, t *task, now time.Time) {
 	a := *t.gate
 	a.CallIDs = []string{t.ID}
-	t.asked = b.open(r, a, now)
+	t.asked = s.open(r, a, now)
 	t.State = core.TaskWaiting
 }
 
 // open asks a person.
-func (b *Backend) open(r *run, a core.Approval, now time.Time) core.ID {
-	b.asked++
-	expires := now.Add(ttl - time.Duration(b.asked%5)*47*time.Second)
-	a.ID, a.RunID, a.RunName, a.Workspace, a.Side = idOf(fmt.Sprint("approval", b.asked)), r.ID, r.Name, r.Workspace, r.Side
+func (s *script) open(r *run, a core.Approval, now time.Time) core.ID {
+	s.asked++
+	expires := now.Add(ttl - time.Duration(s.asked%5)*47*time.Second)
+	a.ID, a.RunID, a.RunName, a.Workspace, a.Side = idOf(fmt.Sprint("approval", s.asked)), r.ID, r.Name, r.Workspace, r.Side
 	a.Digest, a.RequestedBy, a.State, a.CreatedAt, a.ExpiresAt = hashOf(string(a.ID)), agent, core.ApprovalOpen, now, &expires
 	if a.Type == core.ApproveLayer {
 		a.ExpiresAt = nil
 	}
-	b.approvals[a.ID] = &a
+	s.approvals[a.ID] = &a
 	r.State = core.RunWaiting
-	b.tell(r, core.Event{Type: core.EventApprovalRequested, Tool: a.Tool, ApprovalID: a.ID, Message: a.Description})
+	s.tell(r, core.Event{Type: core.EventApprovalRequested, Tool: a.Tool, ApprovalID: a.ID, Message: a.Description})
 	return a.ID
 }
 
 // askLayer stops a run before its next layer.
-func (b *Backend) askLayer(r *run, now time.Time) {
+func (s *script) askLayer(r *run, now time.Time) {
 	if r.State == core.RunWaiting {
 		return
 	}
@@ -164,24 +164,24 @@ func (b *Backend) askLayer(r *run, now time.Time) {
 	for _, t := range r.layers[r.CurrentLayer] {
 		next = append(next, map[string]any{"id": t.ID, "tool": t.Tool, "arguments": t.Arguments})
 	}
-	b.open(r, core.Approval{
+	s.open(r, core.Approval{
 		Type: core.ApproveLayer, Subject: fmt.Sprintf("layer:%d", r.CurrentLayer), Risk: core.RiskHigh,
 		Description: fmt.Sprintf("Start layer %d of %d? Calls in it: %d.", r.CurrentLayer+1, len(r.layers), len(next)),
 		Context:     object(map[string]any{"layer_index": r.CurrentLayer, "total_layers": len(r.layers), "results": results, "next": next}),
 	}, now)
 }
 
-func (b *Backend) finish(r *run, now time.Time) {
+func (s *script) finish(r *run, now time.Time) {
 	r.State, r.EndedAt, r.Result = core.RunComplete, &now, json.RawMessage(`{"ok":true}`)
-	b.tell(r, core.Event{Type: core.EventWorkflowComplete, DurationMS: float64(now.Sub(r.CreatedAt).Milliseconds())})
+	s.tell(r, core.Event{Type: core.EventWorkflowComplete, DurationMS: float64(now.Sub(r.CreatedAt).Milliseconds())})
 }
 
-func (b *Backend) fail(r *run, now time.Time) {
+func (s *script) fail(r *run, now time.Time) {
 	r.State, r.EndedAt = core.RunFailed, &now
 	for _, t := range r.layers[r.CurrentLayer] {
 		if t.State == core.TaskError {
 			r.Error = t.Error
 		}
 	}
-	b.tell(r, core.Event{Type: core.EventWorkflowFailed, Error: r.Error})
+	s.tell(r, core.Event{Type: core.EventWorkflowFailed, Error: r.Error})
 }

@@ -23,6 +23,9 @@ func hashOf(name string) string {
 }
 
 func object(v map[string]any) json.RawMessage {
+	if v == nil {
+		v = map[string]any{} // a call without arguments sends an empty object
+	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // literals of the script
@@ -59,10 +62,10 @@ func permission(t *task) *task {
 }
 
 // add puts a run into the demo that was started some time ago.
-func (b *Backend) add(name string, side core.Side, kind core.Kind, age time.Duration, layers ...[]*task) *run {
-	now := b.now()
+func (s *script) add(name string, side core.Side, kind core.Kind, age time.Duration, layers ...[]*task) *run {
+	now := s.now()
 	r := &run{name: name, layers: layers, Run: core.Run{
-		ID: idOf(fmt.Sprint(name, len(b.order))), Side: side, Workspace: "/home/you/src/shop", Kind: kind, State: core.RunRunning, Name: name, Intent: name,
+		ID: idOf(fmt.Sprint(name, len(s.order))), Side: side, Workspace: "/home/you/src/shop", Kind: kind, State: core.RunRunning, Name: name, Intent: name,
 		CreatedAt: now.Add(-age), UpdatedAt: now, TotalLayers: len(layers), RequestedBy: agent, Epoch: 1,
 	}}
 	for i, l := range layers {
@@ -70,40 +73,40 @@ func (b *Backend) add(name string, side core.Side, kind core.Kind, age time.Dura
 			t.Layer = i
 		}
 	}
-	b.runs[r.ID] = r
-	b.order = append(b.order, r.ID)
-	b.tell(r, core.Event{Type: core.EventWorkflowStart, Message: name})
+	s.runs[r.ID] = r
+	s.order = append(s.order, r.ID)
+	s.tell(r, core.Event{Type: core.EventWorkflowStart, Message: name})
 	return r
 }
 
 // begin fills the demo.
-func (b *Backend) begin(now time.Time) {
+func (s *script) begin(now time.Time) {
 	const minute = 60
-	b.past = now.Add(-minute * time.Second)
-	b.ended("backup-s3", core.RunComplete, 31*time.Minute, t("dump", "postgres:dump", 41*time.Second, nil), t("upload", "s3:put_object", 12*time.Second, map[string]any{"bucket": "backups"}))
-	b.ended("mass-email", core.RunAborted, 22*time.Minute, t("send", "mail:send", time.Second, map[string]any{"to": "everyone@example.com"}))
-	b.ended("lint-all", core.RunComplete, 16*time.Minute, t("go_vet", "shell:run", 9*time.Second, map[string]any{"command": "go vet ./..."}))
-	b.ended("invoice-ocr", core.RunFailed, 14*time.Minute, t("scan", "files:list", time.Second, nil), t("ocr", "ocr:read", 3*time.Second, map[string]any{"file": "invoice-77.pdf"}).failing("ocr: exit 1: no text layer in invoice-77.pdf"))
-	b.ended("weekly-report", core.RunExpired, 26*time.Hour, t("collect", "jira:search", 2*time.Second, nil))
-	b.ended("import-contacts", core.RunInterrupted, 9*time.Minute, t("read", "files:read", time.Second, nil), t("insert", "crm:insert", time.Second, map[string]any{"rows": 312}))
+	s.past = now.Add(-minute * time.Second)
+	s.ended("backup-s3", core.RunComplete, 31*time.Minute, t("dump", "postgres:dump", 41*time.Second, nil), t("upload", "s3:put_object", 12*time.Second, map[string]any{"bucket": "backups"}))
+	s.ended("mass-email", core.RunAborted, 22*time.Minute, t("send", "mail:send", time.Second, map[string]any{"to": "everyone@example.com"}))
+	s.ended("lint-all", core.RunComplete, 16*time.Minute, t("go_vet", "shell:run", 9*time.Second, map[string]any{"command": "go vet ./..."}))
+	s.ended("invoice-ocr", core.RunFailed, 14*time.Minute, t("scan", "files:list", time.Second, nil), t("ocr", "ocr:read", 3*time.Second, map[string]any{"file": "invoice-77.pdf"}).failing("ocr: exit 1: no text layer in invoice-77.pdf"))
+	s.ended("weekly-report", core.RunExpired, 26*time.Hour, t("collect", "jira:search", 2*time.Second, nil))
+	s.ended("import-contacts", core.RunInterrupted, 9*time.Minute, t("read", "files:read", time.Second, nil), t("insert", "crm:insert", time.Second, map[string]any{"rows": 312}))
 
-	b.long()
-	b.waiting()
+	s.long()
+	s.waiting()
 	for range minute { // what is to wait waits, and what runs is under way
-		b.past = b.past.Add(time.Second)
-		b.step(b.past)
+		s.past = s.past.Add(time.Second)
+		s.step(s.past)
 	}
-	b.resolvedBefore(now)
-	b.past = time.Time{}
+	s.resolvedBefore(now)
+	s.past = time.Time{}
 }
 
 // ended adds a run that is over (or was interrupted).
-func (b *Backend) ended(name string, state core.RunState, age time.Duration, tasks ...*task) {
+func (s *script) ended(name string, state core.RunState, age time.Duration, tasks ...*task) {
 	layers := make([][]*task, len(tasks))
 	for i, t := range tasks {
 		layers[i] = []*task{t}
 	}
-	r := b.add(name, core.SideClient, core.KindCode, age, layers...)
+	r := s.add(name, core.SideClient, core.KindCode, age, layers...)
 	at := r.CreatedAt
 	for i, t := range tasks {
 		last := i == len(tasks)-1
@@ -134,14 +137,14 @@ func (b *Backend) ended(name string, state core.RunState, age time.Duration, tas
 }
 
 // long adds runs that keep the screen moving.
-func (b *Backend) long() {
+func (s *script) long() {
 	var load []*task
 	for i := range 24 {
 		load = append(load, t(fmt.Sprintf("embed_%03d", i), "embed:document", time.Duration(20+7*i)*time.Second, map[string]any{"chunk": i}))
 	}
 	load[7].fails = "rate limited"
-	b.add("embed-docs", core.SideServer, core.KindDAG, 11*time.Minute, []*task{t("list", "files:list", time.Second, nil)}, load, []*task{t("index", "search:build", 8*time.Second, nil)})
-	b.add("nightly-etl", core.SideServer, core.KindDAG, 6*time.Minute,
+	s.add("embed-docs", core.SideServer, core.KindDAG, 11*time.Minute, []*task{t("list", "files:list", time.Second, nil)}, load, []*task{t("index", "search:build", 8*time.Second, nil)})
+	s.add("nightly-etl", core.SideServer, core.KindDAG, 6*time.Minute,
 		[]*task{t("connect", "postgres:connect", time.Second, map[string]any{"host": "10.0.0.7"})},
 		[]*task{t("load_orders", "postgres:copy", 25*time.Second, map[string]any{"table": "orders"}), t("load_customers", "postgres:copy", 50*time.Second, map[string]any{"table": "customers"})},
 		[]*task{t("join", "postgres:query", 45*time.Second, map[string]any{"sql": "select …"})},
@@ -149,36 +152,36 @@ func (b *Backend) long() {
 }
 
 // waiting adds runs that stop at each kind of question.
-func (b *Backend) waiting() {
+func (s *script) waiting() {
 	second := time.Second
-	b.add("release-notes", core.SideServer, core.KindDAG, 3*time.Minute,
+	s.add("release-notes", core.SideServer, core.KindDAG, 3*time.Minute,
 		[]*task{t("git_log", "git:log", second, map[string]any{"range": "v2.0.0..HEAD"}), t("jira_query", "jira:search", 2*second, map[string]any{"jql": "fixVersion = 2.1.0"})},
 		[]*task{t("summarize", "llm:complete", 3*second, nil), permission(t("create_release", "gh:create_release", second, map[string]any{
 			"owner": "acme", "repo": "shop", "tag_name": "v2.1.0", "draft": false, "body": "## Highlights\n- faster checkout\n- 17 fixes\n",
 		}))},
 		[]*task{t("style_check", "vale:check", second, nil)}, []*task{t("announce", "slack:post", second, nil), t("tweet", "social:post", second, nil)})
-	b.add("checkout-sync", core.SideClient, core.KindCode, 2*time.Minute, []*task{t("fetch_prices", "fetcher:fetch", second, map[string]any{"url": "https://acme.example/prices"}).asks(
+	s.add("checkout-sync", core.SideClient, core.KindCode, 2*time.Minute, []*task{t("fetch_prices", "fetcher:fetch", second, map[string]any{"url": "https://acme.example/prices"}).asks(
 		core.ApproveIntegrity, core.RiskHigh, "the definition of fetcher:fetch is not the one that was approved", map[string]any{
 			"tool": "fetcher:fetch", "fqdn_base": "fetcher:fetch", "old_hash": hashOf("old"), "new_hash": hashOf("new"), "changed": strings.Split(changedTool, "\n"),
 		})}, []*task{t("store_prices", "sqlite:insert", second, nil)})
-	b.add("crawl-competitor", core.SideClient, core.KindCode, 12*second, []*task{t("analyze", "serena:analyze", second, nil).asks(
+	s.add("crawl-competitor", core.SideClient, core.KindCode, 12*second, []*task{t("analyze", "serena:analyze", second, nil).asks(
 		core.ApproveDependency, core.RiskHigh, "the MCP server serena is not installed", map[string]any{"tool": "serena:analyze", "dependency": map[string]any{
 			"name": "serena", "version": "0.5.0", "install": "npm ci --ignore-scripts (serena@0.5.0 and 41 packages)", "integrity": hashOf("serena"),
 			"size_bytes": 12_400_000, "packages": 42, "scripts": []string{"serena: postinstall: node ./setup.js"},
 		}})})
-	b.add("research-rivals", core.SideClient, core.KindCode, 40*second, []*task{t("search", "tavily:search", second, map[string]any{"q": "rivals"}).asks(
+	s.add("research-rivals", core.SideClient, core.KindCode, 40*second, []*task{t("search", "tavily:search", second, map[string]any{"q": "rivals"}).asks(
 		core.ApproveKeys, core.RiskLow, "tavily needs a key", map[string]any{
 			"tool": "tavily:search", "missing_keys": []string{"TAVILY_API_KEY"}, "instruction": "put TAVILY_API_KEY=… into .env of the workspace; pml never shows its value",
 		})})
-	b.add("seo-audit", core.SideClient, core.KindCode, 25*second, []*task{t("issues", "linear:list_issues", second, nil).asks(
+	s.add("seo-audit", core.SideClient, core.KindCode, 25*second, []*task{t("issues", "linear:list_issues", second, nil).asks(
 		core.ApproveOAuth, core.RiskMedium, "linear wants you to sign in", map[string]any{
 			"tool": "linear:list_issues", "auth_url": "https://linear.example/oauth/authorize?client_id=pml&code_challenge=demo&redirect_uri=http%3A%2F%2F127.0.0.1%3A41873%2Fcallback&response_type=code",
 		})})
-	b.add("charge-customers", core.SideServer, core.KindDAG, 5*time.Minute, []*task{t("charge", "stripe:charge", second, map[string]any{"customer": "cus_77", "amount": 1999}).asks(
+	s.add("charge-customers", core.SideServer, core.KindDAG, 5*time.Minute, []*task{t("charge", "stripe:charge", second, map[string]any{"customer": "cus_77", "amount": 1999}).asks(
 		core.ApproveInDoubt, core.RiskHigh, "stripe:charge was under way when its process died: it may have run", map[string]any{
-			"tool": "stripe:charge", "arguments": map[string]any{"customer": "cus_77", "amount": 1999}, "started_at": b.now().Add(-4 * time.Minute).UTC().Format(time.RFC3339),
+			"tool": "stripe:charge", "arguments": map[string]any{"customer": "cus_77", "amount": 1999}, "started_at": s.now().Add(-4 * time.Minute).UTC().Format(time.RFC3339),
 		})})
-	r := b.add("db-migrate-prod", core.SideServer, core.KindDAG, 4*time.Minute, []*task{t("plan", "db:plan", second, map[string]any{"env": "prod"})},
+	r := s.add("db-migrate-prod", core.SideServer, core.KindDAG, 4*time.Minute, []*task{t("plan", "db:plan", second, map[string]any{"env": "prod"})},
 		[]*task{t("migrate", "db:migrate", 5*second, map[string]any{"env": "prod"})}, []*task{t("verify", "db:verify", 2*second, nil)})
 	r.perLay = true
 }
@@ -195,7 +198,7 @@ const changedTool = ` description: Fetches a URL and returns the text.
 +annotations: readOnlyHint false, openWorldHint true`
 
 // resolvedBefore adds decisions that were made before the demo began.
-func (b *Backend) resolvedBefore(now time.Time) {
+func (s *script) resolvedBefore(now time.Time) {
 	for i, d := range []struct {
 		tool    string
 		typ     core.ApprovalType
@@ -208,7 +211,7 @@ func (b *Backend) resolvedBefore(now time.Time) {
 		{"torch:train", core.ApproveDependency, core.ApprovalExpired, core.Actor{}, 621},
 	} {
 		asked, at := now.Add(-time.Duration(d.seconds+60)*time.Second), now.Add(-time.Duration(d.seconds)*time.Second)
-		r := b.runs[b.order[i]]
+		r := s.runs[s.order[i]]
 		a := &core.Approval{
 			ID: idOf(fmt.Sprint("resolved", i)), RunID: r.ID, RunName: r.Name, Workspace: r.Workspace, Side: r.Side, Type: d.typ, Tool: d.tool, Risk: core.RiskMedium,
 			Description: d.tool, Context: object(map[string]any{"tool": d.tool}), Digest: hashOf(d.tool), RequestedBy: agent, State: d.state, CreatedAt: asked, ExpiresAt: &at,
@@ -216,7 +219,7 @@ func (b *Backend) resolvedBefore(now time.Time) {
 		if d.who.Who != "" {
 			a.DecidedBy = &core.DecidedBy{Actor: d.who, At: at}
 		}
-		b.approvals[a.ID] = a
-		b.record(a, d.state, d.who, "", at)
+		s.approvals[a.ID] = a
+		s.record(a, d.state, d.who, "", at)
 	}
 }

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -37,4 +38,19 @@ func (b *Backend) Servers(context.Context) ([]api.ServerInfo, error) {
 func (b *Backend) CheckServers(ctx context.Context, names ...string) ([]api.ServerInfo, error) {
 	list, err := b.Servers(ctx)
 	return slices.DeleteFunc(list, func(s api.ServerInfo) bool { return len(names) > 0 && !slices.Contains(names, s.Name) }), err
+}
+
+// RestartServer tells how a server stands; none is started.
+func (b *Backend) RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error) {
+	return b.CheckServers(ctx, name)
+}
+
+// ConnectedHosts are the host whose agent began the runs, and one that has only
+// connected.
+func (b *Backend) ConnectedHosts(context.Context) ([]api.ConnectedHost, error) {
+	cursor := core.NewClient("cursor", "2.4.1", "Cursor")
+	return []api.ConnectedHost{
+		{Client: agent.Client, Who: agent.Who, Workspace: "/home/you/src/shop", Transport: "stdio", PID: 4242, Since: b.script.began.Add(-2 * time.Hour)},
+		{Client: cursor, Who: agent.Who, Workspace: "/home/you/src/blog", Transport: "stdio", PID: 5151, Since: b.script.began.Add(-4 * time.Minute)},
+	}, nil
 }

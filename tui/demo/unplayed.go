@@ -26,6 +26,9 @@ func (*Backend) Resolve(context.Context, string) (id, approval core.ID, err erro
 	return "", "", errUnplayed
 }
 
+// Said implements api.Workflows: no agent of the demonstration writes.
+func (*Backend) Said(context.Context, core.ID, func(core.Event) error) error { return nil }
+
 // RemoveWorkflows implements api.Workflows.
 func (*Backend) RemoveWorkflows(context.Context, ...core.ID) error { return errUnplayed }
 

@@ -16,47 +16,22 @@ import (
 	"github.com/casys-ai/pml/tui/widget"
 )
 
-// contextField is one field of an approval's context.
-type contextField struct {
-	key   string
-	value json.RawMessage
-}
-
-// contextFields returns the fields of a JSON object in their order, nil for any
-// other value. A key that stands there twice is there twice.
-func contextFields(raw json.RawMessage) []contextField {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil
-	}
-	var out []contextField
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return out
-		}
-		f := contextField{}
-		f.key, _ = key.(string)
-		if dec.Decode(&f.value) != nil {
-			return out
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
 // proof gathers the lines of what a decision binds. Fields that no type knows
 // are shown all the same, at the end.
 type proof struct {
-	fields []contextField
+	fields []asked.Field
 	lines  []widget.Line
 }
+
+// sentHead stands above the arguments of a call.
+const sentHead = "what will be sent; secrets are left out (J shows it as JSON)"
 
 // Of returns all that a decision on an approval binds, as it came: the
 // pager shows what is hidden in it as escapes. tasks are those of its run, for
 // the arguments of a layer, nil as long as they were not read.
 func Of(a core.Approval, tasks []core.Task) []widget.Line {
-	p := &proof{fields: contextFields(a.Context)}
+	fields, _ := asked.Fields(a.Context)
+	p := &proof{fields: fields}
 	p.text("", a.Description)
 	var why string
 	if p.into("risk_why", &why) && why != "" {
@@ -64,6 +39,13 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	}
 	if who := a.Decides(); who != "" {
 		p.text("decides", who)
+	}
+	for i, step := range a.Path {
+		label := " "
+		if i == 0 {
+			label = "path"
+		}
+		p.add(label, strings.Repeat("  ", i)+core.OneLine(step, 200), paint.Style{})
 	}
 	p.blank()
 	switch a.Type {
@@ -73,6 +55,10 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 		p.keys()
 	case core.ApproveIntegrity:
 		p.integrity()
+	case core.ApproveHost:
+		p.show("host", "host")
+		p.show("folder", "folder")
+		p.permission()
 	case core.ApproveTool:
 		p.permission()
 	case core.ApproveOAuth:
@@ -85,6 +71,10 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 		p.show("flow", "flow")
 		p.show("node", "node")
 		p.show("reason", "reason")
+	case core.ApproveBudget:
+		p.show("goal", "goal")
+		p.show("used", "used")
+		p.show("a yes adds", "more")
 	}
 	p.rest(a)
 	asked := len(p.lines)
@@ -95,6 +85,30 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 		p.lines[asked+i].Aside = true
 	}
 	return p.lines
+}
+
+// Unlike leaves out of what a decision binds what the first of several that are decided
+// together says in the same words right above: the question, its risk and its folder. What
+// would be sent and the digest stay. It returns all where again is not set.
+func Unlike(lines, first []widget.Line, again bool) []widget.Line {
+	if !again {
+		return lines
+	}
+	n := 0
+	for n < len(lines) && n < len(first) && lines[n] == first[n] && lines[n] != (widget.Line{}) {
+		n++
+	}
+	if n == len(lines) || n == len(first) || lines[n] != (widget.Line{}) || first[n] != (widget.Line{}) {
+		return lines // not the same question
+	}
+	lines = lines[n+1:]
+	if len(lines) > 0 && lines[0].Text == sentHead {
+		lines = lines[1:]
+	}
+	if end := len(lines) - 1; end >= 0 && lines[end] == first[len(first)-1] {
+		lines = lines[:end]
+	}
+	return lines
 }
 
 // LabelWidth is how many columns a label takes.
@@ -125,7 +139,12 @@ func (p *proof) prose(lines ...string) {
 	}
 }
 
-func (p *proof) blank() { p.lines = append(p.lines, widget.Line{}) }
+// blank separates what comes from what there is, with one empty line at most.
+func (p *proof) blank() {
+	if n := len(p.lines); n > 0 && p.lines[n-1] != (widget.Line{}) {
+		p.lines = append(p.lines, widget.Line{})
+	}
+}
 
 func (p *proof) head(text string) {
 	p.lines = append(p.lines, widget.Line{Text: text, Style: paint.Style{Role: paint.Accent}.Bold()})
@@ -134,9 +153,9 @@ func (p *proof) head(text string) {
 // take returns the value of a field, which is then not shown again.
 func (p *proof) take(key string) json.RawMessage {
 	for i, f := range p.fields {
-		if f.key == key {
+		if f.Key == key {
 			p.fields = slices.Delete(p.fields, i, i+1)
-			return f.value
+			return f.Value
 		}
 	}
 	return nil
@@ -153,7 +172,7 @@ func (p *proof) show(label, key string) {
 // as it is.
 func (p *proof) into(key string, v any) bool {
 	for i, f := range p.fields {
-		if f.key == key && json.Unmarshal(f.value, v) == nil {
+		if f.Key == key && json.Unmarshal(f.Value, v) == nil {
 			p.fields = slices.Delete(p.fields, i, i+1)
 			return true
 		}
@@ -185,7 +204,8 @@ func (p *proof) dependency() {
 	if !p.into("dependency", &d) {
 		return
 	}
-	sub := &proof{fields: contextFields(d)}
+	fields, _ := asked.Fields(d)
+	sub := &proof{fields: fields}
 	if len(sub.fields) == 0 {
 		p.text("dependency", pretty(d))
 		return
@@ -205,7 +225,7 @@ func (p *proof) dependency() {
 	sub.show("command", "install")
 	sub.show("integrity", "integrity")
 	for _, f := range sub.fields {
-		sub.text(f.key, PlainValue(f.value))
+		sub.text(f.Key, PlainValue(f.Value))
 	}
 	p.lines = append(p.lines, sub.lines...)
 	p.show("range", "range")
@@ -218,7 +238,11 @@ func (p *proof) scripts(list []string) {
 		return
 	}
 	warn := paint.Style{Role: paint.Danger}
-	p.add("scripts", fmt.Sprintf("%d want to run on installation; without s none does:", len(list)), warn)
+	commands := fmt.Sprintf("commands of %d packages", len(list))
+	if len(list) == 1 {
+		commands = "a command of 1 package"
+	}
+	p.add("scripts", commands+" to run on installation, if s allows it:", warn)
 	for _, s := range list {
 		p.add("", "  "+s, warn)
 	}
@@ -303,8 +327,8 @@ func (p *proof) differences(lines []string) {
 // value is a field as it stands, which is still shown.
 func (p *proof) value(key string) string {
 	for _, f := range p.fields {
-		if f.key == key {
-			return string(f.value)
+		if f.Key == key {
+			return string(f.Value)
 		}
 	}
 	return ""
@@ -329,6 +353,10 @@ func (p *proof) permission() {
 		p.text("first", "its server is installed, which is asked for by itself")
 	}
 	p.arguments()
+	var leaves bool
+	if p.into("leaves_workspace", &leaves) && leaves {
+		p.text("leaves workspace", "true")
+	}
 }
 
 func (p *proof) arguments() {
@@ -338,8 +366,13 @@ func (p *proof) arguments() {
 	}
 	var file *asked.File
 	p.into("file", &file)
-	p.head("what will be sent; secrets are left out (J shows it as JSON)")
+	p.head(sentHead)
 	p.laidOut("", asked.Arguments(args, file))
+	if before := p.take("arguments_before_flows"); before != nil {
+		p.head(asked.ChangedBy(p.take("changed_by_flows")))
+		p.laidOut("", asked.Arguments(before, nil))
+	}
+	p.take("asked_by_flows") // the description has the questions
 }
 
 // laidOut adds lines of arguments, behind a margin.
@@ -413,10 +446,10 @@ func (p *proof) rest(a core.Approval) {
 	server, _, _ := strings.Cut(a.Tool, ":")
 	for _, f := range p.fields {
 		var s string
-		if json.Unmarshal(f.value, &s) == nil && (s == a.Tool || f.key == "namespace" && s == server) {
+		if json.Unmarshal(f.Value, &s) == nil && (s == a.Tool || f.Key == "namespace" && s == server) {
 			continue
 		}
-		p.text(strings.ReplaceAll(f.key, "_", " "), PlainValue(f.value))
+		p.text(strings.ReplaceAll(f.Key, "_", " "), PlainValue(f.Value))
 	}
 }
 

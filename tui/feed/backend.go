@@ -19,4 +19,5 @@ type Reader interface {
 	api.Workflows
 	api.Approvals
 	api.Audit
+	api.Halting
 }

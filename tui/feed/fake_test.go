@@ -308,3 +308,9 @@ func (v *screen) after(d time.Duration, look func(s *state.State)) {
 func run(n int, st core.RunState) core.Run {
 	return core.Run{ID: core.ID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), Side: core.SideClient, State: st, TotalLayers: 2}
 }
+
+func (*backend) Halts(context.Context) ([]core.Halt, error) { return nil, nil }
+
+func (*backend) HaltCalls(context.Context, core.Actor, string) ([]core.Halt, error) { return nil, nil }
+
+func (*backend) ResumeCalls(context.Context, api.ResumeRequest) ([]core.Halt, error) { return nil, nil }

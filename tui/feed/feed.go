@@ -58,6 +58,7 @@ type Feed struct {
 type asked struct {
 	want    []core.ID
 	wanted  bool // want is new
+	listen  core.ID
 	refresh bool
 	touched []core.ID
 	// pruned are runs whose layers the state has forgotten.
@@ -161,6 +162,6 @@ func (f *Feed) taken() asked {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a := f.asked
-	f.asked = asked{want: a.want}
+	f.asked = asked{want: a.want, listen: a.listen}
 	return a
 }

@@ -55,7 +55,7 @@ func (l *loop) tellLinks() {
 	})
 }
 
-// heard notes that a half has told something.
+// heard notes that something arrived from a half.
 func (l *loop) heard(side core.Side) {
 	k := l.links.of(side)
 	if now := l.o.Clock.Now(); now.Sub(k.AsOf) >= time.Second || now.Before(k.AsOf) {
@@ -64,7 +64,7 @@ func (l *loop) heard(side core.Side) {
 	}
 }
 
-// link takes a change of a connection that was told.
+// link takes a change of a connection.
 func (l *loop) link(k Link) {
 	l.links.of(k.Side).told = true
 	l.setLink(k)
@@ -135,7 +135,7 @@ const (
 	opening   attempt = "a run could not be read"
 )
 
-// attempts are all of them, in the order in which they are told.
+// attempts are all of them, in the order in which they are shown.
 var attempts = [...]attempt{listing, looking, asking, following, opening}
 
 // problem is why an attempt failed.

@@ -112,7 +112,7 @@ func (l *loop) havePage(p api.Page[core.Run], err error, cursor string, gen int6
 	t.loading = false
 	if p.Next == "" && len(p.Warnings) == 0 {
 		for _, id := range t.known {
-			if !t.listed[id] {
+			if r := l.runs.byID[id]; !t.listed[id] && !(r.below && r.state.Final()) {
 				l.oldRun(id) // it may be gone
 			}
 		}
@@ -170,9 +170,18 @@ func (l *loop) readApprovals() {
 	a.old, a.reading = false, true
 	l.start(func(ctx context.Context) func() {
 		var list []core.Approval
-		var err error
-		took := l.timed(func() { list, err = l.o.Backend.Approvals(ctx, true) })
-		return func() { l.haveApprovals(list, err, took) }
+		var halts []core.Halt
+		var err, unsaid error
+		took := l.timed(func() {
+			list, err = l.o.Backend.Approvals(ctx, true)
+			halts, unsaid = l.o.Backend.Halts(ctx)
+		})
+		return func() {
+			if unsaid == nil { // else what was known stays
+				l.push(func(s *state.State) { s.SetHalts(halts) })
+			}
+			l.haveApprovals(list, err, took)
+		}
 	})
 }
 

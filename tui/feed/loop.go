@@ -40,6 +40,9 @@ type loop struct {
 	resting  bool
 	applying bool
 
+	listens core.ID // whose model is followed
+	unhear  context.CancelFunc
+
 	gen   int64 // grows with every read that is begun
 	links linkTable
 	marks marks
@@ -54,7 +57,7 @@ func newLoop(ctx context.Context, f *Feed, apply func(Change)) *loop {
 	l := &loop{
 		f: f, o: f.o, ctx: ctx, apply: apply,
 		done: make(chan func()), events: make(chan core.Event, queued), linked: make(chan Link),
-		runs: newRunTable(), problems: map[attempt]problem{},
+		runs: newRunTable(), problems: map[attempt]problem{}, unhear: func() {},
 	}
 	l.links.begin(f.o)
 	return l
@@ -183,6 +186,7 @@ func (l *loop) answer() {
 	if a.wanted {
 		l.runs.want = a.want
 	}
+	l.hear(a.listen)
 	if a.refresh {
 		for _, id := range l.runs.want {
 			l.runs.of(id).layers = l.gen

@@ -32,6 +32,7 @@ type runInfo struct {
 	queued         bool
 	alone          bool // the list of headers did not have it
 	gone           bool
+	below          bool // an agent has started it: no list has it
 	failures       int
 }
 
@@ -133,7 +134,7 @@ func (l *loop) putHeaders(list []core.Run, gen int64) {
 		if r.overtaken(run.State, gen) {
 			continue
 		}
-		r.state, r.gone, r.last = run.State, false, gen
+		r.state, r.gone, r.last, r.below = run.State, false, gen, run.Below()
 		if r.header < gen {
 			r.header = 0
 		}
@@ -270,7 +271,7 @@ func (l *loop) read(r *runInfo, w core.Workflow, gen int64) {
 	if r.overtaken(w.State, gen) {
 		return
 	}
-	r.state, r.gone, r.last = w.State, false, gen
+	r.state, r.gone, r.last, r.below = w.State, false, gen, w.Below()
 	if r.header < gen {
 		r.header = 0
 	}

@@ -24,8 +24,15 @@ type Node struct {
 }
 
 // Edge is a line from one node to another of a later layer. Others, and those
-// of unknown nodes, are left out: a cycle is no reason to draw nothing.
-type Edge struct{ From, To string }
+// of unknown nodes, are left out: a cycle is no reason to draw nothing. A label
+// stands in the line, in the gap behind From.
+type Edge struct{ From, To, Label string }
+
+// Label is the text in a line and where it begins.
+type Label struct {
+	X, Y int
+	Text string
+}
 
 // Options are how a graph is drawn.
 type Options struct {
@@ -54,6 +61,7 @@ type Layout struct {
 	W, H    int
 	Boxes   []Box
 	Columns []Column
+	Labels  []Label
 	Hidden  int // edges that are not drawn because there are too many long ones
 
 	gaps   []gap     // behind each column but the last
@@ -83,6 +91,7 @@ type builder struct {
 	ranks  [][]int32 // slots by column
 	rank   []int     // of boxes
 	boxOf  map[string]int
+	labels map[[2]int32]string // of the lines from a box to the next slot of their way
 }
 
 // Build lays a graph out.
@@ -93,7 +102,7 @@ func Build(nodes []Node, edges []Edge, o Options) *Layout {
 	if o.Fold <= 0 {
 		o.Fold = 12
 	}
-	b := &builder{layout: &Layout{}, boxOf: map[string]int{}}
+	b := &builder{layout: &Layout{}, boxOf: map[string]int{}, labels: map[[2]int32]string{}}
 	b.makeBoxes(nodes, o)
 	b.link(edges)
 	b.order()
@@ -172,16 +181,19 @@ func (b *builder) addSlot(rank int, s slot) int32 {
 
 // link connects the slots. All long lines of one box share their way.
 func (b *builder) link(edges []Edge) {
-	seen := make(map[[2]int]bool, len(edges))
+	seen := make(map[[2]int][]string, len(edges))
 	var pairs [][2]int
 	for _, e := range edges {
 		from, ok := b.boxOf[e.From]
 		to, known := b.boxOf[e.To]
 		pair := [2]int{from, to}
-		if ok && known && b.rank[from] < b.rank[to] && !seen[pair] {
-			seen[pair] = true
+		if !ok || !known || b.rank[from] >= b.rank[to] {
+			continue
+		}
+		if seen[pair] == nil {
 			pairs = append(pairs, pair)
 		}
+		seen[pair] = append(seen[pair], e.Label)
 	}
 	slices.SortFunc(pairs, func(x, y [2]int) int {
 		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(b.rank[x[1]], b.rank[y[1]]), cmp.Compare(x[1], y[1]))
@@ -205,8 +217,24 @@ func (b *builder) link(edges []Edge) {
 			ways[from] = append(ways[from], s)
 		}
 		b.connect(ways[from][b.rank[to]-b.rank[from]-1], int32(to))
+		next := int32(to)
+		if b.rank[to]-b.rank[from] > 1 {
+			next = ways[from][1]
+		}
+		line := [2]int32{int32(from), next}
+		b.labels[line] = joined(b.labels[line], seen[p]...)
 		b.layout.links = append(b.layout.links, p)
 	}
+}
+
+// joined adds labels to those of a line, each once.
+func joined(text string, labels ...string) string {
+	for _, label := range labels {
+		if label != "" && !slices.Contains(strings.Split(text, "/"), label) {
+			text = strings.TrimPrefix(text+"/"+label, "/")
+		}
+	}
+	return text
 }
 
 func (b *builder) connect(from, to int32) {

@@ -44,6 +44,9 @@ func picture(nodes []graph.Node, l *graph.Layout) string {
 		}
 		copy(rows[b.Y+1][b.X+1:b.X+b.W-1], name)
 	}
+	for _, text := range l.Labels {
+		copy(rows[text.Y][text.X:], text.Text)
+	}
 	out := make([]string, len(rows))
 	for i, r := range rows {
 		out[i] = strings.TrimRight(string(r), " ")
@@ -56,7 +59,8 @@ func parse(text string) (nodes []graph.Node, edges []graph.Edge) {
 	for i, layer := range strings.Split(text, "/") {
 		for word := range strings.FieldsSeq(layer) {
 			if from, to, ok := strings.Cut(word, ">"); ok {
-				edges = append(edges, graph.Edge{From: from, To: to})
+				to, label, _ := strings.Cut(to, "=")
+				edges = append(edges, graph.Edge{From: from, To: to, Label: label})
 			} else {
 				nodes = append(nodes, graph.Node{ID: word, Layer: i})
 			}
@@ -96,6 +100,15 @@ func TestBuild_Pictures(t *testing.T) {
 			"[a..]-+->[b..]-+->[c..]\n" +
 			"[...] |  [...] |  [...]\n" +
 			"      +--------+"},
+		{"Labels", "a / b / c / a>b=true a>c=false b>c", "" +
+			"[...]          [...]    [...]\n" +
+			"[a..]-+--true->[b..]-+->[c..]\n" +
+			"[...] |        [...] |  [...]\n" +
+			"      +-false--------+"},
+		{"LabelsTogether", "a / b / a>b=true a>b=false", "" +
+			"[...]              [...]\n" +
+			"[a..]--true/false->[b..]\n" +
+			"[...]              [...]"},
 		{"Cycle", "a / b / a>b b>a a>a x>b", "" +
 			"[...]    [...]\n" +
 			"[a..]--->[b..]\n" +

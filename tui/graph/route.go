@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"slices"
+	"unicode/utf8"
 )
 
 // gap is what is drawn between two columns, at columns of the whole layout.
@@ -11,7 +12,8 @@ type gap struct {
 	across []across
 	down   []down
 	tracks []track
-	first  map[int32]int // the track of a slot's lines; none: they run straight
+	first  map[int32]int    // the track of a slot's lines; none: they run straight
+	labels map[int32]string // in the lines into slots
 }
 
 // across is a line along a row. It goes on at its left and right end where
@@ -81,7 +83,11 @@ func (b *builder) placeColumns(o Options) {
 		for _, t := range g.tracks {
 			wide = max(wide, t.at+1)
 		}
+		g.labels = b.labelsInto(rank + 1)
 		g.w = 3 + max(wide, 1)
+		for _, text := range g.labels {
+			g.w = max(g.w, 4+wide+utf8.RuneCountInString(text))
+		}
 		if wide == 0 && o.Tight {
 			g.w = 2
 		}
@@ -89,6 +95,19 @@ func (b *builder) placeColumns(o Options) {
 		x += g.w
 	}
 	l.H = lowest
+}
+
+// labelsInto are the labels of the lines into the slots of a column.
+func (b *builder) labelsInto(rank int) map[int32]string {
+	out := map[int32]string{}
+	for _, to := range b.ranks[rank] {
+		for _, from := range b.slots[to].in {
+			if text := b.labels[[2]int32{from, to}]; text != "" {
+				out[to] = joined(out[to], text)
+			}
+		}
+	}
+	return out
 }
 
 // makeTracks makes a track for each slot of a column whose lines do not run
@@ -259,6 +278,9 @@ func (b *builder) drawGap(g *gap, rank int) {
 		if begin, ok := from[i]; ok {
 			s := &b.slots[i]
 			g.across = append(g.across, across{row: s.row, from: begin, to: end, left: begin == g.x, right: true, arrow: s.box >= 0})
+			if text := g.labels[i]; text != "" {
+				b.layout.Labels = append(b.layout.Labels, Label{X: end - 1 - utf8.RuneCountInString(text), Y: s.row, Text: text})
+			}
 		}
 	}
 }

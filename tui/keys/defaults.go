@@ -11,7 +11,8 @@ const (
 	task
 	events
 	servers
-	everywhere = lists | inbox | dag | task | events | servers
+	flows
+	everywhere = lists | inbox | dag | task | events | servers | flows
 )
 
 // binding is an action as it is without configuration.
@@ -31,7 +32,7 @@ var bindings = []binding{
 	{Abort, lists | inbox | dag | task, "abort the run", []string{"x"}},
 	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},
 	{MoreTime, inbox, "5 more minutes", []string{"+"}},
-	{Again, lists | inbox | dag | task | servers, "retry, ask again, or start a server", []string{"R"}},
+	{Again, lists | inbox | dag | task | servers, "retry, ask again, or start a server anew", []string{"R"}},
 	{Trail, inbox, "audit trail", []string{"i"}},
 
 	{Up, everywhere, "up", []string{"k", "up"}},
@@ -56,13 +57,30 @@ var bindings = []binding{
 	{Panel6, everywhere, "audit", []string{"6"}},
 	{Panel7, everywhere, "servers", []string{"7"}},
 	{Panel8, everywhere, "hosts", []string{"8"}},
+	{Panel9, everywhere, "flows", []string{"9"}},
+
+	{NewFlow, flows, "new flow from a template", []string{"+"}},
+	{AddNode, flows, "add a node behind", []string{"a"}},
+	{AddBefore, flows, "add a node before", []string{"A"}},
+	{ConnectTo, flows, "connect with another node", []string{"c"}},
+	{Disconnect, flows, "take an edge away", []string{"D"}},
+	{MoveNode, flows, "move behind another node", []string{"m"}},
+	{LabelNode, flows, "name the node", []string{"r"}},
+	{DeleteNode, flows, "delete the node", []string{"d", "delete"}},
+	{Undo, flows, "undo", []string{"u"}},
+	{Redo, flows, "redo", []string{"U"}},
+	{EditFlow, flows, "change the flow's text in $EDITOR", []string{"E"}},
+	{TryFlow, flows, "test the flow on a call", []string{"t"}},
+	{TrustFlows, flows, "look at the workspace's files and trust them", []string{"T"}},
+	{SwitchFlow, flows, "enable or disable the flow", []string{"x"}},
+	{FlowLink, dag | task | flows, "flow run of the call, and back", []string{"L"}},
 
 	{Install, servers, "install the server", []string{"I"}},
 	{Connect, servers, "sign in to the server", []string{"C"}},
 	{ServerLog, servers, "log of the server", []string{"L"}},
 
 	{Filter, everywhere, "filter or search", []string{"/"}},
-	{NextMatch, everywhere, "next match", []string{"n"}},
+	{NextMatch, everywhere, "next match, or node with a fault", []string{"n"}},
 	{PreviousMatch, everywhere, "previous match", []string{"N"}},
 	{Sort, lists | inbox, "sort", []string{"s"}},
 	{SortReverse, lists | inbox, "reverse the order", []string{"S"}},
@@ -71,10 +89,10 @@ var bindings = []binding{
 	{Zoom, everywhere, "zoom the panel", []string{"z", "f"}},
 	{Graph, dag, "boxes or list", []string{"v"}},
 	{Fold, dag, "fold all", []string{"-"}},
-	{Alike, inbox, "all like this, together", []string{"="}},
+	{Alike, inbox, "what is alike in one row, or in many", []string{"="}},
 	{Unfold, dag, "unfold all", []string{"="}},
-	{PreviousTab, task, "previous tab", []string{"["}},
-	{NextTab, task, "next tab", []string{"]"}},
+	{PreviousTab, task | flows, "previous tab, or later flow run", []string{"["}},
+	{NextTab, task | flows, "next tab, or earlier flow run", []string{"]"}},
 	{Follow, task | events, "follow", []string{"F"}},
 	{Wrap, task | inbox, "wrap long lines", []string{"w"}},
 	{Times, task | events, "times", []string{"t"}},
@@ -85,8 +103,9 @@ var bindings = []binding{
 	{CopyID, everywhere, "copy the id", []string{"y"}},
 	{CopyAll, everywhere, "copy as JSON", []string{"Y"}},
 	{CopyCommand, everywhere, "copy as a command", []string{"ctrl+y"}},
-	{Edit, everywhere, "view in $EDITOR", []string{"e"}},
+	{Edit, everywhere, "view or edit in $EDITOR", []string{"e"}},
 	{Save, everywhere, "save, or open the URL", []string{"o"}},
+	{Halt, everywhere, "halt all calls, or let them go on", []string{"!"}},
 	{Palette, everywhere, "command", []string{":"}},
 	{Help, everywhere, "help", []string{"?"}},
 	{Refresh, everywhere, "read again", []string{"ctrl+r"}},

@@ -38,6 +38,7 @@ const (
 	Panel6        Action = "panel_6" // audit
 	Panel7        Action = "panel_7" // servers
 	Panel8        Action = "panel_8" // hosts
+	Panel9        Action = "panel_9" // flows
 	Up            Action = "up"
 	Down          Action = "down"
 	Left          Action = "left"
@@ -62,7 +63,7 @@ const (
 	CopyAll       Action = "copy_json"
 	CopyCommand   Action = "copy_command"
 	Edit          Action = "edit"  // in $EDITOR: change the arguments of a call, view anything else
-	Alike         Action = "alike" // all approvals like the selected one
+	Alike         Action = "alike" // approvals that are alike, in one row or each in its own
 	Save          Action = "save"  // or open a URL
 	NextTab       Action = "next_tab"
 	PreviousTab   Action = "previous_tab"
@@ -85,8 +86,25 @@ const (
 	MoreTime        Action = "more_time"
 	Again           Action = "again" // retry a failed run, ask again for what expired
 	Trail           Action = "trail"
+	Halt            Action = "halt" // all calls, or let them go on
 
 	Install   Action = "install"    // the package of a server
 	Connect   Action = "connect"    // a server that wants a sign-in
 	ServerLog Action = "server_log" // what a server wrote last
+
+	SwitchFlow Action = "switch_flow" // enable or disable it
+	FlowLink   Action = "flow_link"   // from a call to its flow run, and back
+	NewFlow    Action = "new_flow"    // from a template
+	AddNode    Action = "add_node"    // behind the selected one
+	AddBefore  Action = "add_before"
+	ConnectTo  Action = "connect_to"
+	Disconnect Action = "disconnect"
+	MoveNode   Action = "move_node"
+	LabelNode  Action = "label_node"
+	DeleteNode Action = "delete_node"
+	Undo       Action = "undo"
+	Redo       Action = "redo"
+	EditFlow   Action = "edit_flow" // its text, in $EDITOR
+	TryFlow    Action = "try_flow"  // on a call that is not made
+	TrustFlows Action = "trust"     // the workspace's files, after looking at them
 )

@@ -26,7 +26,7 @@ var fixed = []Action{QuitNow, Open, Back}
 var noDecision = []string{"enter", "space", "esc", "tab", "shift+tab", "up", "down", "left", "right"}
 
 // decisions are the actions that decide.
-var decisions = []Action{Approve, ApproveRemember, Deny, Abort}
+var decisions = []Action{Approve, ApproveRemember, Deny, Abort, Halt}
 
 // named are the keys with a name; others are one character, perhaps with ctrl+
 // or alt+ before it.

@@ -60,15 +60,8 @@ func (a Area) Blank() {
 	}
 	for y := a.Y; y < a.Y+a.H; y++ {
 		row := a.c.cells[y*a.c.w : (y+1)*a.c.w]
-		if row[a.X].text == "" && a.X > 0 { // the half of a wide one that stays
-			row[a.X-1].text = " "
-		}
-		if end := a.X + a.W; end < len(row) && row[end].text == "" {
-			row[end].text = " "
-		}
-		for x := a.X; x < a.X+a.W; x++ {
-			row[x] = cell{text: " "}
-		}
+		cut(row, a.X, a.X+a.W)
+		blank(row[a.X : a.X+a.W])
 	}
 }
 

@@ -7,24 +7,29 @@
 package paint
 
 import (
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 )
 
-// cell is one column of a row: a grapheme, or the right half of a wide one.
+// cell is one column of a row: a grapheme, or the right half of a wide one. It has
+// no pointer, so nothing but its eight bytes is written when it changes.
 type cell struct {
-	text  string // empty: the right half of the cell before it
+	char  rune // negative: the number of a cluster, from -1 down
 	style Style
 }
 
+// half is the right half of the cell before it.
+const half rune = 0
+
 // Canvas is a grid of cells. It is used by one goroutine.
 type Canvas struct {
-	w, h  int
-	theme *Theme
-	cells []cell
+	w, h     int
+	theme    *Theme
+	cells    []cell
+	clusters []string // graphemes of several characters
+	out      []byte   // of the last frame
 }
 
 // NewCanvas returns an empty canvas of a size, at least 1 x 1.
@@ -37,9 +42,13 @@ func NewCanvas(w, h int, theme *Theme) *Canvas {
 
 // Clear makes all cells blank.
 func (c *Canvas) Clear() {
-	blank := cell{text: " "}
-	for i := range c.cells {
-		c.cells[i] = blank
+	blank(c.cells)
+	c.clusters = c.clusters[:0]
+}
+
+func blank(cells []cell) {
+	for i := range cells {
+		cells[i] = cell{char: ' '}
 	}
 }
 
@@ -48,50 +57,65 @@ func (c *Canvas) Area() Area { return Area{c: c, W: c.w, H: c.h} }
 
 // Plain returns the rows without any style, each exactly as wide as the canvas.
 func (c *Canvas) Plain() string {
-	var b strings.Builder
-	b.Grow(len(c.cells) + c.h)
-	for y := range c.h {
-		if y > 0 {
-			b.WriteByte('\n')
+	return c.frame(func(b []byte, row []cell) []byte {
+		for _, cell := range row {
+			b = c.append(b, cell.char)
 		}
-		for _, cell := range c.cells[y*c.w : (y+1)*c.w] {
-			b.WriteString(cell.text)
-		}
-	}
-	return b.String()
+		return b
+	})
 }
 
 // String returns the rows with the theme's escape sequences.
-func (c *Canvas) String() string {
-	var b strings.Builder
-	b.Grow(2 * len(c.cells))
+func (c *Canvas) String() string { return c.frame(c.styled) }
+
+func (c *Canvas) frame(row func([]byte, []cell) []byte) string {
+	c.out = c.out[:0]
 	for y := range c.h {
 		if y > 0 {
-			b.WriteByte('\n')
+			c.out = append(c.out, '\n')
 		}
-		c.row(&b, c.cells[y*c.w:(y+1)*c.w])
+		c.out = row(c.out, c.cells[y*c.w:(y+1)*c.w])
 	}
-	return b.String()
+	return string(c.out)
 }
 
-func (c *Canvas) row(b *strings.Builder, row []cell) {
+func (c *Canvas) styled(b []byte, row []cell) []byte {
 	var on Style
 	suffix := ""
 	for _, cell := range row {
 		if cell.style != on {
-			b.WriteString(suffix)
+			b = append(b, suffix...)
 			var prefix string
 			prefix, suffix = c.theme.escapes(cell.style)
-			b.WriteString(prefix)
+			b = append(b, prefix...)
 			on = cell.style
 		}
-		b.WriteString(cell.text)
+		b = c.append(b, cell.char)
 	}
-	b.WriteString(suffix)
+	return append(b, suffix...)
 }
 
-// ascii holds each printable ASCII character as a string.
-const ascii = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+// append appends what a cell shows.
+func (c *Canvas) append(b []byte, char rune) []byte {
+	switch {
+	case char < 0:
+		return append(b, c.clusters[-1-char]...)
+	case char == half:
+		return b
+	case char < utf8.RuneSelf:
+		return append(b, byte(char))
+	}
+	return utf8.AppendRune(b, char)
+}
+
+// char returns what a cell has for a grapheme that safe has let through.
+func (c *Canvas) char(cluster string) rune {
+	if r, n := utf8.DecodeRuneInString(cluster); n == len(cluster) {
+		return r
+	}
+	c.clusters = append(c.clusters, cluster)
+	return -rune(len(c.clusters)) //nolint:gosec // somewhat more than cells at most
+}
 
 // put writes text at a column of a row, between two columns, and returns the
 // columns that it used. A wide character that does not fit is left out.
@@ -102,19 +126,16 @@ func (c *Canvas) put(x, y, left, right int, style Style, text string) int {
 	begin := x
 	row := c.cells[y*c.w : (y+1)*c.w]
 	for state := -1; text != ""; {
-		if n := plain(text); n == 1 {
-			b := text[0]
-			c.set(row, x, left, right, style, ascii[b-' ':b-' '+1], 1)
-			x, text, state = x+1, text[1:], -1
-		} else if n > 1 {
-			c.set(row, x, left, right, style, text[:n], 1)
+		if n := plain(text); n > 0 {
+			r, _ := utf8.DecodeRuneInString(text)
+			set(row, x, left, right, cell{r, style}, 1)
 			x, text, state = x+1, text[n:], -1
 		} else {
 			var cluster string
 			var width int
 			cluster, text, width, state = uniseg.FirstGraphemeClusterInString(text, state)
 			cluster, width = safe(cluster, width)
-			c.set(row, x, left, right, style, cluster, width)
+			set(row, x, left, right, cell{c.char(cluster), style}, width)
 			x += width
 		}
 		if x >= right {
@@ -150,19 +171,25 @@ func boxLine(text string) bool {
 }
 
 // set writes one grapheme, and blanks the halves of wide ones that it cuts.
-func (c *Canvas) set(row []cell, x, left, right int, style Style, text string, width int) {
+func set(row []cell, x, left, right int, one cell, width int) {
 	if width == 0 || x < left || x+width > right || x < 0 || x+width > len(row) {
 		return
 	}
-	if row[x].text == "" && x > 0 {
-		row[x-1].text = " "
-	}
-	if end := x + width; end < len(row) && row[end].text == "" {
-		row[end].text = " "
-	}
-	row[x] = cell{text, style}
+	cut(row, x, x+width)
+	row[x] = one
 	if width == 2 {
-		row[x+1] = cell{"", style}
+		row[x+1] = cell{half, one.style}
+	}
+}
+
+// cut blanks the halves that stay of wide graphemes when the cells between them are
+// written.
+func cut(row []cell, begin, end int) {
+	if row[begin].char == half && begin > 0 {
+		row[begin-1].char = ' '
+	}
+	if end < len(row) && row[end].char == half {
+		row[end].char = ' '
 	}
 }
 

@@ -32,7 +32,6 @@ type Attr uint8
 const (
 	Bold Attr = 1 << iota
 	Selected
-	Underline
 	attrs
 )
 
@@ -48,9 +47,6 @@ func (s Style) Bold() Style { s.Attr |= Bold; return s }
 // Selected returns the style as it looks in the selected row.
 func (s Style) Selected() Style { s.Attr |= Selected; return s }
 
-// Underline returns the style underlined.
-func (s Style) Underline() Style { s.Attr |= Underline; return s }
-
 // Palette says which colours a theme has.
 type Palette string
 
@@ -63,9 +59,6 @@ const (
 	Light Palette = "light"
 	Modus Palette = "modus"
 )
-
-// Palettes lists them, for validation and help.
-var Palettes = []Palette{Auto, Ansi, Dark, Light, Modus}
 
 // Profile says what a terminal can show.
 type Profile uint8
@@ -107,7 +100,7 @@ func NewTheme(p Palette, profile Profile, asciiOnly bool) *Theme {
 			style = style.Foreground(colours[p][role])
 		}
 		for attr := range attrs {
-			s := style.Bold(attr&Bold != 0).Reverse(attr&Selected != 0).Underline(attr&Underline != 0)
+			s := style.Bold(attr&Bold != 0).Reverse(attr&Selected != 0)
 			prefix, suffix, _ := strings.Cut(s.Render("x"), "x")
 			t.pairs[int(role)*int(attrs)+int(attr)] = pair{prefix, suffix}
 		}
@@ -144,7 +137,7 @@ type Glyphs struct {
 	BranchDown, BranchRight, BranchUp, Cross string // of edges: ┬ ├ ┴ ┼
 	CornerDown, CornerUp, JoinUp             string // ╮ ╯ ╰, ┤ is JoinLeft
 	JoinLeft                                 string
-	Dot                                      string
+	Dot, Times                               string
 }
 
 var unicodeGlyphs = Glyphs{
@@ -156,7 +149,7 @@ var unicodeGlyphs = Glyphs{
 	ArrowRight: "▶", ArrowDown: "↓", ArrowUp: "↑",
 	BranchDown: "┬", BranchRight: "├", BranchUp: "┴", Cross: "┼",
 	CornerDown: "╮", CornerUp: "╯", JoinUp: "╰", JoinLeft: "┤",
-	Dot: "·",
+	Dot: "·", Times: "×",
 }
 
 var asciiGlyphs = Glyphs{
@@ -169,5 +162,5 @@ var asciiGlyphs = Glyphs{
 	ArrowRight: ">", ArrowDown: "v", ArrowUp: "^",
 	BranchDown: "+", BranchRight: "+", BranchUp: "+", Cross: "+",
 	CornerDown: "+", CornerUp: "+", JoinUp: "+", JoinLeft: "+",
-	Dot: ".",
+	Dot: ".", Times: "x",
 }

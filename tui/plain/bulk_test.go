@@ -28,7 +28,7 @@ func TestPlain_Together(t *testing.T) {
 	t.Parallel()
 	dialogue(t, nil, func(p *talk) {
 		for len(p.open(core.ApproveTool)) < 2 { // the demo asks again from time to time
-			time.Sleep(10 * time.Second)
+			p.after(10 * time.Second)
 		}
 		p.types("list")
 		list := p.open(core.ApproveTool)

@@ -2,12 +2,13 @@ package plain
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
 )
 
-const help = `commands about the current approval (or name another one: show 7f3a91c2):
+const help = `commands about the current approval (or name another one: show 7f3a91c2, or show 2, by its place):
   show            read all of it
   1 or deny       deny; words after it are the reason
   2 or abort      deny and abort its run
@@ -143,6 +144,11 @@ func (d *dialogue) named(verb, rest string, kind verbKind) (more string, named, 
 	id := core.ID("")
 	if len(word) >= idDigits || !kind.free && len(word) >= 4 {
 		id = d.approval(word)
+	}
+	if n, err := strconv.Atoi(word); err == nil && verb == "show" && id == "" {
+		if list := d.waiting(); n > 0 && n <= len(list) { // its place, as it was told; to read it decides nothing
+			id = list[n-1].ID
+		}
 	}
 	switch {
 	case id != "":

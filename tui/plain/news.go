@@ -3,6 +3,7 @@ package plain
 import (
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -14,6 +15,7 @@ import (
 // news says what has changed.
 func (d *dialogue) news() {
 	d.status.connections(d.st)
+	d.status.halts(d.st)
 	d.status.warnings(d.st)
 	if !d.greeted && d.st.Loaded {
 		d.greeted = true
@@ -46,7 +48,11 @@ func (d *dialogue) waiting() []core.Approval {
 // summary is how much runs and waits.
 func (d *dialogue) summary() string {
 	waiting := len(d.waiting())
-	return fmt.Sprintf("%d running, %d waiting for a decision.", d.st.CountRuns(core.RunRunning), waiting)
+	text := fmt.Sprintf("%d running, %d waiting for a decision.", d.st.CountRuns(core.RunRunning), waiting)
+	if n := d.st.ExpiredRuns(d.now()); n > 0 {
+		text += fmt.Sprintf(" What %d %s for has expired: pml approve asks again.", n, map[bool]string{true: "run waits", false: "runs wait"}[n == 1])
+	}
+	return text
 }
 
 // approvals announces what is new and says what became of the current one.
@@ -56,7 +62,7 @@ func (d *dialogue) approvals() {
 	for i, a := range waiting {
 		if !d.seen[a.ID] {
 			d.seen[a.ID] = true
-			d.mentioned[a.ID] = 1 << 62
+			d.mentioned[a.ID] = lately(a, now)
 			d.ring()
 			d.say("approval %d of %d: %s", i+1, len(waiting), d.headline(a, now))
 		}
@@ -149,6 +155,19 @@ func (d *dialogue) headline(a core.Approval, now time.Time) string {
 		core.Visible(a.Description, 300, false), d.st.Name(a.RunID), a.ID.Short())
 }
 
+// lately is the last moment of spoken that has no need to be mentioned once the time
+// left of an approval was said: it has passed, or comes right after that.
+func lately(a core.Approval, now time.Time) time.Duration {
+	if a.ExpiresAt != nil {
+		for _, at := range spoken {
+			if a.ExpiresAt.Sub(now) <= at+10*time.Second {
+				return at
+			}
+		}
+	}
+	return math.MaxInt64
+}
+
 // remind mentions the time left of what waits, at a few moments only.
 func (d *dialogue) remind() {
 	now := d.now()
@@ -159,9 +178,7 @@ func (d *dialogue) remind() {
 		rest := a.ExpiresAt.Sub(now)
 		for _, at := range spoken {
 			if rest <= at && d.mentioned[a.ID] > at {
-				if d.mentioned[a.ID] < 1<<62 || rest > at-2*time.Second {
-					d.say("approval %s, %s: %s.", a.ID.Short(), typeName(a.Type), left(a, now))
-				}
+				d.say("approval %s, %s: %s.", a.ID.Short(), typeName(a.Type), left(a, now))
 				d.mentioned[a.ID] = at
 				break
 			}

@@ -38,7 +38,7 @@ type Options struct {
 	// not closed.
 	Warnings <-chan string
 	// Runner is under what name this process runs runs, as in core.Run.Runner;
-	// nil: nobody knows, and a run counts as taken over by it whose runner has
+	// nil: nobody knows, and a run is taken for taken over by it whose runner has
 	// changed since something was done to it here.
 	Runner func() string
 	// Bell rings when something new waits.

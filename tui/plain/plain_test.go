@@ -128,6 +128,10 @@ func TestPlain_Greets(t *testing.T) {
 	dialogue(t, nil, func(p *talk) {
 		said := p.out.take()
 		p.wants(said, "pml: plain mode on (via --plain). Type help.\n", "waiting for a decision.", "approval 1 of ", "integrity, risk high", "choose 1 deny, 2 abort run, 3 approve once")
+		second := regexp.MustCompile(`approval 2 of [^\n]*Id (\w{8})\.`).FindStringSubmatch(said)
+		if shown := p.types("show 2"); second == nil || !strings.Contains(shown, second[1]) {
+			p.t.Errorf("show 2 shows %s, not %q", shown, second)
+		}
 		if regexp.MustCompile(`[\x00-\x09\x0b-\x1f\x7f]`).MatchString(said) {
 			p.t.Errorf("control characters in %q", said)
 		}

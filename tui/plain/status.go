@@ -14,12 +14,13 @@ import (
 type status struct {
 	say     func(format string, args ...any)
 	told    int64              // events that were looked at
-	loud    bool               // every event is told
+	loud    bool               // pml prints every event
 	since   time.Time          // what happened before the dialogue began is not told
-	failed  map[core.ID]string // the error that was told last of a run
+	failed  map[core.ID]string // the error that was printed last of a run
 	links   string             // of the connections
 	warned  []string           // of what is missing
 	noticed []string           // of the workspace
+	halted  string             // who has halted all calls
 }
 
 // nothing says that nothing waits, and how sure that is.
@@ -51,6 +52,22 @@ func (s *status) connections(st *state.State) {
 		s.say("connection: %s", text)
 	}
 	s.links = text
+}
+
+// halts says who has halted all calls, and that they go on, when that changes.
+func (s *status) halts(st *state.State) {
+	text := ""
+	if len(st.Halts) > 0 {
+		text = st.Halts[0].Text()
+	}
+	switch text {
+	case s.halted:
+	case "":
+		s.say("calls go on.")
+	default:
+		s.say("ALL CALLS ARE %s. pml resume lets them go on.", text)
+	}
+	s.halted = text
 }
 
 // warnings says what is missing in what is known, when that changes.
@@ -85,7 +102,7 @@ func (s *status) events(st *state.State) {
 	s.told = max(st.EventsSeen(), 1)
 }
 
-// eventText is an event in one line. An error that was told of a task is not told again
+// eventText is an event in one line. An error that was printed for a task is not printed again
 // of its run.
 func (s *status) eventText(st *state.State, e core.Event) string {
 	parts := []string{st.Name(e.RunID), strings.ReplaceAll(string(e.Type), "_", " ")}

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -39,5 +40,23 @@ func TestLeft(t *testing.T) {
 		if got := left(core.Approval{ExpiresAt: &at}, now); got != want {
 			t.Errorf("%s: %q, want %q", rest, got, want)
 		}
+	}
+}
+
+// TestLately: what was just said with an approval is not said once more a moment later.
+func TestLately(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for rest, want := range map[time.Duration]time.Duration{
+		2 * time.Hour: math.MaxInt64, 5*time.Minute + 11*time.Second: math.MaxInt64, 5 * time.Minute: 5 * time.Minute,
+		2 * time.Minute: 5 * time.Minute, 40 * time.Second: time.Minute, 25 * time.Second: 20 * time.Second,
+	} {
+		at := now.Add(rest)
+		if got := lately(core.Approval{ExpiresAt: &at}, now); got != want {
+			t.Errorf("%s: %s, want %s", rest, got, want)
+		}
+	}
+	if got := lately(core.Approval{}, now); got != math.MaxInt64 {
+		t.Errorf("without an end: %s", got)
 	}
 }

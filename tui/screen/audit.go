@@ -191,9 +191,9 @@ func auditColumns(w int) []widget.Column {
 		auTime:    {Title: "TIME", Width: 12},
 		auOutcome: {Title: "OUTCOME", Width: 12},
 		auType:    {Title: "TYPE", Width: 11, Drop: 2},
-		auWhat:    {Title: "WHAT", Width: 12, Grow: true},
+		auWhat:    {Title: "WHAT", Width: 24, Grow: true},
 		auBy:      {Title: "BY", Width: 16, Drop: 1},
-		auRun:     {Title: "WORKFLOW", Width: 16, Drop: 3},
+		auRun:     {Title: "RUN", Width: 16, Drop: 3},
 		auReason:  {Title: "WHY", Width: 20, Grow: true, Drop: 4},
 	}, 2, w-2)
 }
@@ -268,10 +268,28 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, 
 	}
 	cols[auOutcome].Text(in, y, style, glyph+" "+outcome)
 	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
-	cols[auWhat].Text(in, y, paint.Style{}, core.Visible(r.Tool, 200, false))
+	cols[auWhat].Text(in, y, paint.Style{}, auditWhat(r))
 	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))
 	cols[auRun].Text(in, y, muted, e.State.Name(r.RunID))
-	cols[auReason].Text(in, y, muted, core.Visible(r.Reason, 200, false))
+	if r.Tool != "" { // else it is what the row is about
+		cols[auReason].Text(in, y, muted, core.Visible(r.Reason, 200, false))
+	}
+}
+
+// auditWhat is what a row is about: the call with what tells most of it, a tool or a
+// server, else what was done.
+func auditWhat(r *core.AuditRow) string {
+	args := r.Arguments
+	if len(r.Sent) > 0 {
+		args = r.Sent
+	}
+	switch {
+	case r.Tool == "":
+		return core.Visible(r.Reason, 200, false)
+	case len(args) > 0:
+		return core.Visible(core.CallName(r.Tool, args), 200, false)
+	}
+	return core.Visible(r.Tool, 200, false)
 }
 
 func (p *auditPanel) click(x, y int, e *Env) []Intent {

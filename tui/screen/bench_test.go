@@ -82,7 +82,7 @@ func BenchmarkView_Events(b *testing.B) {
 // BenchmarkView_Zoomed draws each panel in the whole window.
 func BenchmarkView_Zoomed(b *testing.B) {
 	s := largeScreen(b)
-	s.zoomed = true
+	s.panes.zoomed = true
 	for id, name := range panelNames {
 		b.Run(name, func(b *testing.B) {
 			s.focusOn(PanelID(id))

@@ -55,9 +55,8 @@ type card struct {
 	note   string // what a key could not do, and why
 	level  Level
 
-	asked   *api.Rule    // the rule that was shown, nil while it is being asked for
-	ruleWhy string       // why there is none
-	rules   widget.Pager // shows it
+	asked *api.Rule    // the rule that was shown, nil while it is being asked for
+	rules widget.Pager // shows it
 
 	buttons []button
 	focus   int  // the button that is selected
@@ -66,12 +65,17 @@ type card struct {
 	w, h    int  // as drawn last
 	x, y    int  // of the card in the window
 	drawn   bool
+	eager   bool // the key that opened it was to approve: what must be typed is asked for at once
 	covers  bool // also the line below the panels where messages stand
 	told    int  // the messages that had come when a key was pressed last
 }
 
-// newCard opens the card of an approval.
-func newCard(id core.ID, e *Env) overlay { return cardOf(id, e) }
+// newApproveCard opens the card of an approval for somebody who wants to approve it.
+func newApproveCard(id core.ID, e *Env) *card {
+	c := cardOf(id, e)
+	c.eager = true
+	return c
+}
 
 // newDenyCard opens the card of an approval where the next thing to do is to
 // say why it is denied.
@@ -132,7 +136,7 @@ func (c *card) sync(e *Env) {
 
 // leave goes back to deciding and forgets what was begun.
 func (c *card) leave() {
-	c.mode, c.text, c.pending, c.asked, c.ruleWhy = deciding, widget.Input{}, nil, nil, ""
+	c.mode, c.text, c.pending, c.asked = deciding, widget.Input{}, nil, nil
 }
 
 func (c *card) say(level Level, text string) { c.level, c.note = level, text }
@@ -213,6 +217,8 @@ func (c *card) keyConfirm(k keys.Key, e *Env) {
 	case k.Name == "backspace":
 		c.rule.Erase()
 	case k.Text == "" || k.Name == "enter" || k.Name == "space":
+	case !c.rule.Ready(e.Now):
+		c.say(Note, "too early: it had only just appeared; type it now")
 	case utf8.RuneCountInString(k.Text) > 1: // a paste that the terminal did not mark
 		c.say(Note, "type it, one character at a time")
 	case !c.rule.Type(k.Text):

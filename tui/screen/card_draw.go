@@ -74,6 +74,7 @@ func (c *card) draw(window paint.Area, e *Env) {
 	if c.drawn = rows > 0; box.H >= 14 {
 		box.Rule(top, body.Position())
 	}
+	c.askAtOnce(e)
 	c.drawFoot(box.Sub(0, box.H-bottom, box.W, bottom), ap, e)
 }
 
@@ -156,14 +157,19 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 		a.Text(0, 0, room, paint.Style{}.Bold(), typeName(ap.Type)+"  "+tool)
 		return
 	}
-	half := room / 2
+	where := fullName(ap.RunID, e)
+	half := 10 + paint.Width(tool) + 3
+	if run := 4 + paint.Width(where); half+run > room { // where both do not fit, neither takes more than half from the other
+		half = min(half, max(room/2, room-run))
+	}
 	a.Text(0, 0, half, muted, "tool")
 	a.Text(10, 0, half-11, paint.Style{}.Bold(), tool)
-	where := fullName(ap.RunID, e)
-	if r, ok := e.State.Run(ap.RunID); ok && r.TotalLayers > 0 {
-		where += fmt.Sprintf(" (layer %s)", layerText(r))
-	}
 	x := half + a.Put(half, 0, muted, "run ")
+	if r, ok := e.State.Run(ap.RunID); ok && r.TotalLayers > 0 {
+		if layer := fmt.Sprintf(" (layer %s)", layerText(r)); paint.Width(where+layer) <= room-x {
+			where += layer // whole or not at all
+		}
+	}
 	a.Text(x, 0, room-x, paint.Style{}, where)
 	x = a.Put(0, 1, muted, "asked by  ")
 	by := core.Visible(ap.RequestedBy.Origin(), 80, false)

@@ -181,6 +181,18 @@ func (c *card) asks(v decide.Verb, e *Env) bool {
 	return true
 }
 
+// askAtOnce asks for the characters as soon as all that they confirm has been drawn, on
+// a card that was opened to approve. One that must be paged through waits for its key.
+func (c *card) askAtOnce(e *Env) {
+	if !c.eager || !c.drawn || c.wait {
+		return
+	}
+	c.eager = false
+	if c.mode == deciding && e.own[c.id] != ownSent && c.shows() && c.rule.WillAsk(decide.Approve, e.Now) {
+		c.mode = confirming
+	}
+}
+
 func (c *card) toggleScripts() {
 	switch {
 	case !c.rule.ToggleScripts():
@@ -243,4 +255,77 @@ func plainEvidence(a core.Approval, tasks []core.Task) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// remember asks for how long the permission is to be remembered.
+func (c *card) remember(e *Env) {
+	if !c.asks(decide.Remember, e) {
+		c.begin(remembering, decide.Remember, e)
+	}
+}
+
+// outlives reports whether the process that asked lives on when the run is
+// done. A command of its own is over then, and with it its session.
+func outlives(a core.Approval) bool {
+	return a.RequestedBy.Via != "" && a.RequestedBy.Via != core.ViaCLI
+}
+
+// keyRemember chooses for how long.
+func (c *card) keyRemember(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	a := c.rule.Approval()
+	switch k.Name {
+	case "r":
+		return c.send(decide.Remember, "", &core.Answer{Remember: core.RememberRun}, e)
+	case "s":
+		if !outlives(a) {
+			c.say(Note, "the command that asked ends with the run, and its session with it")
+			return nil, false
+		}
+		return c.send(decide.Remember, "", &core.Answer{Remember: core.RememberSession}, e)
+	case "w":
+		if !c.can(decide.Remember, e) {
+			return nil, false
+		}
+		c.leave()
+		c.mode = ruling
+		return []Intent{AskRule{Approval: a}}, false
+	case "esc":
+		c.leave()
+	}
+	return nil, false
+}
+
+// keyRule agrees to the rule that is shown, once all of it was.
+func (c *card) keyRule(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	for _, act := range e.Keys.Actions(k) {
+		switch {
+		case act == keys.Back:
+			c.leave()
+			return nil, false
+		case c.asked == nil:
+			c.say(Note, "the rule is being worked out; esc leaves it")
+			return nil, false
+		case act == keys.Approve:
+			return c.agree(e)
+		case act == keys.Mark: // space
+			c.rules.Do(keys.PageDown)
+			return nil, false
+		case c.rules.Do(act):
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// agree writes the rule that was shown, and approves.
+func (c *card) agree(e *Env) (intents []Intent, closed bool) {
+	if !c.rules.AtEnd() {
+		c.say(Bad, "not all of the rule was on screen yet")
+		return nil, false
+	}
+	if !c.can(decide.Remember, e) {
+		return nil, false
+	}
+	want := Remember{Approval: c.rule.Approval(), Rule: *c.asked}
+	return c.withPin(func(pin string) Intent { want.Pin = pin; return want }, e)
 }

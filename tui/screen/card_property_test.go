@@ -36,7 +36,7 @@ func TestCard_Property(t *testing.T) {
 		s.NeedPin(rapid.Bool().Draw(rt, "pin"))
 		now := fixtureNow
 		c := cardOf(id, s.env(now))
-		s.open(c)
+		s.overlay.open(c)
 		quiet := now.Add(decide.Quiet)
 		var pressed []string
 		for range rapid.IntRange(0, 60).Draw(rt, "keys") {

@@ -38,11 +38,14 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	case c.wait && c.pager.AtEnd():
 		return mark + readingArguments, paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead() && c.w < 60:
-		return mark + "read on: " + moreLines(&c.pager), paint.Style{Role: paint.Warn}
+		return mark + "read on: " + shortMore(&c.pager), paint.Style{Role: paint.Warn}
 	case !c.rule.HasRead():
 		return mark + moreLines(&c.pager) + " Approve unlocks page by page.", paint.Style{Role: paint.Warn}
 	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
+		if c.mode == confirming {
+			return "Risk HIGH: type " + want + ", then press a", bad
+		}
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
 	}
 	if expired := c.rule.Expired(e.Now); expired != "" && c.w < 60 {
@@ -77,6 +80,15 @@ func moreLines(p *widget.Pager) string {
 	}
 	if p.Below() == 0 && n > 0 {
 		text += " space goes there."
+	}
+	return text
+}
+
+// shortMore is moreLines where there is little room.
+func shortMore(p *widget.Pager) string {
+	text := plural(p.Unread(), "more line")
+	if p.Below() == 0 && p.Unread() > 0 {
+		text += ", at space"
 	}
 	return text
 }
@@ -127,7 +139,11 @@ func drawMini(a paint.Area, e *Env, ap core.Approval, of int) {
 	x += in.Put(x, 0, riskStyle(ap.Risk), riskWord(ap.Risk)) + 2
 	in.Text(x, 0, in.W-x, paint.Style{}, subjectOf(ap))
 	in.Text(0, 1, in.W, muted, fullName(ap.RunID, e))
-	in.Text(0, 2, in.W, paint.Style{}, whatText(ap))
+	what := whatText(ap)
+	if what == subjectOf(ap) && ap.Description != "" { // the first line says it already
+		what = core.Visible(ap.Description, 200, false)
+	}
+	in.Text(0, 2, in.W, paint.Style{}, what)
 	if why := linkLost(ap.Side, e); why != "" {
 		in.Text(0, in.H-3, in.W, paint.Style{Role: paint.Danger}, why)
 	}
@@ -202,4 +218,62 @@ func (k keysFound) of(id core.ID) (string, paint.Style) {
 		return k.text, paint.Style{Role: paint.OK}
 	}
 	return k.text, paint.Style{Role: paint.Warn}
+}
+
+// ownDecision is what has become of a decision that was taken on this screen.
+type ownDecision int
+
+const (
+	ownUnknown ownDecision = iota // none was taken here
+	ownSent                       // it is being carried out
+	ownCounted                    // it is the decision in force
+)
+
+// onItsWay is what a key that decides does where a decision was just taken.
+const onItsWay = "your decision is being carried out"
+
+// sent notes decisions that leave the screen.
+func (s *Screen) sent(i Intent) {
+	switch i := i.(type) {
+	case Decide:
+		for _, a := range i.Approvals {
+			s.own[a.ID] = ownSent
+		}
+	case Remember:
+		s.own[i.Approval.ID] = ownSent
+	}
+}
+
+// Decided says that a decision of this screen is no longer under way, and
+// whether it is the one in force.
+func (s *Screen) Decided(id core.ID, counts bool) {
+	delete(s.own, id)
+	if counts {
+		s.own[id] = ownCounted
+	}
+}
+
+// decidedHere is what a card says of an approval that this person has decided.
+func decidedHere(a core.Approval, now time.Time) string {
+	text := "you have " + string(a.State) + " it"
+	if d := a.DecidedBy; d != nil {
+		text += " at " + d.At.In(now.Location()).Format(time.TimeOnly)
+	}
+	return text
+}
+
+// over reports whether an overlay is a card whose question is over: there it
+// needs no keys but those that read it.
+func over(o overlay, e *Env) bool {
+	c, ok := o.(*card)
+	if !ok {
+		return false
+	}
+	c.sync(e) // what was begun ends with the question
+	return c.mode == deciding && c.rule.Ended(e.Now) != ""
+}
+
+// toPanel reports whether one of some actions goes to a panel.
+func toPanel(acts []keys.Action) bool {
+	return slices.ContainsFunc(acts, func(a keys.Action) bool { return slices.Contains(panelKeys[:], a) })
 }

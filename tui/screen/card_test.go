@@ -42,7 +42,7 @@ func newPersonOf(t *testing.T, st *state.State, w, h int) *person {
 func atCard(t *testing.T, id core.ID, w, h int) *person {
 	t.Helper()
 	p := newPerson(t, w, h)
-	p.s.open(newCard(id, p.s.env(p.now)))
+	p.s.overlay.open(cardOf(id, p.s.env(p.now)))
 	p.wait(decide.Quiet)
 	return p
 }
@@ -50,7 +50,7 @@ func atCard(t *testing.T, id core.ID, w, h int) *person {
 func (p *person) frame() string {
 	p.t.Helper()
 	frame := p.s.Plain(p.now)
-	checkFrame(p.t, frame, p.s.w, p.s.h)
+	checkFrame(p.t, frame, p.s.panes.w, p.s.panes.h)
 	return frame
 }
 

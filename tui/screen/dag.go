@@ -7,6 +7,7 @@ import (
 	"github.com/casys-ai/pml/tui/graph"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // dagPanel shows the layers of a run: as boxes with lines between them where
@@ -59,7 +60,7 @@ func (p *dagPanel) settle(e *Env) {
 			p.rows, p.boxes, e.Sel.Task = dagRows{}, dagBoxes{unfolded: p.boxes.unfolded}, ""
 		}
 		p.model = newDAGModel(&w)
-		p.rows.stale, p.boxes.layout = true, nil
+		p.rows.stale, p.boxes.Layout = true, nil
 	}
 	if _, ok := p.model.byID[e.Sel.Task]; !ok {
 		e.Sel.Task = p.model.start()
@@ -68,6 +69,9 @@ func (p *dagPanel) settle(e *Env) {
 
 // asBoxes reports whether boxes are shown.
 func (p *dagPanel) asBoxes() bool {
+	if p.model.steps != nil { // the steps of an agent are no graph
+		return false
+	}
 	return p.view == asBoxes && p.inner >= boxesLeast || p.view == byWidth && p.inner >= boxesFrom
 }
 
@@ -89,7 +93,7 @@ func (p *dagPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		}
 		return nil, true
 	case keys.Fold, keys.Unfold:
-		p.boxes.unfolded, p.boxes.layout = act == keys.Unfold, nil
+		p.boxes.unfolded, p.boxes.Layout = act == keys.Unfold, nil
 		p.rows.foldAll(p.model, act == keys.Fold)
 		return nil, true
 	case keys.Filter:
@@ -119,6 +123,8 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 	switch act {
 	case keys.Abort, keys.Again, keys.Replan:
 		return doOneRun(act, run, e), true
+	case keys.Back:
+		return nil, p.up(run, e)
 	case keys.CopyCommand:
 		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(run.ID)}}, true
 	default:
@@ -129,12 +135,21 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 	t := p.model.tasks[i]
 	switch act {
 	case keys.Open:
+		if child := p.model.child(i); child != "" {
+			e.Sel.Run, e.Sel.Task = child, ""
+			return nil, true
+		}
 		return []Intent{openPanel{PanelTask}}, true
 	case keys.Approve:
 		if id, ok := p.model.approval(i, e); ok {
-			return []Intent{openOverlay{newCard(id, e)}}, true
+			return []Intent{openOverlay{newApproveCard(id, e)}}, true
+		}
+		if a, ok := waitsBelow(p.model.child(i), e); ok {
+			return []Intent{openOverlay{newApproveCard(a.ID, e)}}, true
 		}
 		return []Intent{say{Note, waitsForNobody}}, true
+	case keys.FlowLink:
+		return []Intent{FindFlowRuns{Run: run.ID, Call: t.ID}}, true
 	case keys.CopyID:
 		return []Intent{Copy{What: "an id", Text: t.ID}}, true
 	case keys.CopyAll:
@@ -144,6 +159,27 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 	default:
 		return nil, false
 	}
+}
+
+// up goes from a run that an agent has started to the agent, and reports whether there
+// is one.
+func (p *dagPanel) up(run core.Run, e *Env) bool {
+	parent, known := e.State.Run(run.ParentID)
+	if !known || !run.Below() {
+		return false
+	}
+	e.Sel.Run, e.Sel.Task = parent.ID, ""
+	if w, ok := e.State.Workflow(parent.ID); ok {
+		for _, s := range core.AgentSteps(w) {
+			for _, c := range s.Runs {
+				if c.ID == run.ID {
+					p.settle(e)
+					e.Sel.Task = c.Task.ID
+				}
+			}
+		}
+	}
+	return true
 }
 
 // doOneRun carries out what is about one run as a whole.
@@ -213,7 +249,7 @@ func (p *dagPanel) jump(next bool, e *Env) bool {
 	for k := 1; k <= n; k++ {
 		i := (max(p.at(e), 0) + k*by) % n
 		t := p.model.tasks[i]
-		if strings.Contains(strings.ToLower(t.ID), query) || strings.Contains(strings.ToLower(t.Tool), query) {
+		if strings.Contains(strings.ToLower(t.ID), query) || strings.Contains(strings.ToLower(p.model.name(i)), query) || strings.Contains(strings.ToLower(t.Tool), query) {
 			p.selectTask(i, e)
 			return true
 		}
@@ -229,8 +265,8 @@ func (p *dagPanel) selectTask(i int, e *Env) {
 
 func (p *dagPanel) click(x, y int, e *Env) []Intent {
 	if p.asBoxes() {
-		if i := p.boxes.hit(x-2, y-1); i >= 0 {
-			p.selectTask(i, e)
+		if i := p.boxes.Hit(x-2, y-1); i >= 0 {
+			p.selectTask(p.boxes.Layout.Boxes[i].Nodes[0], e)
 		}
 		return nil
 	}
@@ -241,35 +277,33 @@ func (p *dagPanel) click(x, y int, e *Env) []Intent {
 func (p *dagPanel) hints(e *Env) []keys.Action {
 	hints := []keys.Action{keys.Left, keys.Down, keys.Open, keys.Graph, keys.Unfold}
 	if i := p.at(e); i >= 0 {
-		if _, ok := p.model.approval(i, e); ok {
+		_, own := p.model.approval(i, e)
+		if _, below := waitsBelow(p.model.child(i), e); own || below {
 			hints = append([]keys.Action{keys.Approve}, hints...)
 		}
 	}
-	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom)
+	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom, keys.FlowLink)
 }
 
 // dagBoxes is the view of boxes.
 type dagBoxes struct {
-	layout    *graph.Layout
-	boxW      int
-	of        []int // the box of each task
-	unfolded  bool
-	room      int // columns there are
-	left, top int // of the layout, in view
-	w, h      int // of the view
-	y         int // where the view begins in the panel
+	widget.Boxes
+	boxW     int
+	of       []int // the box of each task
+	unfolded bool
+	room     int // columns there are
 }
 
 // fit lays the boxes out for a width: narrow ones where wide ones do not fit.
 func (b *dagBoxes) fit(m *dagModel, w int) {
-	if b.layout != nil && b.room == w {
+	if b.Layout != nil && b.room == w {
 		return
 	}
 	o := graph.Options{BoxW: 20}
 	if b.unfolded {
 		o.Fold = max(len(m.tasks), 1)
 	}
-	if b.layout == nil || b.boxW == 16 != (b.layout.W > w) {
+	if b.Layout == nil || b.boxW == 16 != (b.Layout.W > w) {
 		l := m.layout(o)
 		if b.boxW = 20; l.W > w {
 			o.BoxW, b.boxW = 16, 16
@@ -282,7 +316,7 @@ func (b *dagBoxes) fit(m *dagModel, w int) {
 
 // take keeps a layout and which box each task is in.
 func (b *dagBoxes) take(l *graph.Layout, m *dagModel) {
-	b.layout, b.of = l, make([]int, len(m.tasks))
+	b.Layout, b.of = l, make([]int, len(m.tasks))
 	for i := range b.of {
 		b.of[i] = -1
 	}
@@ -296,7 +330,7 @@ func (b *dagBoxes) take(l *graph.Layout, m *dagModel) {
 // box is the box of the selected task, or -1.
 func (b *dagBoxes) box(m *dagModel, e *Env) int {
 	i, ok := m.byID[e.Sel.Task]
-	if !ok || b.layout == nil || i >= len(b.of) {
+	if !ok || b.Layout == nil || i >= len(b.of) {
 		return -1
 	}
 	return b.of[i]
@@ -305,98 +339,15 @@ func (b *dagBoxes) box(m *dagModel, e *Env) int {
 // move goes from box to box. A box of many opens by unfolding all.
 func (b *dagBoxes) move(act keys.Action, m *dagModel, e *Env) bool {
 	at := b.box(m, e)
-	if at < 0 {
-		return false
-	}
-	col := b.layout.Column(at)
-	c := b.layout.Columns[col]
-	var to int
-	switch act {
-	case keys.Up:
-		to = max(at-1, c.First)
-	case keys.Down:
-		to = min(at+1, c.Last-1)
-	case keys.HalfUp, keys.PageUp:
-		to = max(at-max(b.h/graph.BoxH, 1), c.First)
-	case keys.HalfDown, keys.PageDown:
-		to = min(at+max(b.h/graph.BoxH, 1), c.Last-1)
-	case keys.First:
-		to = c.First
-	case keys.Last:
-		to = c.Last - 1
-	case keys.Left, keys.Right:
-		to = b.beside(at, col, act == keys.Right)
-	case keys.Open:
-		if !b.layout.Boxes[at].Group {
-			return false
-		}
-		b.unfolded, b.layout = true, nil
+	if act == keys.Open && at >= 0 && b.Layout.Boxes[at].Group {
+		b.unfolded, b.Layout = true, nil
 		return true
-	default:
-		return false
 	}
+	to, ok := b.Move(act, at)
 	if to != at {
-		e.Sel.Task = m.tasks[b.layout.Boxes[to].Nodes[0]].ID
+		e.Sel.Task = m.tasks[b.Layout.Boxes[to].Nodes[0]].ID
 	}
-	return true
-}
-
-// beside is the box of the next column that is nearest to a row.
-func (b *dagBoxes) beside(at, col int, right bool) int {
-	next := col - 1
-	if right {
-		next = col + 1
-	}
-	if next < 0 || next >= len(b.layout.Columns) {
-		return at
-	}
-	best := -1
-	y := b.layout.Boxes[at].Y
-	far := func(i int) int { return max(b.layout.Boxes[i].Y-y, y-b.layout.Boxes[i].Y) }
-	for i := b.layout.Columns[next].First; i < b.layout.Columns[next].Last; i++ {
-		if best < 0 || far(i) < far(best) {
-			best = i
-		}
-	}
-	return best
-}
-
-// hit is the first task of the box at a place of the panel, or -1.
-func (b *dagBoxes) hit(x, y int) int {
-	if b.layout == nil || y < b.y || y >= b.y+b.h || x < 0 || x >= b.w {
-		return -1
-	}
-	x, y = x+b.left, y-b.y+b.top
-	for i := range b.layout.Boxes {
-		if o := &b.layout.Boxes[i]; x >= o.X && x < o.X+o.W && y >= o.Y && y < o.Y+o.H {
-			return o.Nodes[0]
-		}
-	}
-	return -1
-}
-
-// reveal scrolls so that a box is in view: by whole columns.
-func (b *dagBoxes) reveal(box int) {
-	if box < 0 {
-		return
-	}
-	o := &b.layout.Boxes[box]
-	b.top = max(min(b.top, o.Y), o.Y+o.H-b.h, 0)
-	b.top = min(b.top, max(b.layout.H-b.h, 0))
-	if o.X < b.left {
-		b.left = o.X
-	}
-	for _, c := range b.layout.Columns {
-		if o.X+o.W <= b.left+b.w {
-			break
-		}
-		if c.X > b.left {
-			b.left = min(c.X, o.X)
-		}
-	}
-	if b.layout.W <= b.w {
-		b.left = 0
-	}
+	return ok
 }
 
 // boxStyle is how the frame of a box looks.

@@ -10,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/graph"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // taskLook is the glyph of a task's state, and the style of glyph and word.
@@ -144,12 +145,35 @@ func (p *dagPanel) draw(a paint.Area, e *Env, focus bool) {
 	}
 	body := in.Sub(0, 0, in.W, in.H-len(foot))
 	if p.asBoxes() {
+		p.boxes.fit(p.model, body.W)
+		if used := columnHead + p.boxes.Layout.H + 1; body.H-used >= leastBelow {
+			p.drawBelow(body.Sub(0, used, body.W, body.H-used), e)
+			body = body.Sub(0, 0, body.W, used-1)
+		}
 		p.drawBoxes(body, e, focus)
 	} else {
 		p.drawRows(body, e, focus)
 	}
 	for i, f := range foot {
 		f(in.Sub(0, in.H-len(foot)+i, in.W, 1))
+	}
+}
+
+// leastBelow is how many rows must be free below the boxes to list the tasks there: a rule
+// and two of them.
+const leastBelow = 3
+
+// drawBelow lists the tasks around the selected one, with all that boxes have no room for.
+func (p *dagPanel) drawBelow(a paint.Area, e *Env) {
+	a.Rule(0, "")
+	rows, at := a.Sub(0, 1, a.W, a.H-1), p.at(e)
+	first := max(min(at-rows.H/2, len(p.model.tasks)-rows.H), 0)
+	cols := dagColumns(rows.W)
+	for y := 0; y < rows.H && first+y < len(p.model.tasks); y++ {
+		p.drawTask(rows, y, cols, first+y, e)
+		if first+y == at {
+			widget.DrawCursor(rows, y, false)
+		}
 	}
 }
 
@@ -162,7 +186,9 @@ func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
 	glyph, style := runLook(run.State, e.Theme)
 	t.Left += "  " + fullName(run.ID, e)
 	t.Right = glyph + " " + string(run.State)
-	if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
+	if run.Agent != nil {
+		t.Right = fmt.Sprintf("%d of %d iterations  %s  ", run.Agent.Iterations, run.Agent.MaxIterations, run.Agent.Cost()) + t.Right
+	} else if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
 		at := fmt.Sprintf("at L%d of %s", min(run.CurrentLayer+1, n), plural(n, "layer"))
 		switch {
 		case run.Kind == core.KindCode:
@@ -219,7 +245,10 @@ func drawFacts(in paint.Area, run core.Run, e *Env) {
 
 // footLines are what stands below, the first to go first where there is no room.
 func (p *dagPanel) footLines(run core.Run, in paint.Area, e *Env) []func(paint.Area) {
-	var out []func(paint.Area)
+	out := p.saidLines(in, e)
+	if run.Agent != nil {
+		out = append(out, labelled("used", run.Agent.Text(), paint.Style{}))
+	}
 	if text := p.gateText(run, e); text != "" {
 		out = append(out, labelled("gate", text, paint.Style{}))
 	}
@@ -229,8 +258,12 @@ func (p *dagPanel) footLines(run core.Run, in paint.Area, e *Env) []func(paint.A
 			out = append(out, labelled("after", text, paint.Style{}))
 		}
 		when, what := p.taskText(i, e)
-		glyph, style := taskLook(p.model.states[i], e.Theme)
-		text := strings.TrimSpace(fmt.Sprintf("%s  %s  %s %s %s", visibleName(t.ID), visibleName(t.Tool), glyph, what, when))
+		state := p.stateNow(i, e)
+		if state != p.model.states[i] {
+			what = string(state)
+		}
+		glyph, style := taskLook(state, e.Theme)
+		text := strings.TrimSpace(fmt.Sprintf("%s  %s  %s %s %s", p.model.name(i), p.model.tool(i), glyph, what, when))
 		out = append(out, labelled("selected", text, style))
 	}
 	label := "error"
@@ -251,7 +284,7 @@ func labelled(label, text string, style paint.Style) func(paint.Area) {
 
 // edgesText names what a task comes after and what comes after it.
 func (p *dagPanel) edgesText(t *core.Task) string {
-	after, before := someNames(t.DependsOn), someNames(p.model.users[t.ID])
+	after, before := p.model.someNames(t.DependsOn), p.model.someNames(p.model.users[t.ID])
 	switch {
 	case after == "" && before == "" && len(p.model.edges) == 0:
 		return ""
@@ -264,14 +297,14 @@ func (p *dagPanel) edgesText(t *core.Task) string {
 	return after + "   before  " + before
 }
 
-// someNames lists up to four names.
-func someNames(list []string) string {
+// someNames lists up to four names of tasks.
+func (m *dagModel) someNames(list []string) string {
 	var out []string
 	for i, s := range list {
 		if i == 4 {
 			return strings.Join(out, ", ") + fmt.Sprintf(" and %d more", len(list)-i)
 		}
-		out = append(out, visibleName(s))
+		out = append(out, m.nameOf(s))
 	}
 	return strings.Join(out, ", ")
 }
@@ -299,7 +332,7 @@ func (p *dagPanel) gateText(run core.Run, e *Env) string {
 
 // drawProgress draws how far the run is.
 func (p *dagPanel) drawProgress(a paint.Area, run core.Run, e *Env) {
-	c := &p.model.counts
+	c := p.countsNow(e)
 	end := e.Now
 	if run.EndedAt != nil {
 		end = *run.EndedAt
@@ -308,7 +341,7 @@ func (p *dagPanel) drawProgress(a paint.Area, run core.Run, e *Env) {
 	text := fmt.Sprintf("%d/%d  elapsed %s  running %d  waiting %d  failed %d", settled, c.total, ageText(end.Sub(run.CreatedAt)), c.running, c.waiting, c.failed)
 	w := max(min(20, a.W-len(text)-11), 0)
 	a.Put(0, 0, paint.Style{Role: paint.Muted}, "progress")
-	a.Bar(10, 0, w, paint.Style{Role: barRole(run, c)}, float64(settled)/float64(max(c.total, 1)))
+	a.Bar(10, 0, w, paint.Style{Role: barRole(run, &c)}, float64(settled)/float64(max(c.total, 1)))
 	x := 10 + w + min(w, 1)
 	a.Text(x, 0, a.W-x, paint.Style{}, text)
 }
@@ -334,27 +367,16 @@ const columnHead = 2
 // drawBoxes draws the part of the layout that is in view.
 func (p *dagPanel) drawBoxes(a paint.Area, e *Env, focus bool) {
 	b := &p.boxes
-	b.fit(p.model, a.W)
-	b.w, b.h, b.y = a.W, max(a.H-columnHead, 0), columnHead
-	at := b.box(p.model, e)
-	b.reveal(at)
-	view := a.Sub(0, columnHead, a.W, a.H-columnHead)
-	p.drawLines(view, at)
-	for i, c := range b.layout.Columns {
-		x := c.X - b.left
-		if x+c.W <= 0 || x >= a.W {
-			continue
-		}
+	head := func(a paint.Area, x int, c graph.Column) {
 		if l := p.model.layerOf(c.Layer); l >= 0 {
 			p.drawColumnHead(a, x, c.W, l, e)
 		}
-		for k := b.layout.Columns[i].First; k < c.Last; k++ {
-			if box := &b.layout.Boxes[k]; box.Y+box.H > b.top && box.Y < b.top+view.H {
-				p.drawBox(view, box, k == at, focus, e)
-			}
-		}
 	}
-	p.drawBeyond(a, e)
+	b.Draw(a, columnHead, b.box(p.model, e), focus, head, func(box *graph.Box) widget.Box {
+		name, when, word, state, predicted := p.boxText(box, e)
+		glyph, style := taskLook(state, e.Theme)
+		return widget.Box{Glyph: glyph, Name: name, Foot: boxFoot(word, when, box.W-4), Style: style, Border: boxStyle(state, style), Faint: predicted}
+	})
 }
 
 // drawColumnHead draws what stands above the boxes of a layer.
@@ -363,87 +385,6 @@ func (p *dagPanel) drawColumnHead(a paint.Area, x, w, layer int, e *Env) {
 	a.Text(x+1, 0, w-1, paint.Style{}.Bold(), "L"+itoa(l.number+1))
 	text, style := p.layerText(l, e)
 	a.Text(x+1, 1, w-1, style, text)
-}
-
-// drawBeyond says that there is more at the sides.
-func (p *dagPanel) drawBeyond(a paint.Area, e *Env) {
-	b := &p.boxes
-	style := paint.Style{Role: paint.Accent}
-	if b.left > 0 {
-		a.Put(0, 0, style, e.Theme.Glyph.More)
-	}
-	if b.left+b.w < b.layout.W {
-		a.Put(a.W-1, 0, style, e.Theme.Glyph.More)
-	}
-	if b.layout.Hidden > 0 {
-		a.Right(0, 0, a.W-2, paint.Style{Role: paint.Muted}, fmt.Sprintf(" %d long lines are left out", b.layout.Hidden))
-	}
-}
-
-// lineGlyphs are the characters of lines by their directions.
-func lineGlyphs(g *paint.Glyphs) [16]string {
-	h, v := g.Thin.Top, g.Thin.Left
-	const u, d, l, r = graph.Up, graph.Down, graph.Left, graph.Right
-	return [16]string{
-		l: h, r: h, l | r: h, u: v, d: v, u | d: v,
-		l | d: g.CornerDown, l | u: g.CornerUp, r | u: g.JoinUp, r | d: g.Thin.TopLeft,
-		l | r | d: g.BranchDown, l | r | u: g.BranchUp, u | d | r: g.BranchRight, u | d | l: g.JoinLeft,
-		u | d | l | r: g.Cross,
-	}
-}
-
-// drawLines draws the lines in view, those of the selected box over the others.
-func (p *dagPanel) drawLines(a paint.Area, at int) {
-	b, g := &p.boxes, &a.Theme().Glyph
-	glyphs := lineGlyphs(g)
-	all := graph.NewGrid(b.left, b.top, a.W, a.H)
-	b.layout.Lines(all)
-	put := func(style paint.Style) func(x, y int, d graph.Dirs) {
-		return func(x, y int, d graph.Dirs) {
-			if d&graph.Arrow != 0 {
-				a.Put(x, y, style, g.ArrowRight)
-				return
-			}
-			a.Put(x, y, style, glyphs[d])
-		}
-	}
-	all.Each(put(paint.Style{Role: paint.Border}))
-	if at >= 0 {
-		own := graph.NewGrid(b.left, b.top, a.W, a.H)
-		b.layout.LinesOf(at, own)
-		own.Each(func(x, y int, _ graph.Dirs) { put(paint.Style{Role: paint.Accent})(x, y, all.At(x, y)) })
-	}
-}
-
-// drawBox draws a task, or a group of them.
-func (p *dagPanel) drawBox(a paint.Area, box *graph.Box, selected, focus bool, e *Env) {
-	g := &e.Theme.Glyph
-	frame, look := g.Thin, paint.Style{}
-	name, when, word, state, predicted := p.boxText(box, e)
-	glyph, style := taskLook(state, e.Theme)
-	border := boxStyle(state, style)
-	if predicted {
-		frame.Top = g.Dot
-		look.Role = paint.Muted
-	}
-	mark := " "
-	if selected {
-		frame, mark = g.Heavy, g.Cursor
-		border = paint.Style{Role: paint.BorderFocus}
-		if focus {
-			look = look.Selected()
-		}
-	}
-	x, y, w := box.X-p.boxes.left, box.Y-p.boxes.top, box.W
-	line := strings.Repeat(frame.Top, w-2)
-	a.Put(x, y, border, frame.TopLeft+line+frame.TopRight)
-	a.Put(x, y+1, border, frame.Left)
-	a.Put(x+w-1, y+1, border, frame.Left)
-	a.Put(x, y+2, border, frame.BottomLeft+line+frame.BottomRight)
-	a.Put(x+1, y+1, look, mark)
-	a.Put(x+2, y+1, style, glyph+" ")
-	a.Put(x+4, y+1, look, paint.Clip(name, w-5, g.More))
-	a.Put(x+1, y+2, style, " "+paint.Clip(boxFoot(word, when, w-4), w-4, g.More)+" ")
 }
 
 // boxFoot is what stands in the lower line of a box: the state, and how long it
@@ -463,7 +404,7 @@ func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, sta
 		if a, ok := p.waitsFor(box.Nodes[0], e); ok { // what is short goes first
 			when, word = "", leftText(a, e)+" "+typeName(a.Type)
 		}
-		return visibleName(t.ID), when, word, p.model.states[box.Nodes[0]], t.Predicted
+		return p.model.name(box.Nodes[0]), when, word, p.model.states[box.Nodes[0]], t.Predicted
 	}
 	var c dagCounts
 	for _, n := range box.Nodes {

@@ -29,6 +29,11 @@ type dagModel struct {
 	// critical is the longest chain of tasks in milliseconds, 0 where it is not
 	// known what comes after what.
 	critical float64
+	code     bool             // the tasks are the calls of a script
+	names    []string         // of the tasks, each made when it is first shown
+	tools    []string         // the same of their tools
+	steps    []core.AgentStep // of an agent: a layer of the model is a step of it
+	price    *core.AgentPrice
 }
 
 // dagCounts are tasks by what became of them.
@@ -94,9 +99,14 @@ func firstLayer(w *core.Workflow) *core.Layer {
 func newDAGModel(w *core.Workflow) *dagModel {
 	m := &dagModel{
 		run: w.ID, of: firstLayer(w), byID: map[string]int{}, asked: map[int]core.ID{}, gates: map[int]core.ID{}, users: map[string][]string{},
+		steps: core.AgentSteps(*w),
 	}
-	for i := range w.Layers {
-		l := &w.Layers[i]
+	layers := w.Layers
+	if m.steps != nil {
+		layers = m.ofSteps(w)
+	}
+	for i := range layers {
+		l := &layers[i]
 		row := dagLayer{number: l.Index, first: len(m.tasks)}
 		for k := range l.Tasks {
 			t := &l.Tasks[k]
@@ -112,10 +122,41 @@ func newDAGModel(w *core.Workflow) *dagModel {
 		row.took = tookLayer(l.Tasks)
 		m.layers = append(m.layers, row)
 	}
+	m.code = w.Kind == core.KindCode
+	m.names, m.tools = make([]string, len(m.tasks)), make([]string, len(m.tasks))
 	m.findApprovals(w)
 	m.findStates()
 	m.critical = m.longest()
 	return m
+}
+
+// name is what a task is called: by whoever has written the graph, and in a script, whose
+// calls only have numbers, as the call says it itself.
+func (m *dagModel) name(task int) string {
+	if m.names[task] != "" {
+		return m.names[task]
+	}
+	t := m.tasks[task]
+	if m.names[task] = visibleName(t.ID); m.code && t.Tool != "" {
+		m.names[task] = core.CallName(t.Tool, t.Arguments)
+	}
+	return m.names[task]
+}
+
+// tool is the name of a task's tool.
+func (m *dagModel) tool(task int) string {
+	if m.tools[task] == "" {
+		m.tools[task] = visibleName(m.tasks[task].Tool)
+	}
+	return m.tools[task]
+}
+
+// nameOf is the name of a task by its id.
+func (m *dagModel) nameOf(id string) string {
+	if i, ok := m.byID[id]; ok {
+		return m.name(i)
+	}
+	return visibleName(id)
 }
 
 // tookLayer is how long a layer took from the first start to the last end.

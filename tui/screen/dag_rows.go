@@ -179,6 +179,11 @@ func (p *dagPanel) drawLayer(a paint.Area, y, layer int, e *Env) {
 		fold = e.Theme.Glyph.Closed
 	}
 	x := 2 + a.Put(2, y, paint.Style{Role: paint.Accent}, fold+" ")
+	if p.model.steps != nil {
+		x += a.Put(x, y, paint.Style{}.Bold(), itoa(l.number+1)) + 2
+		a.Text(x, y, a.W-x, paint.Style{}, p.model.steps[layer].UsedText(p.model.price))
+		return
+	}
 	x += a.Put(x, y, paint.Style{}.Bold(), "L"+itoa(l.number+1)) + 2
 	text, style := p.layerText(l, e)
 	a.Text(x, y, a.W-x, style, text)
@@ -186,6 +191,10 @@ func (p *dagPanel) drawLayer(a paint.Area, y, layer int, e *Env) {
 
 // drawTask draws the row of a task.
 func (p *dagPanel) drawTask(a paint.Area, y int, cols []widget.Column, task int, e *Env) {
+	if p.model.steps != nil {
+		p.drawStepTask(a, y, task, e)
+		return
+	}
 	t := p.model.tasks[task]
 	glyph, style := taskLook(p.model.states[task], e.Theme)
 	a.Put(4, y, style, glyph)
@@ -193,8 +202,8 @@ func (p *dagPanel) drawTask(a paint.Area, y int, cols []widget.Column, task int,
 	if t.Predicted {
 		name.Role = paint.Muted
 	}
-	cols[0].Text(a, y, name, visibleName(t.ID))
-	cols[1].Text(a, y, paint.Style{Role: paint.Muted}, visibleName(t.Tool))
+	cols[0].Text(a, y, name, p.model.name(task))
+	cols[1].Text(a, y, paint.Style{Role: paint.Muted}, p.model.tool(task))
 	when, what := p.taskText(task, e)
 	cols[2].Text(a, y, style, when)
 	cols[3].Text(a, y, style, what)

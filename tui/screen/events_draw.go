@@ -69,8 +69,8 @@ func (p *eventsPanel) columns(w int) []widget.Column {
 		evTime: {Title: "TIME", Width: timeWidth},
 		evSeq:  {Title: "SEQ", Width: 7, Drop: 2},
 		evType: {Title: "TYPE", Width: 18},
-		evRun:  {Title: "WORKFLOW", Width: 16, Drop: 1},
-		evWhat: {Title: "WHAT", Width: 12, Grow: true},
+		evRun:  {Title: "RUN", Width: 16, Drop: 1},
+		evWhat: {Title: "WHAT", Width: 24, Grow: true},
 	}, 2, w-2)
 }
 
@@ -207,7 +207,7 @@ func eventStyle(t core.EventType) paint.Style {
 	case core.EventWorkflowComplete, core.EventTaskComplete, core.EventApprovalResolved:
 		return paint.Style{Role: paint.OK}
 	case core.EventWorkflowStart, core.EventLayerStart, core.EventTaskStart, core.EventTaskLog, core.EventCheckpoint,
-		core.EventReplanned, core.EventAgentIteration:
+		core.EventReplanned, core.EventAgentIteration, core.EventAgentText:
 	}
 	return paint.Style{}
 }

@@ -30,7 +30,7 @@ func TestCard_LayerIsReadFirst(t *testing.T) {
 		p := newPerson(t, size[0], size[1])
 		manyRuns(p.st, 100)
 		w := unreadLayer(p)
-		p.s.open(newCard(apLayer, p.s.env(p.now)))
+		p.s.overlay.open(cardOf(apLayer, p.s.env(p.now)))
 		if got := p.s.Wants(); got[0] != runLayer {
 			t.Errorf("%v: wanted first is %s", size, got[0])
 		}
@@ -136,7 +136,7 @@ func TestBulk_LayersAreReadFirst(t *testing.T) {
 	other.ID, other.RunID = "a1000016-0000-4000-8000-000000000006", "0000aaaa-0000-4000-8000-000000000006"
 	p.st.PutApprovals(other)
 	both := []core.Approval{p.approval(apLayer), other}
-	p.s.open(newBulk(both, p.s.env(p.now)))
+	p.s.overlay.open(newBulk(both, p.s.env(p.now)))
 	if got := p.s.Wants(); !slices.Equal(got[:2], []core.ID{runLayer, other.RunID}) {
 		t.Errorf("wanted are %v", got)
 	}
@@ -166,7 +166,7 @@ func TestScreen_WantsSelectedLayer(t *testing.T) {
 	p := newPerson(t, 80, 24)
 	p.s.sel.Approval, p.s.sel.Run = apLayer, runNotes
 	for focus, want := range map[PanelID][]core.ID{PanelApprovals: {runLayer, runNotes}, PanelDAG: {runNotes, runLayer}} {
-		p.s.focus = focus
+		p.s.panes.focus = focus
 		if got := p.s.Wants(); len(got) < 2 || !slices.Equal(got[:2], want) {
 			t.Errorf("in panel %d wanted are %v", focus, got)
 		}

@@ -75,8 +75,9 @@ var panelWords = [panels][][]string{
 		{"Reading the events.", "not read yet  following  0 seen"}, {"0 of 10 match nosuchthing. esc clears the filter."},
 	},
 	PanelServers: {{"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}},
+	PanelFlows:   {{"Reading the flows."}, {"Reading the flows."}, {"Reading the flows."}, {"Reading the flows."}, {"Reading the flows."}},
 	PanelHosts: {
-		{"No agent has begun a run yet. pml init tells"}, {"No agent has begun a run yet."}, {"claude-code (ada)", "WAITS FOR"}, {"No agent has begun a run yet."}, {"claude-code (ada)"},
+		{"No agent is connected, and none has begun a run yet. pml init"}, {"No agent is connected, and"}, {"claude-code (ada)", "WAITS FOR"}, {"No agent is connected, and"}, {"claude-code (ada)"},
 	},
 	PanelAudit: {
 		{"No decisions yet: who approved and denied what is kept here.", "0 rows"}, {"Reading the audit log.", "not read yet  0 rows"}, {"server stale, as of 14:02:17  4 rows"},
@@ -84,7 +85,7 @@ var panelWords = [panels][][]string{
 	},
 }
 
-var panelNames = [panels]string{"workflows", "approvals", "dag", "task", "events", "audit", "servers", "hosts"}
+var panelNames = [panels]string{"workflows", "approvals", "dag", "task", "events", "audit", "servers", "hosts", "flows"}
 
 // loadingState has not read anything yet.
 func loadingState() *state.State {

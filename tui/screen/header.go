@@ -42,13 +42,16 @@ func spansWidth(spans []span) int {
 }
 
 // drawTiny says on one line that there is no room, and what waits.
-func (s *Screen) drawTiny(a paint.Area, e *Env) {
+func drawTiny(a paint.Area, e *Env) {
 	waiting := e.State.Waiting(e.Now)
 	text := fmt.Sprintf("pml: %d waiting", len(waiting))
+	if len(e.State.Halts) > 0 {
+		text = "HALTED " + text
+	}
 	if left, ok := nextTTL(waiting, e.Now); ok {
 		text += ", next " + ttlText(left)
 	}
-	a.Text(0, 0, a.W, paint.Style{}, fmt.Sprintf("%s (terminal %dx%d, need 40x10)", text, s.w, s.h))
+	a.Text(0, 0, a.W, paint.Style{}, fmt.Sprintf("%s (terminal %dx%d, need 40x10)", text, a.W, a.H))
 }
 
 // nextTTL is how long the approval that expires first can still be decided.
@@ -62,13 +65,13 @@ func nextTTL(waiting []core.Approval, now time.Time) (time.Duration, bool) {
 // drawHeader draws the two lines above the panels: who, where and how live; and
 // what waits.
 func (s *Screen) drawHeader(a paint.Area, e *Env) {
-	if s.mode() == dashboard {
+	if s.panes.mode() == dashboard {
 		s.drawTop(a, e)
-		putSpans(a, 1, 1, a.W-2, s.bannerSpans(e, a.W-2))
+		putSpans(a, 1, 1, a.W-2, bannerSpans(e, a.W-2))
 		return
 	}
 	room := a.W - 2
-	banner := s.bannerSpans(e, room)
+	banner := bannerSpans(e, room)
 	links, lost := linkSpans(e, room*6/10)
 	s.drawTabs(a, lost, e)
 	if w := spansWidth(links); lost || spansWidth(banner)+w+3 <= room {
@@ -124,7 +127,7 @@ func countSpans(c runCounts) []span {
 }
 
 // tabNames are the panels as their tabs call them.
-var tabNames = [panels]string{"Runs", "Approve", "DAG", "Task", "Events", "Audit", "Servers", "Hosts"}
+var tabNames = [panels]string{"Runs", "Approve", "DAG", "Task", "Events", "Audit", "Servers", "Hosts", "Flows"}
 
 // drawTabs is the first line where panels lie behind each other.
 func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
@@ -133,62 +136,141 @@ func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
 		glyph, style = e.Theme.Glyph.Stale, paint.Style{Role: paint.Danger}
 	}
 	help := hintText(e, keys.Help)
-	tabs := s.tabTexts(true, e)
-	if total := paint.Width(strings.Join(tabs, "")) + 10 + paint.Width(help); total > a.W {
-		tabs = s.tabTexts(false, e)
+	tabs, close := tabTexts(a.W-10-paint.Width(help), s.panes.focus, e), 0
+	x := 0
+	if named := closeTabs(a.W-3, s.panes.focus, e); !allNamed(tabs) && named != nil {
+		tabs, close = named, 1 // what the first line says beside them stands elsewhere, too
+	} else {
+		x = 1 + a.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), "pml ")
 	}
-	x := 1 + a.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), "pml ")
-	x += a.Put(x, 0, style, glyph+" ")
+	x += a.Put(x, 0, style, glyph+" ") - close
 	for i, text := range tabs {
-		look := paint.Style{Role: paint.Muted}
-		if PanelID(i) == s.focus {
-			look = paint.Style{Role: paint.Accent}.Bold()
+		if PanelID(i) != s.panes.focus {
+			a.Text(x+close, 0, a.W-x-close, paint.Style{Role: paint.Muted}, text[close:len(text)-close])
 		}
-		w := a.Text(x, 0, a.W-1-x, look, text)
-		s.tabs = append(s.tabs, tab{PanelID(i), x, 0, w})
-		x += w
+		s.tabs = append(s.tabs, tab{PanelID(i), x, 0, paint.Width(text)})
+		x += paint.Width(text) - close
 	}
+	at := s.tabs[s.panes.focus].x
+	a.Text(at, 0, a.W-at, paint.Style{Role: paint.Accent}.Bold(), tabs[s.panes.focus])
 	if w := paint.Width(help); x+w+2 <= a.W {
 		a.Put(a.W-1-w, 0, paint.Style{Role: paint.Muted}, help)
 	}
 }
 
-// tabTexts are the tabs, each as wide without the focus as with it. Those
-// without the focus lose their names where there is no room, but for the first two.
-func (s *Screen) tabTexts(names bool, e *Env) []string {
+// allNamed reports whether every tab has its name.
+func allNamed(tabs []string) bool {
+	for i, text := range tabs {
+		if !strings.Contains(text, tabNames[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// closeTabs are the tabs of a window that has no room for more than their names: one
+// column lies between two of them. The numbers of what runs and waits, which the lines
+// below have as well, come along where they fit. It is nil where the names do not fit.
+func closeTabs(room int, focus PanelID, e *Env) []string {
+	counts := [panels]string{PanelWorkflows: runsActive(e), PanelApprovals: asksWaiting(e)}
+	out, w := make([]string, panels), 2
+	for i := range out {
+		out[i] = " " + strconv.Itoa(i+1) + " " + tabNames[i] + " "
+		if PanelID(i) == focus {
+			out[i] = "[" + out[i][1:len(out[i])-1] + "]"
+		}
+		w += paint.Width(out[i]) - 1
+	}
+	if w > room {
+		return nil
+	}
+	for _, i := range []PanelID{PanelApprovals, PanelWorkflows} {
+		if n := paint.Width(counts[i]); n > 0 && w+n <= room {
+			end := len(out[i]) - 1
+			out[i], w = out[i][:end]+counts[i]+out[i][end:], w+n
+		}
+	}
+	return out
+}
+
+// runsActive is how many runs run or wait, as a tab says it; empty for none.
+func runsActive(e *Env) string {
+	if c := countRuns(e); c.running+c.waiting > 0 {
+		return fmt.Sprintf(" %d", c.running+c.waiting)
+	}
+	return ""
+}
+
+// asksWaiting is how many approvals wait, as a tab says it; empty for none.
+func asksWaiting(e *Env) string {
+	if n := len(e.State.Waiting(e.Now)); n > 0 {
+		return fmt.Sprintf(" %d!", n)
+	}
+	return ""
+}
+
+// tabTexts are the tabs, each as wide without the focus as with it. The one with the
+// focus has its name, the others as far as there is room, the first panels first.
+func tabTexts(room int, focus PanelID, e *Env) []string {
 	out := make([]string, panels)
-	counts := countRuns(e)
+	room -= 3*len(out) + 1 + len(tabNames[focus]) + len(" 99") + len(" 99!")
 	for i := range out {
 		text := strconv.Itoa(i + 1)
-		if names || PanelID(i) == s.focus || PanelID(i) <= PanelApprovals && s.w >= 72 {
-			text += " " + tabNames[i]
+		switch name := " " + tabNames[i]; {
+		case PanelID(i) == focus:
+			text += name
+		case len(name) <= room:
+			text, room = text+name, room-len(name)
+		default:
+			room = 0
 		}
-		switch active := counts.running + counts.waiting; PanelID(i) {
+		switch PanelID(i) {
 		case PanelWorkflows:
-			if active > 0 {
-				text += fmt.Sprintf(" %d", active)
-			}
+			text += runsActive(e)
 		case PanelApprovals:
-			if n := len(e.State.Waiting(e.Now)); n > 0 {
-				text += fmt.Sprintf(" %d!", n)
-			}
-		case PanelDAG, PanelTask, PanelEvents, PanelAudit, PanelServers, PanelHosts, panels:
+			text += asksWaiting(e)
+		case PanelDAG, PanelTask, PanelEvents, PanelAudit, PanelServers, PanelHosts, PanelFlows, panels:
 		}
-		if out[i] = " " + text + " "; PanelID(i) == s.focus {
+		if out[i] = " " + text + " "; PanelID(i) == focus {
 			out[i] = "[" + text + "]"
 		}
 	}
 	return out
 }
 
+// idleSpans say that nothing can be decided as it is: what has expired is asked again, and
+// its runs wait on.
+func idleSpans(e *Env) []span {
+	switch n := e.State.ExpiredRuns(e.Now); n {
+	case 0:
+		return []span{{"nothing is waiting for you", paint.Style{Role: paint.Muted}}}
+	case 1:
+		return []span{{e.Theme.Glyph.Waiting + " 1 run waits for what has expired: " + keyOf(e, keys.Again) + " asks again", paint.Style{Role: paint.Warn}}}
+	default:
+		return []span{{fmt.Sprintf("%s %d runs wait for what has expired: %s asks again", e.Theme.Glyph.Waiting, n, keyOf(e, keys.Again)), paint.Style{Role: paint.Warn}}}
+	}
+}
+
 // bannerSpans say what waits for a person.
-func (s *Screen) bannerSpans(e *Env, w int) []span {
+func bannerSpans(e *Env, w int) []span {
+	halt := haltSpans(e)
+	if halt == nil {
+		return waitingSpans(e, w)
+	}
+	if len(e.State.Waiting(e.Now)) > 0 { // what waits can be decided all the same
+		return append(halt[:2], waitingSpans(e, w)...)
+	}
+	return halt
+}
+
+// waitingSpans are the banner while calls are not halted.
+func waitingSpans(e *Env, w int) []span {
 	waiting := e.State.Waiting(e.Now)
 	if len(waiting) == 0 {
 		if !e.State.Loaded {
 			return []span{{"reading what there is", paint.Style{Role: paint.Muted}}}
 		}
-		return []span{{"nothing is waiting for you", paint.Style{Role: paint.Muted}}}
+		return idleSpans(e)
 	}
 	long := w > 96
 	text := fmt.Sprintf("%s %d waiting", e.Theme.Glyph.Waiting, len(waiting))
@@ -211,8 +293,12 @@ func (s *Screen) bannerSpans(e *Env, w int) []span {
 	if long {
 		format = " (%s, %s)"
 	}
+	review := "   " + keyOf(e, keys.Panel2) + " review"
 	text += fmt.Sprintf(format, aboutText(next, " "), e.State.Name(next.RunID))
-	return []span{{text, style}, {"   " + keyOf(e, keys.Panel2) + " review", paint.Style{Role: paint.Muted}}}
+	if room := w - paint.Width(review); paint.Width(text) > room { // the key is what must not be cut off
+		text = paint.Clip(text, room, e.Theme.Glyph.More)
+	}
+	return []span{{text, style}, {review, paint.Style{Role: paint.Muted}}}
 }
 
 // warningText is what the last lists lack, and what a person has to know of the
@@ -282,6 +368,8 @@ var shortLabels = map[keys.Action]string{
 	keys.ApproveRemember: "remember", keys.Message: "message", keys.MoreTime: "more time", keys.Edit: "view", keys.Save: "save",
 	keys.Zoom: "zoom", keys.SortReverse: "reverse", keys.MarkRange: "range", keys.Refresh: "refresh",
 	keys.Install: "install", keys.Connect: "sign in", keys.ServerLog: "log", keys.Wrap: "wrap", keys.Trail: "trail",
+	keys.Halt: "halt", keys.Alike: "unfold", keys.SwitchFlow: "on/off", keys.NewFlow: "new", keys.AddNode: "add", keys.AddBefore: "before", keys.ConnectTo: "link",
+	keys.Disconnect: "cut", keys.MoveNode: "move", keys.LabelNode: "name", keys.DeleteNode: "del", keys.EditFlow: "text", keys.TrustFlows: "trust", keys.TryFlow: "test", keys.NextMatch: "next match", keys.PreviousTab: "previous", keys.NextTab: "next", keys.FlowLink: "flow run/call",
 }
 
 func shortLabel(act keys.Action) string {
@@ -293,14 +381,14 @@ func shortLabel(act keys.Action) string {
 
 // drawFooter draws the message and the keys below the panels.
 func (s *Screen) drawFooter(a paint.Area, e *Env) {
-	spans := s.flashSpans(e)
+	spans := s.flash.spans(e)
 	if known := slices.Concat(e.State.Warnings, e.State.Notices); spans == nil && len(known) > 0 {
 		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(known), paint.Style{Role: paint.Warn}}}
 	}
 	putSpans(a, 1, a.H-2, a.W-2, spans)
 	end := hintText(e, keys.Help, keys.Quit)
-	acts := s.panels[s.focus].hints(e)
-	if s.mode() == dashboard {
+	acts := s.panels[s.panes.focus].hints(e)
+	if s.panes.mode() == dashboard {
 		acts = append([]keys.Action{keys.NextPanel}, acts...)
 	}
 	x, room := 1, a.W-2-paint.Width(end)-2
@@ -316,31 +404,31 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	a.Put(x, a.H-1, paint.Style{Role: paint.Muted}, end)
 }
 
-// flashSpans are the message, as long as it is new.
-func (s *Screen) flashSpans(e *Env) []span {
+// spans are the message, as long as it is new.
+func (f flash) spans(e *Env) []span {
 	stays := flashFor
-	if s.flash.level == Bad {
+	if f.level == Bad {
 		stays = badFor
 	}
-	if s.flash.text == "" || e.Now.Sub(s.flash.at) > stays {
+	if f.text == "" || e.Now.Sub(f.at) > stays {
 		return nil
 	}
 	glyph, role := e.Theme.Glyph.Done, paint.OK
-	switch s.flash.level {
+	switch f.level {
 	case Note:
 		glyph, role = e.Theme.Glyph.Dot, paint.Info
 	case Bad:
 		glyph, role = e.Theme.Glyph.Failed, paint.Danger
 	case Good:
 	}
-	return []span{{glyph + " ", paint.Style{Role: role}.Bold()}, {clockText(s.flash.at, e) + " ", paint.Style{Role: paint.Muted}}, {s.flash.text, paint.Style{}}}
+	return []span{{glyph + " ", paint.Style{Role: role}.Bold()}, {clockText(f.at, e) + " ", paint.Style{Role: paint.Muted}}, {f.text, paint.Style{}}}
 }
 
 // drawCard shows the next approval alone.
 func (s *Screen) drawCard(a paint.Area, e *Env) {
 	waiting := e.State.Waiting(e.Now)
 	if len(waiting) == 0 {
-		s.drawIdle(a, e)
+		drawIdle(a, e)
 	} else {
 		next := waiting[0]
 		for _, w := range waiting {
@@ -350,8 +438,8 @@ func (s *Screen) drawCard(a paint.Area, e *Env) {
 		}
 		drawMini(a, e, next, len(waiting))
 	}
-	spans := s.flashSpans(e)
-	if links, lost := linkSpans(e, a.W-2); spans == nil && lost {
+	spans := s.flash.spans(e)
+	if links, lost := linkSpans(e, a.W-2); lost && (spans == nil || s.flash.level == Note) {
 		spans = links
 	}
 	if spans != nil {
@@ -361,15 +449,23 @@ func (s *Screen) drawCard(a paint.Area, e *Env) {
 }
 
 // drawIdle is the card when there is nothing to decide.
-func (s *Screen) drawIdle(a paint.Area, e *Env) {
+func drawIdle(a paint.Area, e *Env) {
 	in := a.Frame(paint.Title{Left: "pml", Right: clockText(e.Now, e), Focus: true})
-	text := "Nothing is waiting."
+	text := idleSpans(e)[0].text
+	if e.State.ExpiredRuns(e.Now) == 0 {
+		text = "Nothing is waiting."
+	}
 	if !e.State.Loaded {
 		text = "Reading what there is."
 	}
-	in.Text(0, 0, in.W, paint.Style{}, text)
-	putSpans(in, 0, 2, in.W, countSpans(countRuns(e)))
+	y := 0
+	for _, line := range paint.Wrap(text, in.W) {
+		in.Put(0, y, paint.Style{}, line)
+		y++
+	}
+	putSpans(in, 0, y, in.W, haltSpans(e))
+	putSpans(in, 0, y+1, in.W, countSpans(countRuns(e)))
 	for i, line := range paint.Wrap("Too small for the dashboard (needs 60x15). Approvals show up here.", in.W) {
-		in.Put(0, 4+i, paint.Style{Role: paint.Muted}, line)
+		in.Put(0, y+3+i, paint.Style{Role: paint.Muted}, line)
 	}
 }

@@ -31,7 +31,7 @@ type help struct {
 }
 
 // panelTitles are the panels as the help calls them.
-var panelTitles = [panels]string{"runs", "approvals", "DAG", "task", "events", "audit", "servers", "hosts"}
+var panelTitles = [panels]string{"runs", "approvals", "DAG", "task", "events", "audit", "servers", "hosts", "flows"}
 
 func newHelp(p PanelID, hints []keys.Action) overlay {
 	return &help{panel: panelTitles[p], here: hints, cursor: 1}
@@ -119,6 +119,9 @@ func (h *help) draw(a paint.Area, e *Env) {
 	rows := h.rows(e)
 	h.cursor = max(min(h.cursor, len(rows)-1), 0)
 	title := paint.Title{Left: "Help  " + h.panel, Right: "type to search", Foot: "enter does it   esc closes", Focus: true}
+	if h.input.Text != "" {
+		title.Foot = "enter does it   esc clears the search"
+	}
 	in := popup(a, 78, a.H-4).Frame(title)
 	h.input.Draw(in, in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), "? "), 0, in.W-2, paint.Style{})
 	symbols := symbolLines(e.Theme, in.W)

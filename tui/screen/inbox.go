@@ -1,12 +1,17 @@
 package screen
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // inboxPanel shows approvals: those that wait, soonest expiry first, and those
@@ -29,6 +34,7 @@ type inboxPanel struct {
 
 	view  inboxView
 	whats map[whatKey]string
+	apart map[approval.Kin]bool // of alike ones that the person wants in rows of their own
 }
 
 // inboxRows are the approvals in the order of the screen, made anew when what
@@ -38,7 +44,9 @@ type inboxRows struct {
 	version  int64
 	until    time.Time // the next expiry; zero: none
 	at       time.Time
-	waiting  []core.ID
+	waiting  []core.ID // one of each group stands for all of it
+	all      []core.ID // that wait, also those without a row
+	groups   inboxGroups
 	resolved []core.ID
 	total    int // that wait, whatever the filter
 }
@@ -59,7 +67,7 @@ func (r *inboxRows) id(i int) core.ID {
 func (r *inboxRows) len() int { return len(r.waiting) + len(r.resolved) }
 
 func (r *inboxRows) index(id core.ID) int {
-	if i := slices.Index(r.waiting, id); i >= 0 {
+	if i := slices.Index(r.waiting, r.groups.head(id)); i >= 0 {
 		return i
 	}
 	if i := slices.Index(r.resolved, id); i >= 0 {
@@ -111,7 +119,7 @@ func (p *inboxPanel) arrived() bool {
 	for i := range p.had {
 		had[p.had[i].ID] = true
 	}
-	return slices.ContainsFunc(p.rows.waiting, func(id core.ID) bool { return !had[id] })
+	return slices.ContainsFunc(p.rows.all, func(id core.ID) bool { return !had[id] })
 }
 
 // choose selects a row.
@@ -130,29 +138,30 @@ func (p *inboxPanel) refresh(e *Env) bool {
 	}
 	keep := inboxFilter(p.filter)
 	waiting := e.State.Waiting(e.Now)
-	*r = inboxRows{made: true, version: v, at: e.Now, total: len(waiting), waiting: r.waiting[:0], resolved: r.resolved[:0]}
+	*r = inboxRows{made: true, version: v, at: e.Now, total: len(waiting), waiting: r.waiting[:0], all: r.all[:0], resolved: r.resolved[:0]}
 	for _, a := range waiting {
 		if a.ExpiresAt != nil && (r.until.IsZero() || a.ExpiresAt.Before(r.until)) {
 			r.until = *a.ExpiresAt
 		}
 		if keep(a, e) {
-			r.waiting = append(r.waiting, a.ID)
+			r.all = append(r.all, a.ID)
 		}
 	}
 	if p.reverse {
-		slices.Reverse(r.waiting)
+		slices.Reverse(r.all)
 	}
+	p.fold(e)
 	for _, a := range e.State.Resolved(e.Now, maxResolved) {
 		if keep(a, e) {
 			r.resolved = append(r.resolved, a.ID)
 		}
 	}
 	for id := range p.marked {
-		if !slices.Contains(r.waiting, id) {
+		if !slices.Contains(r.all, id) {
 			delete(p.marked, id)
 		}
 	}
-	p.span.keep(r.waiting)
+	p.span.keep(r.all)
 	return true
 }
 
@@ -176,7 +185,7 @@ func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, p.drop()
 	case keys.ApproveRemember:
 		if len(p.marked) > 0 {
-			return p.together(e), true
+			return p.decideMarked(e), true
 		}
 	default:
 	}
@@ -187,24 +196,19 @@ func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	return p.onRow(act, a, e)
 }
 
-// waiting are the approvals in the list that wait, in its order.
-func (p *inboxPanel) waiting(e *Env) (out []core.Approval) {
-	for _, id := range p.rows.waiting {
-		if a, ok := e.State.Approval(id); ok {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
 // onRow carries out what is about the selected approval.
 func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, bool) {
 	one := func(i Intent) ([]Intent, bool) { return []Intent{i}, true }
 	if e.own[a.ID] == ownSent && slices.Contains(decisions, act) {
 		return one(say{Note, onItsWay})
 	}
+	if group := p.group(a.ID, e); group != nil {
+		return p.onGroup(act, group, e)
+	}
 	switch act {
-	case keys.Open, keys.Approve, keys.ApproveRemember:
+	case keys.Approve:
+		return one(openOverlay{newApproveCard(a.ID, e)})
+	case keys.Open, keys.ApproveRemember:
 		return one(openOverlay{cardOf(a.ID, e)})
 	case keys.Deny, keys.Message:
 		return one(openOverlay{newDenyCard(a.ID, e)})
@@ -212,15 +216,13 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true
 	case keys.Alike:
-		list := approval.Alike(p.waiting(e), a, e.Now)
-		if len(list) < 2 {
+		if !p.together(a, e) {
 			return one(say{Note, "nothing else of its run waits for the same tool at the same risk"})
 		}
-		return one(openOverlay{newBulk(list, e)})
 	case keys.Mark:
 		p.mark(a)
 	case keys.MarkRange:
-		p.markRange(a)
+		p.markRange(a, e)
 	case keys.Trail:
 		return []Intent{openOverlay{newTrail(a.ID)}, LoadAudit{}}, true
 	case keys.CopyID, keys.CopyCommand:
@@ -308,6 +310,9 @@ func (p *inboxPanel) hints(e *Env) []keys.Action {
 	case p.rows.len() == 0 || !ok:
 		return []keys.Action{keys.Filter}
 	}
+	if p.rows.groups.of[ap.ID] != nil {
+		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Alike, keys.Mark, keys.Filter}
+	}
 	return hintsOf(ap, e)
 }
 
@@ -321,4 +326,43 @@ func hintsOf(ap core.Approval, e *Env) []keys.Action {
 	case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalSuperseded:
 	}
 	return []keys.Action{keys.Open, keys.Trail, keys.CopyAll, keys.Filter}
+}
+
+// preview shows what the selected approval asks for beside the inbox, while that has
+// the focus. It decides nothing, and what was seen on it does not count as read: that
+// is the card's.
+type preview struct {
+	of    core.Approval
+	pager widget.Pager
+}
+
+// draw draws the preview, and reports whether there is one. Like is how many approvals
+// the row stands for, 0 for one.
+func (p *preview) draw(a paint.Area, e *Env, like int) bool {
+	ap, ok := e.State.Approval(e.Sel.Approval)
+	if !ok {
+		return false
+	}
+	if b := &p.of; b.ID != ap.ID || b.Digest != ap.Digest || b.Description != ap.Description || !bytes.Equal(b.Context, ap.Context) {
+		p.of, p.pager = ap, widget.Pager{}
+	}
+	p.pager.SetLines(evidence.Of(ap, tasksOf(ap, e)))
+	title := paint.Title{Left: aboutText(ap, "  "), Foot: keyOf(e, keys.Open) + " opens the card"}
+	if like > 0 {
+		title.Left, title.Foot = fmt.Sprintf("%s, 1 of %d", title.Left, like), fmt.Sprintf("%s opens all %d", keyOf(e, keys.Open), like)
+	}
+	title.Style = riskStyle(ap.Risk)
+	in := a.Frame(title)
+	left, look := timeLeft(ap, e)
+	x := in.Put(0, 0, riskStyle(ap.Risk), riskWord(ap.Risk)) + 2
+	x += in.Text(x, 0, in.W-x-10, paint.Style{}, e.State.Name(ap.RunID)) + 2
+	by, at := "asked by "+core.Visible(ap.RequestedBy.Name(), 60, false), " at "+clockText(ap.CreatedAt, e)
+	if paint.Width(by+at) <= in.W-x-10 {
+		by += at // whole or not at all
+	}
+	in.Text(x, 0, in.W-x-10, paint.Style{Role: paint.Muted}, by)
+	in.Right(in.W-9, 0, 9, look, left)
+	in.Rule(1, "")
+	p.pager.Draw(in.Sub(0, 2, in.W, in.H-2))
+	return true
 }

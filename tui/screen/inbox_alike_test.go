@@ -1,32 +1,118 @@
 package screen
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 )
 
-// TestInbox_Alike: = opens all of the same run, tool and risk as one list, and nothing
-// else; one that has no like says so.
+// writes adds calls of write_file that wait in one run.
+func writes(p *person, run core.ID, risk core.Risk, files ...string) (out []core.Approval) {
+	for i, f := range files {
+		a := p.approval(apTool)
+		a.ID = core.ID(fmt.Sprintf("b7%s%d%d-0000-4000-8000-000000000000", string(run[:4]), len(risk), i))
+		a.RunID, a.Tool, a.Risk, a.Digest = run, "fs:write_file", risk, "sha256:"+f
+		a.Context = raw(map[string]any{"arguments": map[string]any{"path": f, "content": "x"}})
+		a.ExpiresAt = in(time.Duration(20+i+len(p.st.Waiting(p.now))) * time.Second)
+		out = append(out, a)
+	}
+	p.st.PutApprovals(out...)
+	p.s.Changed(p.now)
+	return out
+}
+
+// TestInbox_Alike: what asks the same of one run is one row that says what its parts
+// have in common. It opens as a list, and decides all of it; = gives each a row.
 func TestInbox_Alike(t *testing.T) {
 	t.Parallel()
 	p := atInbox(t, 100, 30)
-	p.press("g", "=")
-	p.sees("nothing else of its run waits")
-	a := p.approval(apTool)
-	b, c := a, a
-	b.ID, b.Digest, b.Risk = "b7000001-0000-4000-8000-000000000000", "sha256:b", a.Risk
-	c.ID, c.Digest, c.Risk = "b7000002-0000-4000-8000-000000000000", "sha256:c", core.RiskHigh
-	p.st.PutApprovals(b, c)
-	p.s.Changed(p.now)
-	p.press("g", "j", "=")
-	list, ok := p.s.overlay[0].(*bulk)
-	if !ok || len(list.shown) != 2 {
-		t.Fatalf("%+v\n%s", p.s.overlay, p.frame())
+	list := writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/once.md", "docs/two.md")
+	writes(p, runNotes, core.RiskHigh, "docs/index.md")
+	other := writes(p, runETL, core.RiskMedium, "docs/a.md", "docs/b.md")
+	p.wait(decide.Quiet)
+	p.press("g")
+	p.sees("3 × write_file docs/*.md (fs)")
+	p.sees("2 × write_file docs/*.md (fs)")
+	p.sees("write_file docs/index.md (fs)")
+	p.press("a")
+	p.sees("Decide 3 together?")
+	p.sees("release-notes, medium risk")
+	p.sees("docs/one.md")
+	p.wait(decide.Quiet)
+	p.press("space", "space", "space", "space", "space", "a")
+	p.wants(Decide{Approvals: list, Approve: true})
+
+	p.press("g", "enter", "=")
+	p.sees("write_file docs/one.md")
+	p.sees("write_file docs/once.md")
+	p.sees("write_file docs/two.md")
+	p.sees("2 × write_file docs/*.md (fs)")
+	if p.open() {
+		t.Error("the list is still open")
 	}
-	for _, s := range list.shown {
-		if s.Risk != a.Risk || s.RunID != a.RunID || s.Tool != a.Tool {
-			t.Errorf("%+v", s)
-		}
+	p.press("=")
+	p.sees("3 × write_file docs/*.md (fs)")
+
+	p.press("j", "j")
+	for p.selected() != other[0].ID {
+		p.press("k")
 	}
+	p.press("space")
+	if got := p.marks(); len(got) != 2 {
+		t.Errorf("marked %v", got)
+	}
+	p.press("space", "y")
+	if got := p.marks(); len(got) != 0 {
+		t.Errorf("marked %v", got)
+	}
+	p.sees("these are 2 approvals")
+}
+
+// TestInbox_AlikeHigh: a group of high risk says that it can only be denied together,
+// and offers nothing else.
+func TestInbox_AlikeHigh(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	list := writes(p, runNotes, core.RiskHigh, "docs/one.md", "docs/two.md")
+	p.wait(decide.Quiet)
+	p.press("g", "enter")
+	p.wait(decide.Quiet)
+	p.sees("high risk is denied together, but approved one by one")
+	p.sees("[d] Deny all 2   [=] one by one   esc back")
+	if strings.Contains(p.frame(), "Approve all") {
+		t.Error("it offers what cannot be done")
+	}
+	p.press("a")
+	p.wants()
+	p.press("d")
+	p.wants(Decide{Approvals: list})
+}
+
+// TestInbox_AlikeArrives: what comes to a group while its list is open is not in it.
+func TestInbox_AlikeArrives(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 160, 45)
+	list := writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/two.md")
+	p.wait(decide.Quiet)
+	p.press("g", "enter")
+	writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/two.md", "docs/three.md")
+	p.wait(decide.Quiet)
+	p.press("space", "space", "space", "a")
+	p.wants(Decide{Approvals: list, Approve: true})
+}
+
+// TestInbox_AlikeAcross: marks may reach across runs and risks, and their list says so.
+func TestInbox_AlikeAcross(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 100, 30)
+	writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/two.md")
+	writes(p, runETL, core.RiskLow, "docs/a.md", "docs/b.md")
+	p.wait(decide.Quiet)
+	p.press("g", "space", "j", "space", "A")
+	p.sees("Decide 4 together?")
+	p.sees("of 2 runs, medium and low risk")
 }

@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
@@ -19,6 +20,7 @@ type bulk struct {
 	shown []core.Approval
 	of    []*core.Layer // of the run of each, as known when the lines were made
 	wait  bool          // for the arguments of what runs next
+	apart func()        // gives each a row of its own, so that it can be decided by itself; nil: it has one
 	guard decide.Guard
 	pager widget.Pager
 	note  string
@@ -46,11 +48,19 @@ func (b *bulk) build(e *Env) {
 		return
 	}
 	b.of, b.wait = of, wait
-	var lines []widget.Line
+	several := slices.ContainsFunc(b.shown, func(a core.Approval) bool { return a.RunID != b.shown[0].RunID })
+	var lines, first []widget.Line
 	for i, a := range b.shown {
-		title := fmt.Sprintf("%d of %d  %s  %s  %s", i+1, len(b.shown), typeName(a.Type), a.Tool, a.ID.Short())
+		title := fmt.Sprintf("%d of %d  %s  %s  %s  %s", i+1, len(b.shown), riskWord(a.Risk), typeName(a.Type), subjectOf(a), a.ID.Short())
+		if several { // of one run the frame says it
+			title += " of the run " + e.State.Name(a.RunID)
+		}
 		lines = append(lines, widget.Line{Text: title, Style: paint.Style{Role: paint.Accent}.Bold()})
-		lines = append(lines, evidence.Of(a, tasksOf(a, e))...)
+		all := evidence.Of(a, tasksOf(a, e))
+		if i == 0 {
+			first = all
+		}
+		lines = append(lines, evidence.Unlike(all, first, i > 0)...)
 		lines = append(lines, widget.Line{})
 	}
 	b.pager.SetLines(lines)
@@ -124,6 +134,11 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 				return nil, false
 			}
 			return []Intent{Decide{Approvals: b.shown}}, true
+		case keys.Alike:
+			if b.apart != nil {
+				b.apart()
+				return nil, true
+			}
 		case keys.Mark:
 			b.pager.Do(keys.PageDown)
 			return nil, false
@@ -171,7 +186,7 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	if modeOf(a.W, a.H) == dashboard {
 		a = a.Sub(leftWidth(a.W), head, a.W-leftWidth(a.W), a.H-head-foot)
 	}
-	box := a.Frame(paint.Title{Left: fmt.Sprintf("Decide %d together?", len(b.shown)), Focus: true})
+	box := a.Frame(paint.Title{Left: fmt.Sprintf("Decide %d together?", len(b.shown)), Right: b.across(e), Focus: true})
 	if box.H < 4 {
 		return
 	}
@@ -186,7 +201,6 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 		text, style = "all was shown", paint.Style{Role: paint.Muted}
 	}
 	box.Text(0, box.H-2, box.W, style, text)
-	line := fmt.Sprintf("[%s] Deny all %d   [%s] Approve all %d once   esc back", keyOf(e, keys.Deny), len(b.shown), keyOf(e, keys.Approve), len(b.shown))
 	if b.pinning {
 		x := box.Put(0, box.H-1, paint.Style{Role: paint.Accent}.Bold(), "PIN: ")
 		n := len(b.pin.Text)
@@ -194,5 +208,140 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 		in.Draw(box, x, box.H-1, box.W-x, paint.Style{})
 		return
 	}
-	box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), line)
+	box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), b.ways(e))
+}
+
+// ways are the keys that decide. What can only be denied together has no other.
+func (b *bulk) ways(e *Env) string {
+	line := fmt.Sprintf("[%s] Deny all %d", keyOf(e, keys.Deny), len(b.shown))
+	if decide.Together(b.shown, e.Now) == "" {
+		line += fmt.Sprintf("   [%s] Approve all %d once", keyOf(e, keys.Approve), len(b.shown))
+	}
+	if b.apart != nil {
+		line += fmt.Sprintf("   [%s] one by one", keyOf(e, keys.Alike))
+	}
+	return line + "   esc back"
+}
+
+// across says of how many runs and of which risks the approvals are.
+func (b *bulk) across(e *Env) string {
+	var runs []core.ID
+	var risks []string
+	for _, a := range b.shown {
+		if !slices.Contains(runs, a.RunID) {
+			runs = append(runs, a.RunID)
+		}
+		if risk := string(a.Risk); risk != "" && !slices.Contains(risks, risk) {
+			risks = append(risks, risk)
+		}
+	}
+	text := "of " + plural(len(runs), "run")
+	if len(runs) == 1 {
+		text = e.State.Name(runs[0])
+	}
+	if len(risks) > 0 {
+		text += ", " + strings.Join(risks, " and ") + " risk"
+	}
+	return text
+}
+
+// mark marks an approval, or takes the mark away. All marks are of one type:
+// the first mark of another begins anew.
+func (p *inboxPanel) mark(a core.Approval) {
+	p.span = markSpan{}
+	if p.marked[a.ID] {
+		delete(p.marked, a.ID)
+		return
+	}
+	p.add(a)
+}
+
+// markGroup marks all of a row, or takes the marks away.
+func (p *inboxPanel) markGroup(group []core.Approval) {
+	p.span = markSpan{}
+	all := !slices.ContainsFunc(group, func(a core.Approval) bool { return !p.marked[a.ID] })
+	for _, a := range group {
+		if p.add(a); all {
+			delete(p.marked, a.ID)
+		}
+	}
+}
+
+// add marks an approval that waits and can be decided with others, and reports
+// whether it did.
+func (p *inboxPanel) add(a core.Approval) bool {
+	if !decide.InBulk(a.Type) || !slices.Contains(p.rows.all, a.ID) {
+		return false
+	}
+	if a.Type != p.markedType {
+		clear(p.marked)
+	}
+	p.marked[a.ID], p.markedType = true, a.Type
+	return true
+}
+
+// markSpan is a range of marks that is being made. It never reaches what did not
+// wait in view when it began, and ends when its first row waits no more.
+type markSpan struct {
+	from  core.ID // empty: there is none
+	rows  []core.ID
+	ended bool // by itself, since the last key
+}
+
+// keep ends a range whose first row is gone from those that wait: without it
+// nobody has said which rows are meant.
+func (s *markSpan) keep(waiting []core.ID) {
+	if s.from != "" && !slices.Contains(waiting, s.from) {
+		*s = markSpan{ended: true}
+	}
+}
+
+// markRange begins a range of marks at a row that waits, or ends it.
+func (p *inboxPanel) markRange(a core.Approval, e *Env) {
+	if p.span.from != "" {
+		p.span = markSpan{}
+		return
+	}
+	if !p.add(a) {
+		return
+	}
+	for _, m := range p.members(a.ID, e) {
+		p.add(m)
+	}
+	p.span = markSpan{from: a.ID, rows: slices.Clone(p.rows.all)}
+}
+
+// markTo marks what lies between the begin of the range and a row, as far as it
+// is of the type with which the range began.
+func (p *inboxPanel) markTo(a core.Approval, e *Env) {
+	first, ok := e.State.Approval(p.span.from)
+	from, to := p.rows.index(p.span.from), p.rows.index(a.ID)
+	if from < 0 || to < 0 || !ok {
+		p.span = markSpan{ended: true}
+		return
+	}
+	clear(p.marked)
+	for i := min(from, to); i <= max(from, to) && i < len(p.rows.waiting); i++ {
+		for _, b := range p.members(p.rows.waiting[i], e) {
+			if b.Type == first.Type && slices.Contains(p.span.rows, b.ID) {
+				p.add(b)
+			}
+		}
+	}
+}
+
+// markedList are the marked approvals in the order of the rows.
+func (p *inboxPanel) markedList(e *Env) []core.Approval {
+	var out []core.Approval
+	for _, id := range p.rows.all {
+		if a, ok := e.State.Approval(id); ok && p.marked[id] {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// decideMarked opens what shows all that is marked, to decide it at once.
+func (p *inboxPanel) decideMarked(e *Env) []Intent {
+	return []Intent{openOverlay{newBulk(p.markedList(e), e)}}
 }

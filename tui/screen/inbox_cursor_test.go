@@ -30,6 +30,9 @@ func arrives(p *person, n int) (ids []core.ID) {
 		p.st.PutApprovals(a)
 		ids = append(ids, a.ID)
 	}
+	if !p.open() {
+		p.apart()
+	}
 	return ids
 }
 
@@ -181,7 +184,7 @@ func TestCard_ResolvedOffersNothing(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{160, 45}, {80, 24}, {60, 15}} {
 		p := newPerson(t, size[0], size[1])
-		p.s.open(newCard(apResolved, p.s.env(p.now)))
+		p.s.overlay.open(cardOf(apResolved, p.s.env(p.now)))
 		p.wait(decide.Quiet)
 		p.sees("Resolved: api key")
 		for _, word := range []string{"[a]", "[d]", "[A]", "[x]", "[m]", "Are the keys there?"} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -105,7 +106,7 @@ func (p *inboxPanel) below(in paint.Area, e *Env) int {
 }
 
 // detailLines is how much is said of the selected approval below the list.
-const detailLines = 5
+const detailLines = 4
 
 func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 	wait, over := waitingColumns(in.W), resolvedColumns(in.W)
@@ -139,19 +140,22 @@ func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap core.Approval, e *Env) {
 	st := ap.StateAt(e.Now)
 	glyph, style := approvalLook(st, e.Theme)
-	if p.marked[ap.ID] {
+	if slices.ContainsFunc(p.members(ap.ID, e), func(a core.Approval) bool { return p.marked[a.ID] }) {
 		in.Put(1, y, paint.Style{Role: paint.Accent}.Bold(), e.Theme.Glyph.Mark)
 	}
 	in.Put(2, y, style, glyph)
 	cols[colType].Text(in, y, paint.Style{}, typeName(ap.Type))
 	what := p.what(ap)
+	if p.rows.groups.of[ap.ID] != nil {
+		what = p.groupText(ap.ID, e)
+	}
 	if e.found.id == ap.ID && e.found.all {
 		what += " (found)"
 	}
 	cols[colWhat].Text(in, y, paint.Style{}, what)
 	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
 	cols[colRisk].Text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
-	text, look := timeLeft(ap, e)
+	text, look := timeLeft(p.soonest(ap, e), e)
 	in.Right(cols[colTTL].X, y, cols[colTTL].Width, look, text)
 }
 
@@ -186,6 +190,8 @@ func (p *inboxPanel) drawNothing(in paint.Area, e *Env) {
 		style.Role = paint.Danger
 	case !e.State.Loaded:
 		text = "Reading the approvals."
+	case e.State.ExpiredRuns(e.Now) > 0:
+		text, style.Role = idleSpans(e)[0].text, paint.Warn
 	default:
 		text = "Nothing is waiting. You will get a bell and a banner."
 	}
@@ -226,8 +232,11 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 		}
 		in.Text(0, y+1+i, in.W, paint.Style{}, l)
 	}
-	in.Text(0, y+3, in.W, muted, fullName(ap.RunID, e)+"   asked by "+core.Visible(ap.RequestedBy.Name(), 40, false)+" at "+clockText(ap.CreatedAt, e))
-	in.Text(0, y+4, in.W, muted, "id "+ap.ID.Short()+"   "+hintText(e, hintsOf(ap, e)...))
+	asked := fullName(ap.RunID, e) + "   asked by " + core.Visible(ap.RequestedBy.Name(), 40, false) + " at " + clockText(ap.CreatedAt, e)
+	if id := "   id " + ap.ID.Short(); paint.Width(asked+id) <= in.W {
+		asked += id
+	}
+	in.Text(0, y+3, in.W, muted, asked)
 }
 
 // whatKey is what a text about an approval was made from.
@@ -288,6 +297,8 @@ func whatText(ap core.Approval) string {
 		text += " at " + c.Issuer
 	case ap.Type == core.ApproveHook && c.Flow != "":
 		text = c.Flow + ": " + c.Node
+	case ap.Type == core.ApproveBudget:
+		text = ap.Description
 	case ap.Tool != "" && len(c.Arguments) > 2:
 		text = callText(ap.Tool, c.Arguments)
 	}
@@ -310,4 +321,88 @@ func digits(hash string) string {
 		hash = hex
 	}
 	return hash[:min(len(hash), 6)]
+}
+
+// inboxView is which rows of the inbox are in view: above those that wait, and
+// below, in the lines that these leave, what is over with its heading. Whatever
+// is over takes no line from what waits but the one of the cursor.
+type inboxView struct {
+	first  int // the line of the panel where the rows begin
+	height int // of all rows
+	wait   widget.Scroll
+	over   widget.Scroll // of lines: the heading is the first of them
+}
+
+// headingLines are the empty line and the heading above what is over.
+const headingLines = 2
+
+// arrange brings a row into view.
+func (v *inboxView) arrange(selected int, r *inboxRows) {
+	v.height = max(v.height, 0)
+	n, lines := len(r.waiting), 0
+	if len(r.resolved) > 0 {
+		lines = len(r.resolved) + headingLines
+	}
+	shown, at, line := min(n, v.height), selected, 0
+	if selected >= n {
+		shown, at, line = min(n, max(v.height-1, 0)), 0, selected-n+headingLines
+	}
+	v.wait.Show(at, n, shown)
+	v.over.Show(line, lines, v.height-shown)
+}
+
+// rowAt is the row in a line of the view, -1 in one that has none.
+func (v *inboxView) rowAt(y int, r *inboxRows) int {
+	if y < 0 || y >= v.height {
+		return -1
+	}
+	if y < v.wait.Height {
+		return v.wait.Top + y
+	}
+	row := len(r.waiting) + v.over.Top + y - v.wait.Height - headingLines
+	if row < len(r.waiting) || row >= r.len() {
+		return -1
+	}
+	return row
+}
+
+// isHeading reports whether the heading stands in a line of the view, with a row
+// below it.
+func (v *inboxView) isHeading(y int, r *inboxRows) bool {
+	return y >= v.wait.Height && v.over.Top+y-v.wait.Height == headingLines-1 && v.rowAt(y+1, r) >= 0
+}
+
+// inboxFilter makes a test of words that must all occur in what a row shows of
+// an approval; one that begins with "!" must not. It ignores case.
+func inboxFilter(text string) func(core.Approval, *Env) bool {
+	words := strings.Fields(strings.ToLower(text))
+	return func(a core.Approval, e *Env) bool {
+		if len(words) == 0 {
+			return true
+		}
+		hay := strings.ToLower(strings.Join([]string{
+			typeName(a.Type), string(a.Type), a.Tool, a.Subject, "risk:" + string(a.Risk), "state:" + string(a.StateAt(e.Now)),
+			a.Description, string(a.ID), string(a.RunID), e.State.Name(a.RunID),
+		}, "\n"))
+		for _, w := range words {
+			w, not := strings.CutPrefix(w, "!")
+			if w != "" && strings.Contains(hay, w) == not {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// filterPrompt asks for a filter, which works while it is typed. Esc brings the
+// one before back.
+func (p *inboxPanel) filterPrompt(_ *Env) *prompt {
+	before := p.filter
+	set := func(text string) { p.filter, p.rows.made = text, false }
+	q := newPrompt("filter approvals", before)
+	q.hint = "words that must occur: type, tool, run, risk:high, id; !word must not. enter keeps it, esc does not"
+	q.changed = func(text string) error { set(text); return nil }
+	q.done = func(text string, _ *Env) []Intent { set(text); return nil }
+	q.cancelled = func() { set(before) }
+	return q
 }

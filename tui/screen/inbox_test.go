@@ -83,7 +83,7 @@ func TestInbox_Selection(t *testing.T) {
 		t.Fatalf("selected %s", p.selected())
 	}
 	sooner := p.approval(apKeys)
-	sooner.ID, sooner.ExpiresAt = "a1000000-0000-4000-8000-000000000000", in(10*time.Second)
+	sooner.ID, sooner.Tool, sooner.ExpiresAt = "a1000000-0000-4000-8000-000000000000", "other", in(10*time.Second)
 	p.st.PutApprovals(sooner)
 	p.wait(0)
 	if p.selected() != apDependency {
@@ -151,6 +151,7 @@ func TestInbox_Together(t *testing.T) {
 			out = append(out, a)
 		}
 		p.st.PutApprovals(out...)
+		p.apart()
 		p.wait(decide.Quiet)
 		p.press("g")
 		return out
@@ -319,7 +320,7 @@ func TestInbox_FrozenByAnyCard(t *testing.T) {
 			p.s.sel.Run = runNotes
 			p.press("3", "4", "a")
 		},
-		"Together": func(p *person) { p.s.open(newBulk([]core.Approval{p.approval(apTool)}, p.s.env(p.now))) },
+		"Together": func(p *person) { p.s.overlay.open(newBulk([]core.Approval{p.approval(apTool)}, p.s.env(p.now))) },
 	} {
 		p := newPerson(t, 160, 45)
 		open(p)

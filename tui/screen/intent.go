@@ -5,6 +5,8 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/flowedit"
+	"github.com/casys-ai/pml/tui/state"
 )
 
 // Intent is something that a person wants and the screen cannot do itself. The
@@ -57,6 +59,10 @@ type (
 		Run    core.ID
 		Reason string
 	}
+	// Halt halts all calls.
+	Halt struct{}
+	// Resume lets calls go on that were halted.
+	Resume struct{}
 	// Replan opens an editor for tasks to add to a DAG, and adds them.
 	Replan struct{ Run core.ID }
 
@@ -76,8 +82,13 @@ type (
 	// LoadServers reads the configured servers without starting one; they come with
 	// Screen.ShowServers.
 	LoadServers struct{}
-	// CheckServer starts a server and reads how it stands.
-	CheckServer struct{ Name string }
+	// CheckServer starts a server in this process and reads how it stands. Owners are
+	// other processes in which it runs and goes on running. Anew ends the process that it
+	// has here before.
+	CheckServer struct {
+		Name, Owners string
+		Anew         bool
+	}
 	// Shell lends the terminal to a command line of pml that asks a person; Full is set
 	// for one that is a full screen. File is written with Text before, unless it is there.
 	Shell struct {
@@ -85,32 +96,81 @@ type (
 		Full       bool
 		File, Text string
 	}
+	// LoadFlows reads the hook flows and what they did; they come with
+	// Screen.ShowFlows.
+	LoadFlows struct{}
+	// FindFlowRuns reads the flow runs of a call; they come with Screen.ShowFlowRun.
+	FindFlowRuns struct {
+		Run  core.ID
+		Call string
+	}
+	// SwitchFlow enables or disables a flow.
+	SwitchFlow struct {
+		Flow   state.FlowFile
+		Enable bool
+	}
+	// SaveFlow writes a flow's file, if it is still the one that was read: Was, empty
+	// for a file that must not be there. What became of it comes with Screen.FlowSaved.
+	SaveFlow struct {
+		Flow      state.FlowFile
+		Text, Was []byte
+	}
+	// TryFlowOnAll runs a flow on several calls that are not made; what came of them comes
+	// with Screen.ShowTrials.
+	TryFlowOnAll struct {
+		Flow  state.FlowFile
+		Text  []byte
+		Calls []state.FlowCall
+	}
+	// TryFlow runs a flow on a call that is not made; what came of it comes with
+	// Screen.ShowTrial.
+	TryFlow struct {
+		Flow state.FlowFile
+		Text []byte
+		Call state.FlowCall
+	}
+	// EditFlowPart has a person edit a part of a flow; what they leave comes with
+	// Screen.FlowPartEdited.
+	EditFlowPart struct {
+		Flow state.FlowFile
+		Node string // empty: the whole file
+		Part flowedit.Part
+	}
 	// LoadAudit reads the audit log.
 	LoadAudit struct{}
 )
 
-func (Quit) intent()        {}
-func (Suspend) intent()     {}
-func (Redraw) intent()      {}
-func (Refresh) intent()     {}
-func (Decide) intent()      {}
-func (AskRule) intent()     {}
-func (Remember) intent()    {}
-func (Extend) intent()      {}
-func (Renew) intent()       {}
-func (Continue) intent()    {}
-func (Retry) intent()       {}
-func (Abort) intent()       {}
-func (Replan) intent()      {}
-func (Copy) intent()        {}
-func (View) intent()        {}
-func (Save) intent()        {}
-func (OpenURL) intent()     {}
-func (Command) intent()     {}
-func (LoadAudit) intent()   {}
-func (LoadServers) intent() {}
-func (CheckServer) intent() {}
-func (Shell) intent()       {}
+func (Quit) intent()         {}
+func (Suspend) intent()      {}
+func (Redraw) intent()       {}
+func (Refresh) intent()      {}
+func (Decide) intent()       {}
+func (AskRule) intent()      {}
+func (Remember) intent()     {}
+func (Extend) intent()       {}
+func (Renew) intent()        {}
+func (Continue) intent()     {}
+func (Retry) intent()        {}
+func (Abort) intent()        {}
+func (Halt) intent()         {}
+func (Resume) intent()       {}
+func (Replan) intent()       {}
+func (Copy) intent()         {}
+func (View) intent()         {}
+func (Save) intent()         {}
+func (OpenURL) intent()      {}
+func (Command) intent()      {}
+func (LoadAudit) intent()    {}
+func (LoadServers) intent()  {}
+func (LoadFlows) intent()    {}
+func (FindFlowRuns) intent() {}
+func (SwitchFlow) intent()   {}
+func (TryFlow) intent()      {}
+func (TryFlowOnAll) intent() {}
+func (SaveFlow) intent()     {}
+func (EditFlowPart) intent() {}
+func (CheckServer) intent()  {}
+func (Shell) intent()        {}
 
 // Level is how a message is meant.
 type Level int

@@ -84,9 +84,9 @@ func TestWatchedKeys(t *testing.T) {
 	watches("the row", apKeys)
 	p.press("1")
 	watches("another panel", "")
-	p.s.open(newCard(apTool, p.s.env(p.now)))
+	p.s.overlay.open(cardOf(apTool, p.s.env(p.now)))
 	watches("another card", "")
-	p.s.open(newCard(apKeys, p.s.env(p.now)))
+	p.s.overlay.open(cardOf(apKeys, p.s.env(p.now)))
 	watches("the card", apKeys)
 	a := p.approval(apKeys)
 	a.Side, a.Context = core.SideServer, []byte(`{"missing_keys":["OTHER"]}`) // the state keeps what is the same

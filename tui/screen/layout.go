@@ -16,7 +16,18 @@ const (
 	dashboard             // everything
 )
 
-func (s *Screen) mode() mode { return modeOf(s.w, s.h) }
+// panes is how the window is divided: its size, and which panels it shows.
+type panes struct {
+	w, h   int
+	focus  PanelID
+	left   PanelID // the list that two columns show
+	right  PanelID // the detail that two columns show
+	bottom PanelID // what the dashboard shows below
+	zoomed bool
+	empty  bool // there was nothing yet, as drawn last
+}
+
+func (p *panes) mode() mode { return modeOf(p.w, p.h) }
 
 func modeOf(w, h int) mode {
 	switch {
@@ -60,43 +71,83 @@ const sideBySide = 160
 
 // layout says where the panels are. It returns nothing in the modes that show
 // no panel.
-func (s *Screen) layout() []place {
-	y, h := head, s.h-head-foot
-	switch m := s.mode(); {
+func (p *panes) layout() []place {
+	y, h := head, p.h-head-foot
+	switch m := p.mode(); {
 	case m == tiny || m == mini:
 		return nil
-	case m == single || s.zoomed || s.focus == PanelWorkflows && s.empty:
-		return []place{{s.focus, 0, y, s.w, h}}
-	case m == columns && s.w >= sideBySide:
-		left := leftWidth(s.w)
-		return []place{{s.left, 0, y, left, h}, {s.right, left, y, s.w - left, h}}
+	case m == single || p.zoomed || p.focus == PanelFlows || p.focus == PanelWorkflows && p.empty:
+		return []place{{p.focus, 0, y, p.w, h}}
+	case m == columns && p.w >= sideBySide:
+		left := leftWidth(p.w)
+		return []place{{p.left, 0, y, left, h}, {p.right, left, y, p.w - left, h}}
 	case m == columns:
 		upper := h * 3 / 5
-		return []place{{s.left, 0, y, s.w, upper}, {s.right, 0, y + upper, s.w, h - upper}}
+		return []place{{p.left, 0, y, p.w, upper}, {p.right, 0, y + upper, p.w, h - upper}}
 	}
 	below := h * 22 / 100
 	top := h - below
 	upper := top * 19 / 32
-	left := leftWidth(s.w)
+	left := leftWidth(p.w)
 	return []place{
 		{PanelWorkflows, 0, y, left, upper}, {PanelApprovals, 0, y + upper, left, top - upper},
-		{PanelDAG, left, y, s.w - left, upper}, {PanelTask, left, y + upper, s.w - left, top - upper},
-		{s.bottom, 0, y + top, s.w, below},
+		{PanelDAG, left, y, p.w - left, upper}, {PanelTask, left, y + upper, p.w - left, top - upper},
+		{p.bottom, 0, y + top, p.w, below},
 	}
+}
+
+// show gives a panel the focus, and its place where panels lie behind each other.
+func (p *panes) show(id PanelID) {
+	p.focus = id
+	switch id {
+	case PanelWorkflows, PanelApprovals:
+		p.left = id
+	case PanelEvents, PanelAudit, PanelServers, PanelHosts:
+		p.bottom, p.right = id, id
+	case PanelDAG, PanelTask:
+		p.right = id
+	case PanelFlows, panels: // the flows fill the window
+	}
+}
+
+// acting is the panel that gets the actions: in card mode that of approvals.
+func (p *panes) acting() PanelID {
+	if p.mode() == mini {
+		return PanelApprovals
+	}
+	return p.focus
+}
+
+// previews reports whether there is room beside the inbox for what it selects.
+func (p *panes) previews() bool {
+	return p.focus == PanelApprovals && !p.zoomed && (p.mode() == columns || p.mode() == dashboard)
+}
+
+// previewAt is the panel in whose place the preview stands.
+func (p *panes) previewAt() PanelID {
+	if p.mode() == columns {
+		return p.right
+	}
+	return PanelDAG
 }
 
 // drawPanels draws the panels that are in view.
 func (s *Screen) drawPanels(window paint.Area, e *Env) {
-	s.empty = first(e)
-	e.preview = s.previews()
-	s.places = s.layout()
+	s.panes.empty = first(e)
+	e.preview = s.panes.previews()
+	s.places = s.panes.layout()
 	for _, p := range s.places {
 		area := window.Sub(p.x, p.y, p.w, p.h)
-		if e.preview && p.id == s.previewAt() && s.preview.draw(area, e) {
+		if e.preview && p.id == s.panes.previewAt() && s.preview.draw(area, e, s.alike()) {
 			continue
 		}
-		s.panels[p.id].draw(area, e, p.id == s.focus)
+		s.panels[p.id].draw(area, e, p.id == s.panes.focus)
 	}
+}
+
+// alike is how many approvals the row of the selected one stands for, 0 for itself.
+func (s *Screen) alike() int {
+	return len(s.panels[PanelApprovals].(*inboxPanel).rows.groups.of[s.sel.Approval])
 }
 
 // popup is a part of the window in its middle, and all of it where the window is

@@ -205,7 +205,7 @@ func (p *palette) draw(a paint.Area, e *Env) {
 	}
 	list := in.Sub(0, 2, in.W, in.H-2)
 	p.scroll.Show(p.cursor, len(offers), list.H)
-	what := min(34, list.W/3)
+	what := list.W / 2
 	for y := 0; y < list.H && p.scroll.Top+y < len(offers); y++ {
 		o := offers[p.scroll.Top+y]
 		list.Text(2, y, list.W-what-4, paint.Style{}, o.line)

@@ -28,6 +28,7 @@ const (
 	PanelAudit
 	PanelServers
 	PanelHosts
+	PanelFlows
 	panels
 )
 
@@ -99,6 +100,24 @@ type clicker interface {
 	click(x, y int, e *Env) (intents []Intent, closed bool)
 }
 
+// overlays are what is open over the panels; the last one has the keys.
+type overlays []overlay
+
+func (os *overlays) open(o overlay) { *os = append(*os, o) }
+
+// close takes an overlay away, wherever it is by now.
+func (os *overlays) close(o overlay) {
+	*os = slices.DeleteFunc(*os, func(other overlay) bool { return other == o })
+}
+
+// deciding reports whether something is open on which a decision can be taken.
+func (os overlays) deciding() bool {
+	return slices.ContainsFunc(os, func(o overlay) bool {
+		_, ok := o.(evident)
+		return ok
+	})
+}
+
 // Options are what a Screen is made of.
 type Options struct {
 	State     *state.State
@@ -113,27 +132,20 @@ type Options struct {
 // Screen is the whole window. It is used by one goroutine.
 type Screen struct {
 	o       Options
-	w, h    int
-	focus   PanelID
-	left    PanelID // the list that two columns show
-	right   PanelID // the detail that two columns show
-	bottom  PanelID // what the dashboard shows below
-	zoomed  bool
+	panes   panes
 	sel     Selection
 	panels  [panels]panel
-	overlay []overlay // the last one has the keys
+	overlay overlays
 	flash   flash
 	canvas  *paint.Canvas
 	places  []place // of the panels that were drawn last
 	tabs    []tab   // that were drawn last
 	running []core.ID
-	audited bool // the audit log was asked for
-	served  bool // the servers were asked for
+	read    readOnce
 	settled bool // a selection was made once
-	empty   bool // there was nothing yet, as drawn last
 	needPin bool
 	own     map[core.ID]ownDecision
-	found   keysFound // what was told last
+	found   keysFound // what the feed reported last
 	preview preview
 	follows follows
 	// quietUntil is until when a decision key does nothing.
@@ -142,13 +154,13 @@ type Screen struct {
 
 // New returns a screen of 80 x 24.
 func New(o Options) *Screen {
-	s := &Screen{o: o, w: 80, h: 24, right: PanelDAG, bottom: PanelEvents, own: map[core.ID]ownDecision{}}
-	s.panels = [panels]panel{newWorkflows(), newInbox(), newDAG(), newTask(), newEvents(), newAudit(), newServers(), newHosts()}
+	s := &Screen{o: o, panes: panes{w: 80, h: 24, right: PanelDAG, bottom: PanelEvents}, own: map[core.ID]ownDecision{}}
+	s.panels = [panels]panel{newWorkflows(), newInbox(), newDAG(), newTask(), newEvents(), newAudit(), newServers(), newHosts(), newFlows()}
 	return s
 }
 
 // Resize says how large the window is.
-func (s *Screen) Resize(w, h int) { s.w, s.h, s.canvas = w, h, nil }
+func (s *Screen) Resize(w, h int) { s.panes.w, s.panes.h, s.canvas = w, h, nil }
 
 // SetTheme says how everything looks from now on.
 func (s *Screen) SetTheme(t *paint.Theme) { s.o.Theme, s.canvas = t, nil }
@@ -170,7 +182,7 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.deciding(), own: s.own, found: s.found, flash: s.flash}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, flash: s.flash}
 }
 
 func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }
@@ -195,6 +207,11 @@ func (s *Screen) settle(e *Env) {
 // Open reports whether something is open over the panels: it has the keys.
 func (s *Screen) Open() bool { return len(s.overlay) > 0 }
 
+// Shows reports whether a panel is on the screen.
+func (s *Screen) Shows(id PanelID) bool {
+	return slices.ContainsFunc(s.panes.layout(), func(p place) bool { return p.id == id })
+}
+
 // View draws the window: exactly as many lines of exactly as many columns as it
 // has.
 func (s *Screen) View(now time.Time) string { return s.draw(now).String() }
@@ -204,16 +221,16 @@ func (s *Screen) Plain(now time.Time) string { return s.draw(now).Plain() }
 
 func (s *Screen) draw(now time.Time) *paint.Canvas {
 	if s.canvas == nil {
-		s.canvas = paint.NewCanvas(s.w, s.h, s.o.Theme)
+		s.canvas = paint.NewCanvas(s.panes.w, s.panes.h, s.o.Theme)
 	}
 	s.canvas.Clear()
 	e := s.env(now)
 	s.settle(e)
 	window := s.canvas.Area()
 	s.places, s.tabs = nil, nil
-	switch s.mode() {
+	switch s.panes.mode() {
 	case tiny:
-		s.drawTiny(window, e)
+		drawTiny(window, e)
 		return s.canvas
 	case mini:
 		s.drawCard(window, e)
@@ -231,14 +248,6 @@ func (s *Screen) draw(now time.Time) *paint.Canvas {
 // evident is an overlay that shows what a decision binds: it needs the layers of
 // runs for that.
 type evident interface{ runs() []core.ID }
-
-// deciding reports whether something is open on which a decision can be taken.
-func (s *Screen) deciding() bool {
-	return slices.ContainsFunc(s.overlay, func(o overlay) bool {
-		_, ok := o.(evident)
-		return ok
-	})
-}
 
 // Wants are the runs whose layers and tasks should be loaded, most wanted first:
 // those of what is being decided, the selected one, that of the layer that is
@@ -262,12 +271,26 @@ func (s *Screen) Wants() []core.ID {
 	if a, ok := s.o.State.Approval(s.sel.Approval); ok && a.Type == core.ApproveLayer {
 		layer = a.RunID
 	}
-	if s.acting() == PanelApprovals {
+	if s.panes.acting() == PanelApprovals {
 		want(layer)
 	}
 	want(s.sel.Run, layer)
+	if s.panes.focus == PanelFlows { // flows are tested on their calls
+		runs := s.o.State.Runs()
+		want(runs[:min(len(runs), testedRuns)]...)
+	}
 	if w, ok := s.panels[PanelWorkflows].(interface{ inView() []core.ID }); ok {
 		want(w.inView()...)
 	}
 	return out
+}
+
+// Listens is the run whose model is listened to while it writes: the selected one, while
+// that is an agent that runs; else none.
+func (s *Screen) Listens() core.ID {
+	r, ok := s.o.State.Run(s.sel.Run)
+	if !ok || r.Kind != core.KindAgent || r.State != core.RunRunning {
+		return ""
+	}
+	return r.ID
 }

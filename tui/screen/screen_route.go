@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 )
@@ -52,7 +53,7 @@ func (s *Screen) key(k keys.Key, e *Env) []Intent {
 	if intents, done := s.globals(acts, e, func(a keys.Action) bool { return slices.Contains(always, a) }); done {
 		return intents
 	}
-	switch s.mode() {
+	switch s.panes.mode() {
 	case tiny: // nothing is on screen that a key could be meant for
 		intents, _ := s.globals(acts, e, func(a keys.Action) bool { return a == keys.Quit && len(s.overlay) == 0 })
 		return intents
@@ -72,25 +73,22 @@ func (s *Screen) key(k keys.Key, e *Env) []Intent {
 func (s *Screen) overlayKey(k keys.Key, acts []keys.Action, e *Env) []Intent {
 	top := s.overlay[len(s.overlay)-1]
 	if over(top, e) && toPanel(acts) {
-		s.close(top)
+		s.overlay.close(top)
 		return s.act(acts, e)
 	}
 	if t, ok := top.(typist); (!ok || !t.typing()) && !k.Paste {
-		ok := func(a keys.Action) bool { return a == keys.Help || a == keys.Palette || a == keys.Refresh }
+		ok := func(a keys.Action) bool {
+			return a == keys.Help || a == keys.Palette || a == keys.Refresh || a == keys.Halt
+		}
 		if intents, done := s.globals(acts, e, ok); done {
 			return intents
 		}
 	}
 	intents, closed := top.key(k, e)
 	if closed {
-		s.close(top)
+		s.overlay.close(top)
 	}
 	return intents
-}
-
-// close takes an overlay away, wherever it is by now.
-func (s *Screen) close(o overlay) {
-	s.overlay = slices.DeleteFunc(s.overlay, func(other overlay) bool { return other == o })
 }
 
 // act tries what a key may mean: what means the same everywhere, then what the
@@ -104,7 +102,7 @@ func (s *Screen) act(acts []keys.Action, e *Env) []Intent {
 			s.Say(Note, "too early: what is under the cursor had just changed. Press again", e.Now)
 			return nil
 		}
-		if intents, handled := s.panels[s.acting()].do(act, e); handled {
+		if intents, handled := s.panels[s.panes.acting()].do(act, e); handled {
 			return intents
 		}
 		if act == keys.Back {
@@ -115,22 +113,14 @@ func (s *Screen) act(acts []keys.Action, e *Env) []Intent {
 	return nil
 }
 
-// acting is the panel that gets the actions: in card mode that of approvals.
-func (s *Screen) acting() PanelID {
-	if s.mode() == mini {
-		return PanelApprovals
-	}
-	return s.focus
-}
-
 // back leaves what was entered.
 func (s *Screen) back() {
 	switch {
-	case s.zoomed:
-		s.zoomed = false
-	case s.focus == PanelTask:
+	case s.panes.zoomed:
+		s.panes.zoomed = false
+	case s.panes.focus == PanelTask:
 		s.focusOn(PanelDAG)
-	case s.focus == PanelDAG:
+	case s.panes.focus == PanelDAG:
 		s.focusOn(PanelWorkflows)
 	}
 }
@@ -160,21 +150,26 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 	case keys.Redraw:
 		return []Intent{Redraw{}}, true
 	case keys.Refresh:
-		return s.refresh(), true
+		return s.read.again(), true
 	case keys.Help:
-		s.open(newHelp(s.acting(), s.panels[s.acting()].hints(e)))
+		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e)))
 	case keys.Palette:
-		s.open(newPalette(s.acting(), e))
+		s.overlay.open(newPalette(s.panes.acting(), e))
+	case keys.Halt:
+		s.overlay.open(haltDialog(e))
 	case keys.Zoom:
-		s.zoomed = !s.zoomed
+		s.panes.zoomed = !s.panes.zoomed
 	case keys.NextPanel:
-		return s.focusOn((s.focus + 1) % panels), true
+		return s.focusOn((s.panes.focus + 1) % panels), true
 	case keys.PreviousPanel:
-		return s.focusOn((s.focus + panels - 1) % panels), true
+		return s.focusOn((s.panes.focus + panels - 1) % panels), true
 	default:
 		i := slices.Index(panelKeys[:], act)
 		if i < 0 {
 			return nil, false
+		}
+		if s.panes.mode() == mini {
+			s.Say(Note, tabNames[i]+" needs 60x15", e.Now)
 		}
 		return s.focusOn(PanelID(i)), true
 	}
@@ -182,53 +177,63 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 }
 
 // panelKeys are the actions that go to a panel, by panel.
-var panelKeys = [panels]keys.Action{keys.Panel1, keys.Panel2, keys.Panel3, keys.Panel4, keys.Panel5, keys.Panel6, keys.Panel7, keys.Panel8}
+var panelKeys = [panels]keys.Action{keys.Panel1, keys.Panel2, keys.Panel3, keys.Panel4, keys.Panel5, keys.Panel6, keys.Panel7, keys.Panel8, keys.Panel9}
 
 // focusOn gives the focus to a panel, and shows it where there are tabs.
 func (s *Screen) focusOn(id PanelID) []Intent {
-	s.focus = id
-	switch id {
-	case PanelWorkflows, PanelApprovals:
-		s.left = id
-	case PanelEvents, PanelAudit, PanelServers, PanelHosts:
-		s.bottom, s.right = id, id
-	case PanelDAG, PanelTask, panels:
-		s.right = id
+	s.panes.show(id)
+	return s.read.first(id)
+}
+
+// readOnce says which panels have been read that are read only once somebody looks.
+type readOnce [panels]bool
+
+// loads are the intents that read such panels.
+var loads = map[PanelID]Intent{PanelAudit: LoadAudit{}, PanelServers: LoadServers{}, PanelFlows: LoadFlows{}}
+
+// first reads a panel when it is looked at for the first time.
+func (r *readOnce) first(id PanelID) []Intent {
+	load, ok := loads[id]
+	if !ok || r[id] {
+		return nil
 	}
-	if id == PanelAudit && !s.audited {
-		s.audited = true
-		return []Intent{LoadAudit{}}
-	}
-	if id == PanelServers && !s.served {
-		s.served = true
-		return []Intent{LoadServers{}}
+	r[id] = true
+	return []Intent{load}
+}
+
+// AuditGrew reads the audit log again after something was decided, where somebody has looked
+// at it.
+func (s *Screen) AuditGrew() []Intent {
+	if s.read[PanelAudit] {
+		return []Intent{loads[PanelAudit]}
 	}
 	return nil
 }
 
-// refresh reads everything again, the audit log once somebody looked at it.
-func (s *Screen) refresh() []Intent {
+// again reads everything again, of those panels the ones that somebody has looked at.
+func (r *readOnce) again() []Intent {
 	out := []Intent{Refresh{}}
-	if s.audited {
-		out = append(out, LoadAudit{})
-	}
-	if s.served {
-		out = append(out, LoadServers{})
+	for id, read := range r {
+		if read {
+			out = append(out, loads[PanelID(id)])
+		}
 	}
 	return out
 }
 
 // quit leaves, or asks first where something would be left behind.
 func (s *Screen) quit(e *Env) []Intent {
+	if p := s.panels[PanelFlows].(*flowsPanel); p.view != nil && p.view.edit.Changed() {
+		s.overlay.open(&confirm{title: "Leave without saving?", text: "The changes of the flow " + p.view.row.name() + " would be lost.", yes: func(*Env) []Intent { return []Intent{Quit{}} }})
+		return nil
+	}
 	waiting := len(e.State.Waiting(e.Now))
 	if len(s.running) == 0 && (waiting == 0 || !s.o.Confirm) {
 		return []Intent{Quit{}}
 	}
-	s.open(newQuit(waiting, s.running, e))
+	s.overlay.open(newQuit(waiting, s.running, e))
 	return nil
 }
-
-func (s *Screen) open(o overlay) { s.overlay = append(s.overlay, o) }
 
 // carryOut takes out the intents that are for the screen itself.
 func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
@@ -236,17 +241,19 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 	for _, i := range intents {
 		switch i := i.(type) {
 		case openOverlay:
-			s.open(i.overlay)
+			s.overlay.open(i.overlay)
 		case openPanel:
 			out = append(out, s.focusOn(i.id)...)
 		case runAction:
 			out = append(out, s.carryOut(s.act([]keys.Action{i.act}, e), e)...)
+		case showCall:
+			s.showCall(i)
 		case showRunsOf:
 			s.runsOf(i.agentKey)
 		case showText:
 			o := &output{line: i.title, text: i.text}
 			o.pager.SetText(i.text)
-			s.open(o)
+			s.overlay.open(o)
 		case say:
 			s.Say(i.level, i.text, e.Now)
 		default:
@@ -275,7 +282,7 @@ const wheelRows = 3
 func (s *Screen) Mouse(x, y int, b Button, now time.Time) []Intent {
 	e := s.env(now)
 	s.settle(e)
-	if s.mode() == tiny || b == Click && now.Before(s.quietUntil) {
+	if s.panes.mode() == tiny || b == Click && now.Before(s.quietUntil) {
 		return nil
 	}
 	if n := len(s.overlay); n > 0 {
@@ -304,13 +311,13 @@ func (s *Screen) overlayMouse(top overlay, x, y int, b Button, e *Env) []Intent 
 		}
 		intents, closed := c.click(x, y, e)
 		if closed {
-			s.close(top)
+			s.overlay.close(top)
 		}
 		return intents
 	}
 	for range wheelRows {
 		if _, closed := top.key(keys.Key{Name: wheelKey[b]}, e); closed {
-			s.close(top)
+			s.overlay.close(top)
 			break
 		}
 	}
@@ -335,4 +342,95 @@ func (s *Screen) panelMouse(p place, x, y int, b Button, e *Env) []Intent {
 		out = append(out, intents...)
 	}
 	return out
+}
+
+// pointed is what the cursor of a list is on: the detail shows that run and that task.
+type pointed struct {
+	key  string // what it is known by: another one, and the detail follows
+	run  core.ID
+	task string  // empty: it is looked for by approval
+	ask  core.ID // the approval that the task waits for
+}
+
+// pointer is a list whose cursor the detail follows while it has the focus.
+type pointer interface {
+	// points is what the cursor is on; ok is false where no person put it there.
+	points(e *Env) (at pointed, ok bool)
+}
+
+// follows is what the detail has followed last.
+type follows struct {
+	panel PanelID
+	key   string
+	task  bool // the task was found, too: it is known once the layers are read
+}
+
+// follow has the detail show what the cursor is on. It goes there once: whoever moves
+// on in the detail stays where they are.
+func (s *Screen) follow(e *Env) {
+	p, ok := s.panels[s.panes.acting()].(pointer)
+	if !ok {
+		s.follows = follows{}
+		return
+	}
+	at, ok := p.points(e)
+	if _, known := e.State.Run(at.run); !ok || !known {
+		return
+	}
+	if s.follows.panel != s.panes.acting() || s.follows.key != at.key {
+		s.follows = follows{panel: s.panes.acting(), key: at.key}
+		e.Sel.Run = at.run
+	}
+	if s.follows.task || e.Sel.Run != at.run {
+		return
+	}
+	dag := s.panels[PanelDAG].(*dagPanel)
+	dag.settle(e)
+	if i, ok := dag.model.find(at); ok {
+		dag.selectTask(i, e)
+		s.follows.task = true
+	}
+}
+
+// find is the task that a cursor is on.
+func (m *dagModel) find(at pointed) (task int, ok bool) {
+	if at.task != "" {
+		task, ok = m.byID[at.task]
+		return task, ok
+	}
+	for i, id := range m.asked {
+		if id == at.ask && at.ask != "" {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func (p *inboxPanel) points(e *Env) (pointed, bool) {
+	a, ok := e.State.Approval(e.Sel.Approval)
+	at := pointed{key: string(a.ID), run: a.RunID, ask: a.ID}
+	if ok && len(a.CallIDs) > 0 {
+		at.task = a.CallIDs[0]
+	}
+	return at, ok
+}
+
+func (p *eventsPanel) points(e *Env) (pointed, bool) {
+	numbers := p.numbers(e)
+	i := p.at(numbers)
+	if i < 0 || !p.leaving {
+		return pointed{}, false
+	}
+	ev, ok := e.State.EventAt(numbers[i])
+	return pointed{key: itoa(int(numbers[i])), run: ev.RunID, task: ev.TaskID, ask: ev.ApprovalID}, ok && ev.RunID != ""
+}
+
+func (p *auditPanel) points(e *Env) (pointed, bool) {
+	rows := p.list(e)
+	i := p.at(rows)
+	if i < 0 || !p.moved {
+		return pointed{}, false
+	}
+	r := rows[i]
+	return pointed{key: string(r.Side) + itoa(int(r.Seq)), run: r.RunID, ask: r.ApprovalID}, r.RunID != ""
 }

@@ -44,12 +44,12 @@ func TestScreen_Globals(t *testing.T) {
 	wantIntents(t, press(s, "ctrl+c"), Quit{})
 	wantIntents(t, press(s, "7"), LoadServers{})
 	press(s, "1", "tab", "tab", "shift+tab")
-	if s.focus != PanelApprovals {
-		t.Errorf("focus is on %d", s.focus)
+	if s.panes.focus != PanelApprovals {
+		t.Errorf("focus is on %d", s.panes.focus)
 	}
 	press(s, "shift+tab", "shift+tab")
-	if s.focus != PanelHosts {
-		t.Errorf("focus is on %d", s.focus)
+	if s.panes.focus != PanelFlows {
+		t.Errorf("focus is on %d", s.panes.focus)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestScreen_Mouse(t *testing.T) {
 		t.Errorf("the wheel went to %s, want %s", s.sel.Run, want)
 	}
 	wantIntents(t, s.Mouse(80, 40, Click, fixtureNow))
-	if s.focus != PanelEvents {
-		t.Errorf("focus is on %d", s.focus)
+	if s.panes.focus != PanelEvents {
+		t.Errorf("focus is on %d", s.panes.focus)
 	}
 
 	s = newScreen(t, fixtureState(), 80, 24)
@@ -144,7 +144,7 @@ func TestScreen_Mouse(t *testing.T) {
 
 	s.Focused(true, fixtureNow)
 	s.Mouse(10, 0, Click, fixtureNow)
-	if s.focus != PanelAudit {
+	if s.panes.focus != PanelAudit {
 		t.Error("the click that gave the focus did something")
 	}
 }
@@ -243,7 +243,7 @@ func TestScreen_TinyDecidesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 38, 8)
 	wantIntents(t, press(s, "j", "a", "d", "x", "y", "R", "2", ":", "?"))
-	if len(s.overlay) > 0 || s.focus != PanelWorkflows {
+	if len(s.overlay) > 0 || s.panes.focus != PanelWorkflows {
 		t.Error("a key did something")
 	}
 	wantIntents(t, press(s, "ctrl+c"), Quit{})

@@ -65,7 +65,7 @@ func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	case keys.Open, keys.ServerLog:
 		return []Intent{showText{"servers: " + s.Name, serverText(s)}}, true
 	case keys.Again:
-		return []Intent{CheckServer{s.Name}}, true
+		return []Intent{restart(s)}, true
 	case keys.Install:
 		return []Intent{Shell{Args: []string{"servers", "install", s.Name}}}, true
 	case keys.Connect:
@@ -82,6 +82,20 @@ func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	default:
 		return nil, false
 	}
+}
+
+// restart starts a server; one that runs here is ended before, which a person confirms:
+// calls that it is in fail.
+func restart(s api.ServerInfo) Intent {
+	if s.Health == nil || s.Health.PID == 0 || s.Health.State == "stopped" {
+		return CheckServer{Name: s.Name, Owners: ownersText(s)}
+	}
+	name := core.Visible(s.Name, 60, false)
+	return openOverlay{&confirm{
+		title: "Restart " + name + "?",
+		text:  fmt.Sprintf("Its process here, %d, is ended and started anew. Calls that it is in fail.", s.Health.PID),
+		yes:   func(*Env) []Intent { return []Intent{CheckServer{Name: s.Name, Owners: ownersText(s), Anew: true}} },
+	}}
 }
 
 func (p *serversPanel) click(_, y int, _ *Env) []Intent {
@@ -180,6 +194,8 @@ func serverLook(s api.ServerInfo, t *paint.Theme) (word, glyph string, style pai
 		return "no trust", g.Waiting, paint.Style{Role: paint.Warn}
 	case s.Health != nil && s.Health.State != "stopped":
 		return core.Visible(s.Health.State, 12, false), g.Running, paint.Style{Role: paint.Info}
+	case len(s.Elsewhere) > 0:
+		return "elsewhere", g.Running, paint.Style{Role: paint.Info}
 	}
 	return "ready", g.Done, paint.Style{Role: paint.OK}
 }
@@ -197,8 +213,25 @@ func needsText(s api.ServerInfo) (string, paint.Style) {
 		return strings.Join(parts, "; "), paint.Style{Role: paint.Warn}
 	case s.State == api.ServerNotTrusted:
 		return "pml trust", paint.Style{Role: paint.Warn}
+	case len(s.Elsewhere) > 0:
+		return "runs in " + ownersText(s), paint.Style{Role: paint.Muted}
 	}
 	return core.Visible(s.Warning, 200, false), paint.Style{Role: paint.Muted}
+}
+
+// ownersText names the other processes of pml in which a server runs, empty for none.
+func ownersText(s api.ServerInfo) string {
+	var owners []string
+	for _, p := range s.Elsewhere {
+		text := "pml " + itoa(p.Owner)
+		if p.Client.Name != "" {
+			text += " (" + core.Visible(p.Client.Name, 60, false) + ")"
+		}
+		if !slices.Contains(owners, text) {
+			owners = append(owners, text)
+		}
+	}
+	return strings.Join(owners, ", ")
 }
 
 // serverFacts are what is known of a server, by label.
@@ -228,6 +261,12 @@ func serverFacts(s api.ServerInfo) (facts [][2]string) {
 		if h.Failures > 0 {
 			add("failed", fmt.Sprintf("%d times in a row: %s", h.Failures, h.LastError))
 		}
+	}
+	for _, p := range s.Elsewhere {
+		add("elsewhere", fmt.Sprintf("pid %d of %s", p.PID, ownersText(api.ServerInfo{Elsewhere: []api.ServerProcess{p}})))
+	}
+	if len(s.Elsewhere) > 0 {
+		add("restart", fmt.Sprintf("R starts one here; kill %d when idle, its owner starts it again", s.Elsewhere[0].PID))
 	}
 	if len(s.Next) > 0 {
 		add("next", strings.Join(s.Next, " "))

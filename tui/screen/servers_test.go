@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -40,7 +41,7 @@ func TestServers(t *testing.T) {
 	s.ShowServers(fixtureServers(), true, nil)
 	wantShown(t, s, "2 1✗", "200 ms") // calls of slack, one failed
 	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
-	wantIntents(t, press(s, "j", "R"), CheckServer{"ocr"})
+	wantIntents(t, press(s, "j", "R"), CheckServer{Name: "ocr"})
 	wantShown(t, s, `ModuleNotFoundError: torch\x1b[2J`, "3 times in a row")
 	wantIntents(t, press(s, "C"))
 	wantShown(t, s, "ocr is no server at a URL")
@@ -48,6 +49,18 @@ func TestServers(t *testing.T) {
 	wantShown(t, s, "stderr, its last lines")
 	press(s, "esc")
 	wantIntents(t, press(s, "j", "I"), Shell{Args: []string{"servers", "install", "slack"}})
+	shared := fixtureServers()[0]
+	shared.Elsewhere = []api.ServerProcess{{Server: "slack", PID: 99, Owner: 4242, Client: core.Client{Name: "claude-code"}}, {Server: "slack", PID: 98, Owner: 4243}}
+	s.ShowServers([]api.ServerInfo{shared}, false, nil)
+	wantShown(t, s, "elsewhere", "runs in pml 4242", "pid 99 of pml 4242 (claude-code)", "kill 99 when idle, its owner starts it again ")
+	wantIntents(t, press(s, "R"), CheckServer{Name: "slack", Owners: "pml 4242 (claude-code), pml 4243"})
+	running := fixtureServers()[0]
+	running.Health = &api.ServerHealth{State: "running", PID: 77}
+	s.ShowServers([]api.ServerInfo{running}, false, nil)
+	wantIntents(t, press(s, "R"))
+	wantShown(t, s, "Restart slack?", "77, is ended and started anew")
+	wantIntents(t, press(s, "n"))
+	wantIntents(t, press(s, "R", "y"), CheckServer{Name: "slack", Anew: true})
 	fresh := fixtureServers()[1]
 	fresh.State, fresh.Error, fresh.Health = api.ServerReady, "", nil
 	s.ShowServers([]api.ServerInfo{fresh}, false, nil)
@@ -62,10 +75,20 @@ func TestHosts(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 100, 30)
 	press(s, "8")
-	wantShown(t, s, "claude-code (ada)", "shop on the server", "2, 2 active", "integrity std:fetch")
+	wantShown(t, s, "claude-code (ada)", "shop, server", "2, 2 active", "integrity std:fetch")
+	connected := []api.ConnectedHost{
+		{Client: core.Client{Name: "codex", Version: "0.9"}, Who: "ada", Workspace: "/src/blog", Transport: "stdio", PID: 77, Since: fixtureNow.Add(-time.Minute)},
+		{Client: core.Client{Name: "codex", Version: "0.9"}, Who: "ada", Workspace: "/src/blog", Transport: "stdio", PID: 78, Since: fixtureNow},
+	}
+	s.ShowHosts(connected, nil)
+	wantShown(t, s, "2 connected, 3 agents", "codex 0.9 (ada)", "stdio 77 +1", "1m")
 	press(s, "g", "enter")
-	if s.focus != PanelWorkflows {
-		t.Errorf("focus is on %d", s.focus)
+	wantShown(t, s, "codex 0.9 has begun no run yet")
+	s.ShowHosts(nil, errors.New("no \x1b folder"))
+	wantShown(t, s, `cannot tell who is connected: no \x1b folder`, "0 connected, 2 agents")
+	press(s, "g", "enter")
+	if s.panes.focus != PanelWorkflows {
+		t.Errorf("focus is on %d", s.panes.focus)
 	}
 	wantShown(t, s, "claude-code", "crawl-competitor")
 }

@@ -100,17 +100,20 @@ func (p *taskPanel) openError() {
 }
 
 // page is the text of the tab that is open, up to date.
-func (p *taskPanel) page(t *core.Task, e *Env) *widget.Pager {
-	page := &p.pages[p.tab]
-	if p.tab == tabLog {
+func (p *taskPanel) page(t *core.Task, e *Env) *widget.Pager { return p.pageOf(p.tab, t, e) }
+
+// pageOf is the text of a tab, up to date.
+func (p *taskPanel) pageOf(tab taskTab, t *core.Task, e *Env) *widget.Pager {
+	page := &p.pages[tab]
+	if tab == tabLog {
 		page.SetText(p.log.text(p.run, t.ID, e))
 		return page
 	}
-	if p.made[p.tab] {
+	if p.made[tab] {
 		return page
 	}
-	p.made[p.tab] = true
-	switch p.tab {
+	p.made[tab] = true
+	switch tab {
 	case tabArgs:
 		page.SetText(prettyJSON(t.Arguments))
 	case tabResult:
@@ -170,6 +173,8 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	switch act {
 	case keys.Approve:
 		return p.approve(t, e), true
+	case keys.FlowLink:
+		return []Intent{FindFlowRuns{Run: p.run, Call: t.ID}}, true
 	case keys.Filter:
 		return []Intent{openOverlay{searchPrompt(page)}}, true
 	case keys.Times:
@@ -198,7 +203,7 @@ func (p *taskPanel) approve(t *core.Task, e *Env) []Intent {
 	m := newDAGModel(&w)
 	if i, ok := m.byID[t.ID]; ok {
 		if id, waits := m.approval(i, e); waits {
-			return []Intent{openOverlay{newCard(id, e)}}
+			return []Intent{openOverlay{newApproveCard(id, e)}}
 		}
 	}
 	return []Intent{say{Note, waitsForNobody}}
@@ -253,13 +258,21 @@ func (p *taskPanel) hints(e *Env) []keys.Action {
 		if _, ok := p.waitsFor(t, e); ok {
 			return append([]keys.Action{keys.Approve}, p.reading()...)
 		}
+		if byFlow(t) {
+			return append([]keys.Action{keys.FlowLink}, p.reading()...)
+		}
 	}
 	return p.reading()
 }
 
+// byFlow reports whether a hook flow has refused a call.
+func byFlow(t *core.Task) bool {
+	return t.Error != nil && t.Error.Decided != nil && strings.HasPrefix(t.Error.Decided.Who, "flow:")
+}
+
 // reading are the keys that help to read.
 func (p *taskPanel) reading() []keys.Action {
-	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times}
+	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times, keys.FlowLink}
 }
 
 func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
@@ -283,7 +296,8 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 	used := p.drawHead(in, t, e)
 	body := in.Sub(0, used, in.W, in.H-used)
 	if page.Text() == "" {
-		body.Text(0, 0, body.W, paint.Style{Role: paint.Muted}, p.noText(t))
+		body.Text(0, 0, body.W, paint.Style{Role: paint.Muted}, noText(p.tab, t))
+		p.drawBelow(body, 1, t, e)
 		return
 	}
 	if found := page.Searching(); found != "" && body.H > 2 {
@@ -291,7 +305,36 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 		body = body.Sub(0, 0, body.W, body.H-1)
 	}
 	page.Draw(body)
+	if page.Rows() <= body.H {
+		p.drawBelow(body, page.Rows(), t, e)
+	}
 	p.drawFoot(a, page)
+}
+
+// drawBelow shows what belongs to the open text, where that leaves room: below arguments
+// what came of them, below a result or an error the arguments. used is how many rows the
+// open text takes.
+func (p *taskPanel) drawBelow(a paint.Area, used int, t *core.Task, e *Env) {
+	other := tabArgs
+	switch {
+	case p.tab == tabArgs && t.Error != nil:
+		other = tabError
+	case p.tab == tabArgs:
+		other = tabResult
+	case p.tab == tabLog || p.tab == tabRaw:
+		return
+	}
+	if used+3 > a.H { // a blank row, the name, and one row
+		return
+	}
+	a.Rule(used+1, strings.ToLower(taskTabNames[other]))
+	rest := a.Sub(0, used+2, a.W, a.H-used-2)
+	page := p.pageOf(other, t, e)
+	if page.Text() == "" {
+		rest.Text(0, 0, rest.W, paint.Style{Role: paint.Muted}, noText(other, t))
+		return
+	}
+	page.Draw(rest)
 }
 
 // tabsText are the tabs with the open one in brackets, or that one alone where
@@ -387,15 +430,15 @@ func (p *taskPanel) drawFoot(a paint.Area, page *widget.Pager) {
 }
 
 // noText says why a tab is empty.
-func (p *taskPanel) noText(t *core.Task) string {
+func noText(tab taskTab, t *core.Task) string {
 	switch {
-	case p.tab == tabArgs:
+	case tab == tabArgs:
 		return "no arguments are known"
-	case p.tab == tabResult && !t.State.Settled():
+	case tab == tabResult && !t.State.Settled():
 		return "no result yet"
-	case p.tab == tabResult:
+	case tab == tabResult:
 		return "it returned nothing"
-	case p.tab == tabLog:
+	case tab == tabLog:
 		return "nothing was logged since this terminal listens"
 	}
 	return "no error"

@@ -55,7 +55,7 @@ func TestCard_News(t *testing.T) {
 			p := newPerson(t, c.w, c.h)
 			p.st.Links.Client.State = c.link
 			p.s.Say(Good, "said before", p.now)
-			p.s.open(newCard(apTool, p.s.env(p.now)))
+			p.s.overlay.open(cardOf(apTool, p.s.env(p.now)))
 			p.wait(decide.Quiet)
 			if name != "Half" && strings.Contains(p.frame(), "said before") {
 				t.Errorf("an older message is on the card:\n%s", p.frame())
@@ -132,7 +132,7 @@ func TestMayHaveRun(t *testing.T) {
 	p, e, c := dagOf(t, w, 110, 22)
 	e.Sel.Task = task.ID
 	p.draw(c.Area(), e, true)
-	if got := c.Plain(); strings.Count(got, "may have run") != 2 || strings.Contains(got, "1m30s") {
+	if got := c.Plain(); strings.Count(got, "may have run") != 3 || strings.Contains(got, "1m30s") {
 		t.Errorf("the DAG:\n%s", got)
 	}
 	panel, e, c := taskOf(t, task.ID, 80, 14)

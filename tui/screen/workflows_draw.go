@@ -1,11 +1,14 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
 	"github.com/casys-ai/pml/tui/widget"
@@ -137,10 +140,16 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 	glyph, style := runLook(r.State, e.Theme)
 	n := in.Put(cols[colStatus].X, y, style, glyph)
 	in.Text(cols[colStatus].X+n+1, y, cols[colStatus].Width-2, style, string(r.State))
-	cols[colName].Text(in, y, paint.Style{}, e.State.Name(id))
+	name := e.State.Name(id)
+	if n := e.State.RunsBelow(id); n > 0 {
+		name = "(" + plural(n, "run") + ") " + name
+	}
+	cols[colName].Text(in, y, paint.Style{}, name)
 	cols[colID].Text(in, y, muted, r.ID.Short())
 	cols[colLayer].Text(in, y, paint.Style{}, layerText(r))
-	if c := &cols[colTasks]; c.Here && r.Kind != core.KindCode { // of a script each step is a task
+	if c := &cols[colTasks]; c.Here && r.Agent != nil {
+		c.Text(in, y, paint.Style{}, plural(r.Agent.Calls, "call"))
+	} else if c.Here && r.Kind != core.KindCode { // of a script each step is a task
 		if w, ok := e.State.Workflow(id); ok {
 			done, all := taskCounts(w)
 			c.Text(in, y, paint.Style{}, itoa(done)+"/"+itoa(all))
@@ -151,16 +160,67 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 		c.Text(in, y, muted, e.State.From(id))
 	}
 	if c := &cols[colNext]; c.Here {
-		if a, ok := p.next.of(id, e); ok {
-			text := typeName(a.Type)
-			if a.ExpiresAt != nil {
-				text += " " + ttlText(a.ExpiresAt.Sub(e.Now))
+		text, look := p.nextText(r, e)
+		c.Text(in, y, look, text)
+	}
+}
+
+// nextText is what a run waits for or does, or which key goes on with it.
+func (p *workflowsPanel) nextText(r core.Run, e *Env) (string, paint.Style) {
+	muted := paint.Style{Role: paint.Muted}
+	if a, ok := p.next.of(r.ID, e); ok {
+		text := typeName(a.Type)
+		if a.ExpiresAt != nil {
+			text += " " + ttlText(a.ExpiresAt.Sub(e.Now))
+		}
+		return text, paint.Style{Role: paint.Warn}
+	}
+	switch {
+	case r.Halted != nil && r.State == core.RunWaiting:
+		return keyOf(e, keys.Halt) + " resumes", paint.Style{Role: paint.Danger}
+	case len(expiredOf(r, e)) > 0:
+		return expiredText(e), paint.Style{Role: paint.Danger}
+	case r.State == core.RunFailed && r.Agent == nil:
+		return keyOf(e, keys.Again) + " retries", muted
+	case r.State == core.RunInterrupted:
+		return keyOf(e, keys.Again) + " goes on", muted
+	case r.State == core.RunRunning:
+		return doingText(r.ID, e), muted
+	}
+	return "", muted
+}
+
+// doingText is what a run does now: the call that it makes, or the server that was
+// approved for it and is not there yet.
+func doingText(run core.ID, e *Env) string {
+	const most = 200 // tasks that are looked at, the last first
+	w, _ := e.State.Workflow(run)
+	looked, name, others := 0, "", 0
+	for _, l := range slices.Backward(w.Layers) {
+		for i := len(l.Tasks) - 1; i >= 0 && looked < most; i-- {
+			if looked++; l.Tasks[i].State != core.TaskRunning {
+				continue
 			}
-			c.Text(in, y, paint.Style{Role: paint.Warn}, text)
-		} else if len(expiredOf(r, e)) > 0 {
-			c.Text(in, y, paint.Style{Role: paint.Danger}, expiredText(e))
+			if name != "" {
+				others++
+			}
+			name = cmp.Or(l.Tasks[i].Tool, l.Tasks[i].ID)
 		}
 	}
+	if name == "" {
+		if a, ok := e.State.LastDecided(run); ok && a.Type == core.ApproveDependency && a.State == core.ApprovalApproved {
+			return "installs " + core.Visible(a.Subject, 40, false)
+		}
+		return ""
+	}
+	if _, tool, ok := core.SplitTool(name); ok {
+		name = tool
+	}
+	name = core.Visible(name, 40, false)
+	if others > 0 {
+		name = "+" + itoa(others) + " " + name
+	}
+	return name
 }
 
 // taskCounts are how many tasks of a run are settled, and how many there are.
@@ -208,11 +268,14 @@ func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
 		by += " on the server"
 	}
 	if r.Workspace != "" {
-		by += " in " + core.Visible(r.Workspace, 200, false)
+		by += " in "
+		by += endOfPath(core.Visible(r.Workspace, 200, false), in.W-x-paint.Width(by), e.Theme.Glyph.More)
 	}
 	in.Text(x, y, in.W-x, muted, by)
 	if r.Error != nil {
 		in.Text(0, y+1, in.W, paint.Style{Role: paint.Danger}, core.Visible(r.Error.Message, 300, false))
+	} else if r.Agent != nil {
+		in.Text(0, y+1, in.W, paint.Style{}, r.Agent.Text())
 	} else if w, ok := e.State.Workflow(r.ID); ok {
 		in.Text(0, y+1, in.W, paint.Style{}, layersText(w, e.Theme))
 	}
@@ -261,7 +324,7 @@ func taskGlyph(s core.TaskState, t *paint.Theme) string {
 // nextApprovals finds the approval of each run that expires first.
 type nextApprovals struct {
 	of_     *state.State
-	version int64
+	version [2]int64 // of approvals and runs: news of anything else change nothing here
 	waiting int
 	byRun   map[core.ID]core.ID
 }
@@ -269,14 +332,17 @@ type nextApprovals struct {
 // update looks again when something changed or has expired.
 func (n *nextApprovals) update(e *Env) {
 	waiting := e.State.Waiting(e.Now)
-	if n.of_ == e.State && n.version == e.State.Version() && n.waiting == len(waiting) {
+	version := [2]int64{e.State.ApprovalsVersion(), e.State.RunsVersion()}
+	if n.of_ == e.State && n.version == version && n.waiting == len(waiting) {
 		return
 	}
-	n.of_, n.version, n.waiting = e.State, e.State.Version(), len(waiting)
+	n.of_, n.version, n.waiting = e.State, version, len(waiting)
 	n.byRun = make(map[core.ID]core.ID, len(waiting))
 	for i := range waiting {
-		if _, known := n.byRun[waiting[i].RunID]; !known {
-			n.byRun[waiting[i].RunID] = waiting[i].ID
+		for _, id := range []core.ID{waiting[i].RunID, e.State.Root(waiting[i].RunID)} {
+			if _, known := n.byRun[id]; !known {
+				n.byRun[id] = waiting[i].ID
+			}
 		}
 	}
 }
@@ -287,4 +353,18 @@ func (n *nextApprovals) of(run core.ID, e *Env) (core.Approval, bool) {
 		return core.Approval{}, false
 	}
 	return e.State.Approval(id)
+}
+
+// endOfPath is a path without as many folders at its front as it takes to fit.
+func endOfPath(path string, w int, more string) string {
+	for short := path; ; {
+		if paint.Width(short) <= w {
+			return short
+		}
+		_, rest, ok := strings.Cut(strings.TrimPrefix(short, more+"/"), "/")
+		if !ok {
+			return path
+		}
+		short = more + "/" + rest
+	}
 }

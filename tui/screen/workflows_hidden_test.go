@@ -3,9 +3,12 @@ package screen
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
 )
 
 // TestWorkflows_Hidden: a run that a filter hides is not acted on; the first key
@@ -66,4 +69,27 @@ func TestPalette_RunOfApproval(t *testing.T) {
 func hiddenEnv(t *testing.T) *Env {
 	t.Helper()
 	return &Env{Now: fixtureNow, State: fixtureState(), Keys: newKeys(t), Sel: &Selection{}, Theme: paint.NewTheme(paint.Ansi, paint.NoColor, false)}
+}
+
+// Where all that was asked has expired, and runs wait on, nothing says that nothing waits.
+func TestBanner_Expired(t *testing.T) {
+	t.Parallel()
+	e := hiddenEnv(t)
+	e.State = state.New(10_000)
+	e.State.Loaded = true
+	if got := idleSpans(e)[0].text; got != "nothing is waiting for you" {
+		t.Error(got)
+	}
+	early, late := fixtureNow.Add(-time.Hour), fixtureNow.Add(-time.Minute)
+	for i, name := range []core.ID{"a", "b", "done"} {
+		r := core.Run{ID: name, State: core.RunWaiting, CreatedAt: early, UpdatedAt: early}
+		if name == "done" {
+			r.State = core.RunFailed
+		}
+		e.State.PutRuns(r)
+		e.State.PutApprovals(core.Approval{ID: core.ID(rune('p' + i)), RunID: name, State: core.ApprovalOpen, CreatedAt: early, ExpiresAt: &late})
+	}
+	if got := bannerSpans(e, 80)[0].text; got != "! 2 runs wait for what has expired: R asks again" {
+		t.Errorf("%q", got)
+	}
 }

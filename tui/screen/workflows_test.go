@@ -61,11 +61,11 @@ func TestWorkflows_Again(t *testing.T) {
 	wantIntents(t, press(s, "R"))
 	wantIntents(t, press(s, "ctrl+y"), Copy{What: "a command", Text: "pml workflows show " + string(runETL)})
 	press(s, "enter")
-	if s.focus != PanelDAG {
+	if s.panes.focus != PanelDAG {
 		t.Error("enter does not open the DAG")
 	}
 	press(s, "esc")
-	if s.focus != PanelWorkflows {
+	if s.panes.focus != PanelWorkflows {
 		t.Error("esc does not lead back")
 	}
 }
@@ -132,7 +132,7 @@ func TestEvents_PauseAndFollow(t *testing.T) {
 		t.Error("the list grows while it is paused")
 	}
 	press(s, "space")
-	wantShown(t, s, "18404", "following  12 seen")
+	wantShown(t, s, "late line", "following  12 seen")
 	press(s, "k")
 	add(18405)
 	if at, _ := s.panels[PanelEvents].(*eventsPanel).current(s.env(fixtureNow)); at.Seq != 18403 {

@@ -30,6 +30,7 @@ func (s *State) applyEvent(e *core.Event) {
 		return
 	}
 	if e.Type == core.EventApprovalResolved {
+		s.decisions++
 		s.resolve(e)
 	}
 }

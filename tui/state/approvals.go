@@ -196,6 +196,20 @@ func (s *State) ExpiredOf(run core.ID, now time.Time) []core.Approval {
 	return out
 }
 
+// LastDecided returns the approval of a run that was decided last.
+func (s *State) LastDecided(run core.ID) (a core.Approval, ok bool) {
+	var last *approvalRow
+	for _, id := range s.approvals.byRun[run] {
+		if row := s.approvals.byID[id]; row != nil && row.DecidedBy != nil && (last == nil || row.at().After(last.at())) {
+			last = row
+		}
+	}
+	if last == nil {
+		return core.Approval{}, false
+	}
+	return last.Approval, true
+}
+
 // Resolved returns up to n approvals that were decided, taken back, or have
 // expired at a time, newest first. The slice is the state's own and is not
 // changed any more.
@@ -226,3 +240,21 @@ func (t *approvalTable) merge(late int) []core.Approval {
 
 // ApprovalsVersion grows with every change of an approval.
 func (s *State) ApprovalsVersion() int64 { return s.approvals.version }
+
+// ExpiredRuns is how many runs wait for an approval that has expired, as far as the newest
+// of what is resolved says.
+func (s *State) ExpiredRuns(now time.Time) int {
+	const newest = 50
+	if s.CountRuns(core.RunWaiting) == 0 {
+		return 0
+	}
+	seen := map[core.ID]bool{}
+	for _, a := range s.Resolved(now, newest) {
+		if a.RenewedBy == "" && a.StateAt(now) == core.ApprovalExpired {
+			if r, ok := s.Run(a.RunID); ok && r.State == core.RunWaiting {
+				seen[a.RunID] = true
+			}
+		}
+	}
+	return len(seen)
+}

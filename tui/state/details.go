@@ -28,10 +28,34 @@ func (s *State) PutWorkflow(w core.Workflow) {
 	s.details[w.ID] = &detail{workflow: w, size: sizeOf(&w), put: s.puts, plan: w.DAGVersion}
 	s.version++
 	s.PutRuns(w.Run)
+	s.putBelow(&w)
 	s.PutApprovals(w.Approvals...)
 	for _, l := range w.Layers {
 		for _, t := range l.Tasks {
 			s.runs.addTool(w.ID, t.Tool)
+		}
+	}
+}
+
+// putBelow takes the runs that an agent has started, as far as its calls tell of them,
+// so that they can be opened before they were read themselves.
+func (s *State) putBelow(w *core.Workflow) {
+	for _, step := range core.AgentSteps(*w) {
+		for _, c := range step.Runs {
+			if c.ID == "" || s.runs.byID[c.ID] != nil || c.Task.StartedAt == nil {
+				continue
+			}
+			run := core.Run{
+				ID: c.ID, ParentID: w.ID, Kind: core.KindCode, Name: w.Title() + " › " + core.OneLine(cmp.Or(c.Intent, "script"), 80), Side: w.Side, Workspace: w.Workspace, Owner: w.Owner,
+				RequestedBy: w.RequestedBy, CreatedAt: *c.Task.StartedAt, UpdatedAt: *c.Task.StartedAt, EndedAt: c.Task.EndedAt, State: core.RunRunning,
+			}
+			switch {
+			case c.Task.State == core.TaskSuccess:
+				run.State = core.RunComplete
+			case c.Task.State.Settled():
+				run.State, run.Error = core.RunFailed, c.Task.Error
+			}
+			s.PutRuns(run)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (s *State) EventAt(n int64) (e core.Event, ok bool) {
 	return *s.events.at(n), true
 }
 
-// Gap is a time in which a half could not be heard and after which it could.
+// Gap is a time in which no events of a half arrived, and which is over.
 type Gap struct {
 	Side core.Side
 	At   time.Time     // when it was back
@@ -216,3 +216,7 @@ func (s *State) SetAudit(rows []core.AuditRow) {
 
 // Audit returns the rows of the audit log that were read, oldest first.
 func (s *State) Audit() []core.AuditRow { return s.audit }
+
+// Decisions is how many approvals have been resolved since the state began: with each there
+// are rows of the audit log that were not read.
+func (s *State) Decisions() int64 { return s.decisions }

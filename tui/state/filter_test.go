@@ -14,7 +14,7 @@ var now = time.Date(2026, 3, 4, 14, 2, 31, 0, time.UTC)
 func sampleRun() core.Run {
 	return core.Run{
 		ID: "7f3a91c2-0000-4000-8000-000000000001", Side: core.SideServer, Workspace: "/home/me/src/shop", Kind: core.KindDAG,
-		State: core.RunWaiting, Intent: "Release notes", CreatedAt: now.Add(-30 * time.Minute),
+		State: core.RunWaiting, Intent: "Release notes", RequestedBy: core.Actor{Who: "root", Via: core.ViaCLI}, CreatedAt: now.Add(-30 * time.Minute),
 	}
 }
 
@@ -39,6 +39,8 @@ func TestFilter_Run(t *testing.T) {
 		"tool:github:*": true, "tool:github:create_release": true, "tool:*release": true, "tool:gitlab:*": false, "tool~CREATE": true,
 		"release": true, "NOTES": true, "7f3a91": true, "github": true, "nothing": false, "!nothing": true, `"release notes"`: true, `"github:create"`: true,
 		"release status:waiting age<1h": true, "release status:failed": false,
+		// What a person types who knows of no key: a state, a folder, a name.
+		"wait": true, "waiting": true, "failed": false, "src/shop": true, "root": true, "root failed": false,
 		// Not complete yet: as if it were not there.
 		"status:": true, "status:!": true, "status:failed,": false, "status:,": true, "age<": true, "age<1": true, "age>": true, "!": true,
 		`"`: true, `""`: true, `name:"rel`: false, `name~"rel`: true, "name~": true, "tool:": true, "id:": true, "*": false,

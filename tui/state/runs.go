@@ -67,13 +67,16 @@ type runTable struct {
 	ids    []core.ID // newest first, when idsOf is the version of the order
 	idsOf  int64
 	counts map[core.RunState]int
+	// below counts the runs that each agent is known to have started. They are in no
+	// order and not counted: lists have their agent.
+	below map[core.ID]int
 	// version grows with every change of a header.
 	version int64
 }
 
 func newRunTable() runTable {
 	return runTable{
-		byID: map[core.ID]*runRow{}, counts: map[core.RunState]int{},
+		byID: map[core.ID]*runRow{}, counts: map[core.RunState]int{}, below: map[core.ID]int{},
 		newest: rowOrder{compare: newestFirst}, names: rowOrder{compare: byName}, idsOf: -1,
 	}
 }
@@ -118,6 +121,10 @@ func (t *runTable) put(r *core.Run, many bool) bool {
 		row = &runRow{run: &c}
 		row.prepare()
 		t.byID[r.ID] = row
+		if r.Below() {
+			t.below[r.ParentID]++
+			return true
+		}
 		t.counts[r.State]++
 		t.newest.insert(row, many)
 		t.names.insert(row, many)
@@ -133,8 +140,10 @@ func (t *runTable) put(r *core.Run, many bool) bool {
 		t.newest.disturb()
 		t.names.disturb()
 	}
-	t.counts[old.State]--
-	t.counts[r.State]++
+	if !r.Below() {
+		t.counts[old.State]--
+		t.counts[r.State]++
+	}
 	*old = *r
 	row.hay = ""
 	if renamed {
@@ -148,9 +157,13 @@ func (t *runTable) drop(id core.ID) bool {
 	if row == nil {
 		return false
 	}
-	t.newest.remove(row)
-	t.names.remove(row)
-	t.counts[row.run.State]--
+	if row.run.Below() {
+		t.below[row.run.ParentID]--
+	} else {
+		t.newest.remove(row)
+		t.names.remove(row)
+		t.counts[row.run.State]--
+	}
 	delete(t.byID, id)
 	t.version++
 	return true
@@ -164,7 +177,7 @@ func sameHeader(a, b *core.Run) bool {
 		a.Side == b.Side && a.Kind == b.Kind && a.Workspace == b.Workspace && a.ActiveMS == b.ActiveMS &&
 		a.UpdatedAt.Equal(b.UpdatedAt) && a.CreatedAt.Equal(b.CreatedAt) && (a.Abort == nil) == (b.Abort == nil) &&
 		(a.Error == nil) == (b.Error == nil) && (a.Error == nil || a.Error.Message == b.Error.Message) &&
-		sameTime(a.ExpiresAt, b.ExpiresAt) && sameTime(a.EndedAt, b.EndedAt) && string(a.Result) == string(b.Result)
+		sameTime(a.ExpiresAt, b.ExpiresAt) && sameTime(a.EndedAt, b.EndedAt) && string(a.Result) == string(b.Result) && (a.Agent == nil) == (b.Agent == nil)
 }
 
 // DropRun forgets a run that is gone, with its approvals.
@@ -193,8 +206,27 @@ func (s *State) Name(id core.ID) string {
 	return core.Visible(id.Short(), idRunes, false)
 }
 
-// Runs returns the ids of all runs, newest first. The slice is the state's own
-// and good until the state changes.
+// RunsBelow is how many runs an agent is known to have started.
+func (s *State) RunsBelow(agent core.ID) int { return s.runs.below[agent] }
+
+// Root is the run that stands in lists for a run: itself, or the agent above all others
+// that led to it, as far as they are known.
+func (s *State) Root(id core.ID) core.ID {
+	for range maxDepth {
+		row := s.runs.byID[id]
+		if row == nil || !row.run.Below() || s.runs.byID[row.run.ParentID] == nil {
+			return id
+		}
+		id = row.run.ParentID
+	}
+	return id
+}
+
+// maxDepth bounds how far up a run is followed to its agents.
+const maxDepth = 16
+
+// Runs returns the ids of all runs but those that agents have started, newest first.
+// The slice is the state's own and good until the state changes.
 func (s *State) Runs() []core.ID {
 	t := &s.runs
 	rows := t.newest.sorted()
@@ -207,11 +239,11 @@ func (s *State) Runs() []core.ID {
 	return t.ids
 }
 
-// CountRuns returns how many runs are in one of the states; without any, how
+// CountRuns returns how many of these runs are in one of the states; without any, how
 // many there are.
 func (s *State) CountRuns(states ...core.RunState) int {
 	if len(states) == 0 {
-		return len(s.runs.byID)
+		return len(s.runs.newest.rows)
 	}
 	n := 0
 	for _, st := range states {

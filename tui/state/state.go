@@ -51,13 +51,17 @@ type State struct {
 	Loaded   bool
 	Warnings []string // of the last lists: which part is missing, and why
 	Notices  []string // of the workspace: what a person has to know of it
+	// Halts say who has halted all calls: of each half that is halted.
+	Halts []core.Halt
 
 	runs      runTable
 	approvals approvalTable
 	details   map[core.ID]*detail
+	said      said  // what the model of the run that is looked at writes
 	puts      int64 // of details, ever
 	events    eventRing
 	audit     []core.AuditRow
+	decisions int64 // approvals that were resolved, ever
 	version   int64
 }
 
@@ -85,6 +89,15 @@ func (s *State) SetLink(side core.Side, l Link) {
 func (s *State) SetNotices(list []string) {
 	if !slices.Equal(s.Notices, list) {
 		s.Notices = list
+		s.version++
+	}
+}
+
+// SetHalts takes who has halted all calls.
+func (s *State) SetHalts(list []core.Halt) {
+	same := func(a, b core.Halt) bool { return a.Side == b.Side && a.At.Equal(b.At) }
+	if !slices.EqualFunc(s.Halts, list, same) {
+		s.Halts = list
 		s.version++
 	}
 }

@@ -447,3 +447,25 @@ func TestName(t *testing.T) {
 		t.Error(a, b)
 	}
 }
+
+// TestExpiredRuns: runs that wait for what has expired and was not asked again.
+func TestExpiredRuns(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	past, later := now.Add(-time.Minute), now.Add(time.Minute)
+	s := state.New(10)
+	asked := func(run core.ID, is core.RunState, ends time.Time, again core.ID) {
+		s.PutRuns(core.Run{ID: run, State: is, CreatedAt: past, UpdatedAt: past})
+		s.PutApprovals(core.Approval{ID: "of-" + run, RunID: run, State: core.ApprovalOpen, CreatedAt: past.Add(-time.Minute), ExpiresAt: &ends, RenewedBy: again})
+	}
+	if got := s.ExpiredRuns(now); got != 0 {
+		t.Errorf("%d of none", got)
+	}
+	asked("expired", core.RunWaiting, past, "")
+	asked("waits", core.RunWaiting, later, "")
+	asked("over", core.RunAborted, past, "")
+	asked("again", core.RunWaiting, past, "of-new")
+	if got := s.ExpiredRuns(now); got != 1 {
+		t.Errorf("%d, not 1", got)
+	}
+}

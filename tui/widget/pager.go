@@ -127,6 +127,9 @@ func (p *Pager) Unread() int {
 	return max(at(p.must+1)-at(p.read), 0)
 }
 
+// Rows are how many rows the text takes, as drawn last.
+func (p *Pager) Rows() int { return len(p.index.rows) }
+
 // Below is how many rows there are below the view.
 func (p *Pager) Below() int { return max(len(p.index.rows)-p.top-p.height, 0) }
 

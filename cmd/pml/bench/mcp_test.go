@@ -166,7 +166,7 @@ func BenchmarkMCP_Execute(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			var list, floors []time.Duration
 			for b.Loop() {
-				time.Sleep(c.pause)
+				<-time.After(c.pause)
 				timed(&list, once)
 				timed(&floors, func() { f.call("echo", map[string]any{"text": "hello"}, "hello") })
 			}
@@ -214,8 +214,12 @@ func BenchmarkMCP_Waiting(b *testing.B) {
 // allWait returns when so many approvals are open.
 func allWait(b *testing.B, n int, pml, dir string, env []string) {
 	b.Helper()
-	for limit := time.Now().Add(2 * time.Minute); waitingRuns(pml, dir, env) != n; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(limit) {
+	limit, look := time.After(2*time.Minute), time.NewTicker(20*time.Millisecond)
+	defer look.Stop()
+	for waitingRuns(pml, dir, env) != n {
+		select {
+		case <-look.C:
+		case <-limit:
 			b.Fatalf("%d do not all wait", n)
 		}
 	}

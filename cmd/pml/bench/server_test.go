@@ -262,25 +262,20 @@ func BenchmarkServer_Event(b *testing.B) {
 		s.execute()
 		var mu sync.Mutex
 		var list []time.Duration
-		live := make(chan struct{})
+		snap, err := s.client.Snapshot(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			once := sync.OnceFunc(func() { close(live) })
-			_ = s.client.Stream(ctx, -1, func(f client.Frame) error { // it ends with its context
-				switch f.Kind {
-				case client.FrameSnapshot:
-					once()
-				case client.FrameEvent:
-					mu.Lock()
-					list = append(list, time.Since(f.Event.At))
-					mu.Unlock()
-				case client.FrameState:
-				}
+			_ = s.client.Events(ctx, "", api.Since{Server: snap.Seq}, true, func(e core.Event) error { // it ends with its context
+				mu.Lock()
+				list = append(list, time.Since(e.At))
+				mu.Unlock()
 				return nil
 			})
 		})
-		<-live
 		for b.Loop() {
 			s.execute()
 		}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,12 +246,26 @@ func (f *bare) dag(tasks []core.TaskSpec, widths []int) error {
 	return nil
 }
 
-// workflows is an engine over a store, with its floor.
+// workflows is an engine over a store, with its floor, and how often either has
+// committed: the ratio of both times is mostly that of their commits, and it does not
+// depend on the disk.
 type workflows struct {
 	*engine.Engine
-	b     *testing.B
-	store store.Store
-	floor *bare
+	b                     *testing.B
+	store                 store.Store
+	floor                 *bare
+	commits, floorCommits atomic.Int64
+}
+
+// counted is a store whose commits are counted.
+type counted struct {
+	store.Store
+	commits *atomic.Int64
+}
+
+func (c counted) Commit(ctx context.Context, s store.Step) error {
+	c.commits.Add(1)
+	return c.Store.Commit(ctx, s)
 }
 
 func newWorkflows(b *testing.B, k kept, host noop) *workflows {
@@ -263,9 +278,10 @@ func newWorkflows(b *testing.B, k kept, host noop) *workflows {
 		Calls: 20000, Concurrency: 64, Timeout: time.Minute, CallTimeout: time.Minute, ApprovalTTL: time.Hour, ResumeTTL: time.Hour,
 		StopGrace: time.Second, IdleChild: time.Hour,
 	}
-	w := &workflows{b: b, store: k.store, floor: newBare(b, k.floor)}
+	w := &workflows{b: b, store: k.store}
+	w.floor = newBare(b, func(rows [][]byte) error { w.floorCommits.Add(1); return k.floor(rows) })
 	w.Engine = engine.New(engine.Options{
-		Store: k.store, Claims: k.store, Runner: r.ID(), Clock: benchClock{}, NewID: benchID, Logger: slog.New(slog.DiscardHandler),
+		Store: counted{k.store, &w.commits}, Claims: k.store, Runner: r.ID(), Clock: benchClock{}, NewID: benchID, Logger: slog.New(slog.DiscardHandler),
 		Hosts:  func(string) (engine.Host, error) { return host, nil },
 		Limits: func(string) (engine.Limits, error) { return limits, nil },
 	})
@@ -352,6 +368,8 @@ func benchDAG(b *testing.B, k kept, widths []int, tool string, result json.RawMe
 		})
 	}
 	report(b, own, floors)
+	b.ReportMetric(float64(w.commits.Load())/float64(b.N), "commits/op")
+	b.ReportMetric(float64(w.floorCommits.Load())/float64(b.N), "floor-commits/op")
 }
 
 // large is a result of so many bytes, of words as they come.

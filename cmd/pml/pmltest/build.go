@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // The most that a build may take, and how long a program is kept that no test has asked for.
@@ -29,7 +31,7 @@ const (
 // PML returns the path of pml, built with the race detector if the tests are.
 func PML(t testing.TB, flags ...string) string {
 	t.Helper()
-	if Race {
+	if skiptest.Race {
 		flags = append(flags, "-race")
 	}
 	return Build(t, "./cmd/pml", flags...)

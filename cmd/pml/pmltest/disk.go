@@ -48,14 +48,14 @@ func FillDisk(t *testing.T, path string) {
 	}
 }
 
-// NewerFormat makes the database one of a later format: its meta bucket says 2
-// where this pml writes 1.
+// NewerFormat makes the database one of a later format: its meta bucket says 5
+// where this pml writes 4.
 func NewerFormat(t *testing.T, db string) {
 	t.Helper()
 	raw := ReadBytes(t, db)
 	version := func(n byte) []byte { return append([]byte("version"), 0, 0, 0, 0, 0, 0, 0, n) }
-	if !bytes.Contains(raw, version(2)) {
+	if !bytes.Contains(raw, version(4)) {
 		t.Fatal("the format's version was not found")
 	}
-	Overwrite(t, db, bytes.ReplaceAll(raw, version(2), version(3)))
+	Overwrite(t, db, bytes.ReplaceAll(raw, version(4), version(5)))
 }

@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/creack/pty"
 	"github.com/hinshun/vt10x"
@@ -83,10 +85,22 @@ func (s *Emulator) Written() string {
 func (s *Emulator) read() {
 	defer close(s.ended)
 	chunk := make([]byte, 64<<10)
+	var rest []byte // of a character that came in two pieces: the emulator would drop it
 	for {
 		n, err := s.tty.Read(chunk)
 		s.Mu.Lock()
-		_, _ = s.term.Write(chunk[:n])
+		whole := slices.Concat(rest, chunk[:n])
+		end := len(whole)
+		for cut := 1; cut < utf8.UTFMax && cut <= len(whole); cut++ {
+			if b := whole[len(whole)-cut:]; utf8.RuneStart(b[0]) {
+				if !utf8.FullRune(b) {
+					end -= cut
+				}
+				break
+			}
+		}
+		_, _ = s.term.Write(whole[:end])
+		rest = whole[end:]
 		s.Raw.Write(chunk[:n])
 		close(s.changed)
 		s.changed = make(chan struct{})
@@ -152,7 +166,7 @@ func (s *Emulator) Types(keys ...string) {
 // comes too early, while keys are kept quiet, does nothing.
 func (s *Emulator) Does(key, text string) {
 	s.T.Helper()
-	s.Presses(key, text, 600*time.Millisecond)
+	s.Presses(key, text, 2*time.Second)
 }
 
 // Presses is does for a program that takes longer to heed a key.

@@ -4,14 +4,13 @@ package pmltest
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"testing"
 	"time"
+
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // Main runs the tests of a package at the top of the module, where testdata and docs are.
@@ -20,7 +19,7 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	overlap()
+	skiptest.Overlap()
 	heedHangup()
 	os.Exit(m.Run())
 }
@@ -38,17 +37,6 @@ func toRoot() error {
 		dir = filepath.Dir(dir)
 	}
 	return err
-}
-
-// overlap lets more tests run at once than there are processors, unless the
-// command line says how many: most of their time they wait for other processes.
-func overlap() {
-	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
-	if !chosen {
-		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // a number is one
-	}
 }
 
 // Clock is the clock of this machine.

@@ -66,7 +66,7 @@ func (m *Machine) Latest() core.Run {
 func (m *Machine) Binary() string {
 	m.T.Helper()
 	if m.Version != "" {
-		return PML(m.T, "-ldflags=-X main.version="+m.Version)
+		return PML(m.T, "-ldflags=-s -w -X main.version="+m.Version)
 	}
 	return PML(m.T)
 }
@@ -77,7 +77,7 @@ func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, m.Binary(), args...)
 	cmd.Dir, cmd.Env = m.WS, append([]string{}, m.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = 30 * time.Second // only a child that keeps the output open uses it up
 	return cmd
 }
 

@@ -108,8 +108,8 @@ func (p *Process) Wait() Output {
 	p.M.T.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(Patience):
-		p.M.T.Errorf("pml %s did not end in %s and is killed\nstdout: %s\nstderr: %s", strings.Join(p.Args, " "), Patience, p.Out.String(), p.Err.String())
+	case <-time.After(LongPatience): // it may install a hundred packages
+		p.M.T.Errorf("pml %s did not end in %s and is killed\nstdout: %s\nstderr: %s", strings.Join(p.Args, " "), LongPatience, p.Out.String(), p.Err.String())
 		_ = p.Cmd.Process.Kill() // it may have ended now
 		<-p.done                 // WaitDelay bounds it
 	}

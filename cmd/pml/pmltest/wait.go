@@ -3,15 +3,17 @@ package pmltest
 import (
 	"testing"
 	"time"
+
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // Patience bounds every wait of a test. It is far above what anything takes,
 // also on a machine with more to do.
-var Patience = scaled(time.Minute)
+var Patience = scaled(2 * time.Minute)
 
 // scaled is a time that the race detector makes longer.
 func scaled(d time.Duration) time.Duration {
-	if Race {
+	if skiptest.Race {
 		return 3 * d
 	}
 	return d

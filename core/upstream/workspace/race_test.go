@@ -141,6 +141,7 @@ func TestExecuted(t *testing.T) {
 		"vite.config.ts": true, "web/jest.config.JS": true, ".eslintrc.cjs": true, ".cargo/config.toml": true, "Dockerfile": true, "docker-compose.yml": true, ".mise.toml": true,
 		"CLAUDE.md": true, "docs/AGENTS.md": true, "GEMINI.md": true, ".cursorrules": true, "pyproject.toml": true, "tox.ini": true, "x.code-workspace": true,
 		".github/copilot-instructions.md": true, ".github/prompts/a.prompt.md": true, ".clinerules/a.md": true, "Cargo.toml": true, "setup.cfg": true,
+		".lintstagedrc": true, ".pnp.cjs": true, "WORKSPACE": true,
 		"agents.txt": false, "my-claude.md": false, ".github/README.md": false, "go.mod": false,
 		"config.ts": false, "src.js": false, "src/app.config.json": false, "docker.md": false,
 		"README.md": false, ".github/CODEOWNERS": false, "src/main.go": false, "makefile.md": false, "claude/settings.json": false, "workflows/ci.yml": false,

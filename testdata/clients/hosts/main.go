@@ -1,6 +1,7 @@
-// Hosts sets an agent host up in a fresh folder, with pml and a scripted model,
-// and starts it: what TestHosts in cmd/pml/e2e/stdio does, for a person to look at.
-// README.md beside this file says how.
+// Hosts tries an agent host with a scripted model: it installs the host, builds
+// pml and compares what comes of it with docs/hosts.md, by the tests in
+// cmd/pml/e2e/stdio. Of a host that is installed it starts one for a person to look
+// at instead. README.md beside this file says how.
 package main
 
 import (
@@ -30,7 +31,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.packages, "packages", "", "the node_modules with the hosts (needed)")
+	flag.StringVar(&o.packages, "packages", "", "the node_modules with the host, which is then started for you to look at; the trial says where it is")
 	flag.StringVar(&o.script, "script", "", "a JSON file with the turns of the model; by default a run with a question, that the agent then approves")
 	flag.StringVar(&o.config, "config", "", "a file that becomes the workspace's .pml.json, and is trusted; by default what pml init writes")
 	flag.StringVar(&o.pml, "pml", "pml", "the pml to try")
@@ -42,7 +43,7 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if err := try(context.Background(), o, flag.Arg(0)); err != nil {
+	if err := run(context.Background(), o, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
@@ -56,14 +57,32 @@ func names() []string {
 	return out
 }
 
-// try starts a host, and waits for its end.
-func try(ctx context.Context, o options, name string) error {
+func run(ctx context.Context, o options, name string) error {
 	i := slices.IndexFunc(trial.Hosts, func(h trial.Host) bool { return h.Name == name })
 	if i < 0 {
 		return fmt.Errorf("name a host: %s", strings.Join(names(), ", "))
 	}
-	host := trial.Hosts[i]
-	dir, err := os.MkdirTemp("", "hosts-"+name+"-")
+	if o.packages == "" {
+		return try(ctx, trial.Hosts[i])
+	}
+	return look(ctx, o, trial.Hosts[i])
+}
+
+// try runs the tests of a host.
+func try(ctx context.Context, host trial.Host) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-count", "1", "-timeout", "20m", "-v", "-run", host.Tests, "./cmd/pml/e2e/stdio")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "PML_TEST_REQUIRE=all")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s does not do what docs/hosts.md says, or could not be tried (see above): %w", host.Title, err)
+	}
+	fmt.Println(host.Title, "does what docs/hosts.md says.")
+	return nil
+}
+
+// look starts a host, and waits for its end.
+func look(ctx context.Context, o options, host trial.Host) error {
+	dir, err := os.MkdirTemp("", "hosts-"+host.Name+"-")
 	if err != nil {
 		return err
 	}

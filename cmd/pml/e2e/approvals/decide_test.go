@@ -96,10 +96,10 @@ func TestContinue_ThreeErrors(t *testing.T) {
 // deciders are how many processes decide at once.
 func deciders(t *testing.T) []int {
 	t.Helper()
-	if pmltest.Race {
+	if skiptest.Race {
 		return []int{2, 10}
 	}
-	return []int{2, skiptest.Sized(10, 50)}
+	return []int{2, skiptest.Sized(t, 10, 50)}
 }
 
 // TestContinue_Race: of many approvals at the same instant, from as many

@@ -108,13 +108,14 @@ func TestLatest_Several(t *testing.T) {
 		t.Fatalf("%d wait", len(open))
 	}
 	s := m.Terminal(pmltest.UsualSize, nil, nil, "approve", "@latest")
-	pmltest.Wants(t, s.Text, "waits for 2 approvals", open[0].ID.Short(), open[1].ID.Short())
+	said := strings.Join(strings.Fields(s.Text), " ") // wherever the terminal's width has broken it
+	pmltest.Wants(t, said, "waits for 2 approvals", open[0].ID.Short(), open[1].ID.Short())
 	if s.Exit != 2 || m.Count("danger") != 0 {
 		t.Errorf("exit %d, %d calls", s.Exit, m.Count("danger"))
 	}
-	// The inbox takes them one after another, and waits for the run.
-	s = m.Terminal(pmltest.UsualSize, nil, append(pmltest.YesHigh(), pmltest.YesHigh()...), "approve")
-	pmltest.Wants(t, s.Text, "(1 of 2)", "is complete")
+	// The inbox shows both, asks once for what is alike, and waits for the run.
+	s = m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(), "approve")
+	pmltest.Wants(t, s.Text, "2 approvals are alike", "(1 of 2)", "(2 of 2)", "is complete")
 	if s.Exit != 0 || m.Count("danger") != 2 {
 		t.Errorf("exit %d, %d calls: %q", s.Exit, m.Count("danger"), s.Text)
 	}
@@ -165,7 +166,7 @@ func TestApprove_Enter(t *testing.T) {
 	m.Execute(8, `return (await mcp.rec.write({path: "a"})).path`)
 	screen := m.OnScreen(140, 40, m.Command(t.Context(), "approve"))
 	screen.Types("\r")
-	screen.Shows("[y]es, once (enter)", "too early")
+	screen.Shows("[y]es, once (enter)")
 	if m.Count("write") != 0 {
 		t.Fatal("approved by what was typed before")
 	}

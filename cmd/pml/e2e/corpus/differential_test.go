@@ -31,8 +31,9 @@ import (
 
 // sampled keeps every nth script. PML_TEST_REQUIRE=all and PML_TEST_CORPUS=all
 // ask for all of them.
-func sampled(scripts []corpusScript, n int) []corpusScript {
-	if skiptest.All() || os.Getenv("PML_TEST_CORPUS") == "all" {
+func sampled(t *testing.T, scripts []corpusScript, n int) []corpusScript {
+	t.Helper()
+	if skiptest.All(t) || os.Getenv("PML_TEST_CORPUS") == "all" {
 		return scripts
 	}
 	var out []corpusScript
@@ -43,8 +44,8 @@ func sampled(scripts []corpusScript, n int) []corpusScript {
 }
 
 // TestDifferential runs the corpus with the real pml, against real servers,
-// and compares what comes of it with what plain node does: the goldens. Of the
-// modes that take several processes for a script, only a sample of scripts
+// and compares what comes of it with what plain node does: the goldens. Only
+// a sample of scripts, smaller for the modes that take several processes each,
 // runs unless all of them are asked for; see sampled.
 //
 // Scenario 19: scripts mean what they mean in JavaScript.
@@ -57,10 +58,12 @@ func TestDifferential(t *testing.T) {
 		every int
 		run   func(*testing.T, *world, corpusScript) api.Result
 	}{
-		{"Plain", 1, runPlain},
-		{"PerLayer", 8, runPerLayer},
-		{"Asked", 8, runAsked},
-		{"Killed", 12, runKilled},
+		{"Plain", 2, runPlain},
+		{"PerLayer", 16, runPerLayer},
+		{"Asked", 16, runAsked},
+		{"Killed", 24, runKilled},
+		{"EmptyFlow", 16, flowed("")},
+		{"IdentityHook", 16, flowed(`if (context.response) return {response: context.response}; if (!context.error) return {params: context.request.params}`)},
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -69,7 +72,7 @@ func TestDifferential(t *testing.T) {
 			t.Cleanup(func() {
 				t.Logf("%d processes, %d of them killed, %d calls in doubt", processes.Load(), kills.Load(), doubts.Load())
 			})
-			for _, s := range sampled(scripts, m.every*every) {
+			for _, s := range sampled(t, scripts, m.every*every) {
 				t.Run(s.Name, func(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, pml, recorder)
@@ -194,6 +197,34 @@ func executeArgs(t *testing.T, s corpusScript) []string {
 func runPlain(t *testing.T, w *world, s corpusScript) api.Result {
 	t.Helper()
 	return w.run(t, executeArgs(t, s)...)
+}
+
+// flowed has each call meet a flow that changes nothing: one without nodes of its own,
+// or with a hook before and behind the call that gives back what it got.
+func flowed(script string) func(*testing.T, *world, corpusScript) api.Result {
+	return func(t *testing.T, w *world, s corpusScript) api.Result {
+		t.Helper()
+		raw := pmltest.Flow("same", nil, script, script)
+		if err := errors.Join(os.MkdirAll(filepath.Join(w.dir, ".pml", "flows"), 0o700), os.WriteFile(filepath.Join(w.dir, ".pml", "flows", "same.json"), raw, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		trust := w.command(t.Context(), "trust", "--yes")
+		trust.Args = trust.Args[:len(trust.Args)-2]
+		if out, err := trust.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		r := runPlain(t, w, s)
+		runs, err := w.store.FlowRuns(t.Context(), store.FlowRunFilter{RunID: r.WorkflowID})
+		if err != nil || len(readLog(t, w.log)) > 0 && len(runs) == 0 {
+			t.Errorf("no flow has run: %v", err)
+		}
+		for _, f := range runs {
+			if f.State != core.FlowOK {
+				t.Errorf("%+v", f)
+			}
+		}
+		return r
+	}
 }
 
 // runPerLayer pauses after each layer; another process goes on each time.
@@ -347,7 +378,7 @@ func (w *world) runID(t *testing.T) core.ID {
 
 func TestDifferential_Sampled(t *testing.T) {
 	t.Parallel()
-	if got := len(sampled(make([]corpusScript, 10), 4)); got != 3 && got != 10 {
+	if got := len(sampled(t, make([]corpusScript, 10), 4)); got != 3 && got != 10 {
 		t.Errorf("%d of 10", got)
 	}
 	if !slices.Equal(levelled([]string{"log: a: b", "warn: c"}), []string{"a: b", "warn: c"}) {

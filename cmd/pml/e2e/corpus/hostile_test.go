@@ -86,7 +86,7 @@ func TestHostile_Client(t *testing.T) {
 			patient = append(patient, s)
 		}
 	}
-	if !skiptest.All() { // core/sandbox runs all of them, always
+	if !skiptest.All(t) { // core/sandbox runs all of them, always
 		hasty, patient = hasty[:4], patient[:12]
 	}
 	for name, c := range map[string]struct {

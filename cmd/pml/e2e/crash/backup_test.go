@@ -29,6 +29,9 @@ func TestBackup(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
+	if out := m.PML("restore", os.DevNull); out.Exit != 2 || !strings.Contains(out.Stderr, "no regular file") {
+		t.Errorf("a device: %+v", out)
+	}
 	if out := m.PML("backup", file); out.Exit != 2 {
 		t.Errorf("over another one: %+v", out)
 	}

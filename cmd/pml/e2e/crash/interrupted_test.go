@@ -226,7 +226,7 @@ func TestDecision_WakesRunner(t *testing.T) {
 		return (await Promise.all(r.map(i => mcp.rec.danger({x: String(i)})))).map(r => r.done)`, n))
 	var list []core.Approval
 	pmltest.WaitFor(t, "all approvals wait", func() bool { list = m.Approvals(); return len(list) == n })
-	var waits []time.Duration
+	var waits, looks []time.Duration
 	for i, ap := range list {
 		exit := 8
 		if i == n-1 {
@@ -244,6 +244,9 @@ func TestDecision_WakesRunner(t *testing.T) {
 			t.Fatal("nobody decided")
 		}
 		waits = append(waits, last.At.Sub(r.Decided.At))
+		began := time.Now()
+		m.Approvals()
+		looks = append(looks, time.Since(began))
 	}
 	o := p.Wait().Want(0)
 	if r := o.Result(); r.Status != api.StatusSuccess || strings.Count(string(r.Result), ",") != n-1 {
@@ -260,9 +263,10 @@ func TestDecision_WakesRunner(t *testing.T) {
 		t.Errorf("%d servers were started, want that of the first process alone", len(pids))
 	}
 	slices.Sort(waits)
-	t.Logf("decision committed to call started, across processes: p50 %s, max %s of %d", waits[n/2], waits[n-1], n)
-	// Far above the figure, far below the two seconds of the backstop.
-	if waits[n/2] > 500*time.Millisecond {
+	slices.Sort(looks)
+	t.Logf("decision committed to call started, across processes: p50 %s, max %s of %d; a command takes %s", waits[n/2], waits[n-1], n, looks[n/2])
+	// Far above the figure, far below the two seconds of the backstop, on a machine that takes as long for a command as this one.
+	if waits[n/2] > max(500*time.Millisecond, 2*looks[n/2]) {
 		t.Errorf("median %s: the runner was not woken", waits[n/2])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,19 @@ var sideEffects = map[string]func(*pmltest.Machine) []string{
 // ran once: one that may have run is always asked about.
 //
 // Scenario 34. PML_TEST_ROUNDS sets how many runs of each kind.
-func TestKilled_AtAnyMoment(t *testing.T) {
+func TestKilled_AtAnyMoment(t *testing.T) { killedAtAnyMoment(t, "") }
+
+// The same with a flow that never makes the same of the arguments: what it has once made
+// of a call is what is asked about, in doubt and called.
+func TestKilled_WithFlows(t *testing.T) {
+	killedAtAnyMoment(t, `const p = context.request.params, [name] = Object.keys(p.arguments);
+		return {params: {...p, arguments: {[name]: p.arguments[name] + " by " + Math.random()}}}`)
+}
+
+// byFlow is what the flow of TestKilled_WithFlows adds.
+var byFlow = regexp.MustCompile(` by [-.\de]+`)
+
+func killedAtAnyMoment(t *testing.T, flow string) {
 	t.Parallel()
 	for kind, program := range sideEffects {
 		t.Run(kind, func(t *testing.T) {
@@ -66,9 +79,13 @@ func TestKilled_AtAnyMoment(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
 			random := rand.New(rand.NewPCG(seed, 1))
-			for range rounds(t, skiptest.Sized(1, 4)) {
+			for range rounds(t, skiptest.Sized(t, 1, 4)) {
 				// A new machine each time: what the first start writes counts too.
-				m := pmltest.NewMachine(t, pmltest.AllowRec())
+				m := pmltest.BareMachine(t)
+				if flow != "" {
+					m.Write(".pml/flows/f.json", string(pmltest.Flow("f", nil, flow, `return undefined`)))
+				}
+				m.Configure(pmltest.AllowRec())
 				killUntilDone(t, m, random, program(m))
 				if t.Failed() {
 					return
@@ -120,6 +137,13 @@ func killUntilDone(t *testing.T, m *pmltest.Machine, random *rand.Rand, args []s
 	}
 	want = append(want, `danger {"x":"b1"}`, `danger {"x":"d1"}`)
 	got := m.Calls()
+	for i := range got {
+		if plain := byFlow.ReplaceAllString(got[i], ""); plain != got[i] {
+			got[i] = plain
+		} else if _, err := os.Stat(filepath.Join(m.WS, ".pml", "flows")); err == nil {
+			t.Errorf("no flow has looked at %s", got[i])
+		}
+	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {

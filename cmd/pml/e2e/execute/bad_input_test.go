@@ -78,7 +78,7 @@ func badCases() []badCase {
 
 		config("Config_Comma", `{"permissions":{"allow":["rec"],}}`, ".pml.json:1:32: trailing comma"),
 		config("Config_Everything", "{\"mcpServer\": {},\n \"permissions\": {\"alow\": [], \"deny\": \"x\"},\n \"limits\": {\"calls\": \"5\"}, \"approvals\": {\"ttl\": \"soon\", \"decider\": \"humen\"},\n \"mcpServers\": {\"a\": {\"comand\": \"x\"}, \"b\": {\"url\": \"ftp://x\"}}}",
-			".pml.json:1:2:/mcpServer: unknown key \"mcpServer\" (did you mean mcpServers", ".pml.json:2:18:/permissions/alow", "did you mean allow", "must be a list of strings",
+			".pml.json:1:2:/mcpServer: unknown key \"mcpServer\" (did you mean mcpServers", ".pml.json:2:18:/permissions/alow", "did you mean allow", "must be a list of patterns",
 			"/limits/calls", "/approvals/ttl", "did you mean human", "did you mean command", ".pml.json:4:", "http://"),
 		config("Config_Empty", "", ".pml.json:1:1:"),
 		config("Config_Binary", "\xff\xfe\x00", ".pml.json:1:1: the file is not UTF-8 text"),

@@ -123,7 +123,7 @@ func TestDAG_Large(t *testing.T) {
 	width := 1000
 	if n, err := strconv.Atoi(os.Getenv("PML_TEST_TASKS")); err == nil {
 		width = n / 10
-	} else if pmltest.Race {
+	} else if skiptest.Race {
 		width = 200
 	}
 	for _, c := range []struct {

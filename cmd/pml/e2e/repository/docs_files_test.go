@@ -1,12 +1,16 @@
 package repository_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,6 +69,25 @@ func TestDocs_FilesAbsent(t *testing.T) {
 	}
 }
 
+// lintPaths finds the files of the linter's exceptions.
+var lintPaths = regexp.MustCompile(`(?m)^ +- path: (.+)$`)
+
+// TestDocs_LintPaths: each exception of the linter is for a file that is there.
+func TestDocs_LintPaths(t *testing.T) {
+	t.Parallel()
+	files, _ := repositoryFiles(t)
+	paths := lintPaths.FindAllStringSubmatch(readText(t, ".golangci.yml"), -1)
+	if len(paths) == 0 {
+		t.Error("no exception was found")
+	}
+	for _, m := range paths {
+		at := regexp.MustCompile(m[1])
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(files)), at.MatchString) {
+			t.Errorf(".golangci.yml has an exception for %s, where no file is", m[1])
+		}
+	}
+}
+
 // absent lists the names in a text that are no files, neither from its folder
 // nor from the root, nor, where names is given, as a bare name anywhere.
 func absent(text string, named *regexp.Regexp, dir string, files, names map[string]bool) []string {
@@ -98,3 +121,36 @@ func repositoryFiles(t *testing.T) (files, names map[string]bool) {
 	}
 	return files, names
 }
+
+// TestDocs_Tests: the tests and benchmarks that documents name are there.
+func TestDocs_Tests(t *testing.T) {
+	t.Parallel()
+	there := map[string]bool{}
+	eachFile(t, func(file string, test bool) {
+		if !test {
+			return
+		}
+		for _, d := range parse(t, file).Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				there[f.Name.Name] = true
+			}
+		}
+	})
+	docs, err := filepath.Glob("docs/*.md")
+	if err != nil || len(docs) == 0 {
+		t.Fatal(docs, err)
+	}
+	for _, file := range append(docs, "CONTRIBUTING.md", "README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range namedTests.FindAllString(string(text), -1) {
+			if !there[name] {
+				t.Errorf("%s names %s, which is not there", file, name)
+			}
+		}
+	}
+}
+
+var namedTests = regexp.MustCompile(`\b(Test|Benchmark)[A-Z]\w*`)

@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", skiptest.Sized(16, 100), "how often TestServer_KilledAtRandomMoments kills a server, in all")
+	kills = flag.Int("kills", 0, "how often TestServer_KilledAtRandomMoments kills a server, in all; 0: as usual")
 	seed  = flag.Uint64("seed", 0, "of its random moments; 0: another one each time")
 )
 
@@ -48,12 +49,13 @@ func TestServer_KilledAtRandomMoments(t *testing.T) {
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}
-	t.Logf("-kills %d -seed %d", *kills, s)
+	all := cmp.Or(*kills, skiptest.Sized(t, 16, 100))
+	t.Logf("-kills %d -seed %d", all, s)
 	for i, kind := range []string{"bbolt", "postgres"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			k := newKilling(t, kind, rand.New(rand.NewPCG(s, uint64(i))))
-			want := (*kills + 1 - i) / 2
+			want := (all + 1 - i) / 2
 			for n := 0; k.kills < want && !t.Failed(); n++ {
 				k.complete(newProgram(n), want)
 			}

@@ -73,4 +73,39 @@ func TestNamed_Mixed(t *testing.T) {
 	}
 }
 
+// TestNamed_Flows: a flow of this machine keeps a program here that the server could run
+// as a whole, and looks at the call, as the server's own does; each once.
+func TestNamed_Flows(t *testing.T) {
+	t.Parallel()
+	mark := func(by string) string {
+		return string(pmltest.Flow("f", nil, `const p = context.request.params; return {params: {...p, arguments: {key: p.arguments.key + "`+by+`"}}}`,
+			`const c = context.response.structuredContent; return {response: {content: [], structuredContent: {...c, seen: (c.seen || "") + "`+by+`"}}}`))
+	}
+	there := pmltest.BareMachine(t)
+	there.Write(".pml/flows/f.json", mark(" there"))
+	there.Configure(pmltest.AllowRec())
+	key := strings.TrimSpace(there.OK("server", "key", "add", "ann").Stdout)
+	there.Serving("--listen", "127.0.0.1:0")
+	here := pmltest.BareMachine(t)
+	here.Write(".pml/flows/f.json", mark(" here"))
+	here.Configure(pmltest.Config{Permissions: map[string]any{"allow": []string{"rec:*"}}, Servers: map[string]map[string]any{"rec": nil}})
+	here.Setenv("PML_SERVER", there.Status(0).Server.URL)
+	here.Setenv("PML_API_KEY", key)
+	for _, args := range [][]string{
+		{"execute", "--code", `const r = await mcp.rec.inc({key: "a"}); return r.key + ", seen" + r.seen`}, {"tools", "call", "rec:inc", "--args", `{"key":"a"}`},
+	} {
+		out := here.OK(args...).Stdout
+		if !strings.Contains(out, "a here there") || !strings.Contains(out, " there here") {
+			t.Errorf("%s", out)
+		}
+	}
+	if got := there.IncKeys(); got != "a here there a here there" {
+		t.Errorf("called %q", got)
+	}
+	out := here.PML("execute", "--detach", "--code", `return await mcp.rec.inc({key: "a"})`)
+	if out.Exit != 9 || !strings.Contains(out.Stderr, "leave --detach out") || there.Count("inc") != 2 {
+		t.Errorf("%+v", out)
+	}
+}
+
 func compactJSON(s string) string { return strings.Join(strings.Fields(s), "") }

@@ -19,7 +19,7 @@ import (
 // allowMany lets everything of the recorder through, many calls at once.
 func allowMany() pmltest.Config {
 	c := pmltest.AllowRec()
-	c.Limits = map[string]any{"per_server": 200}
+	c.Limits["per_server"] = 200
 	return c
 }
 
@@ -100,8 +100,8 @@ func TestPeers_OneKilled(t *testing.T) {
 		}
 	}
 	t.Logf("kill to the first task on the other server: %s; to the end of all: %s; asked about %d calls", first, time.Since(killed), len(in.asked))
-	// A lease is 10 s and a second of grace; ten more to take up and finish.
-	if first > 21*time.Second {
+	// A lease is 10 s and a second of grace; the rest is to take up, also on a machine with much else to do.
+	if first > pmltest.Patience {
 		t.Errorf("the first task ran %s after the kill", first)
 	}
 

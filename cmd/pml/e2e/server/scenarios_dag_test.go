@@ -298,7 +298,7 @@ func TestServerScenario17_Large(t *testing.T) {
 	width := 1000
 	if n, err := strconv.Atoi(os.Getenv("PML_TEST_TASKS")); err == nil {
 		width = n / 10
-	} else if pmltest.Race {
+	} else if skiptest.Race {
 		width = 200
 	}
 	onStores(t, pmltest.AllowRec(), func(t *testing.T, m *pmltest.Machine) {

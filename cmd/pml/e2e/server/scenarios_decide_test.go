@@ -26,6 +26,7 @@ import (
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // continues is execute's older spelling of an approval.
@@ -209,7 +210,7 @@ func TestServerScenario03_FiftyAtOnce(t *testing.T) {
 	t.Parallel()
 	const n = 50
 	processes := 16
-	if pmltest.Race {
+	if skiptest.Race {
 		processes = 5
 	}
 	onStores(t, pmltest.AllowRec().AgentsDecide(), func(t *testing.T, m *pmltest.Machine) {

@@ -250,7 +250,7 @@ func TestServer_StopsInTime(t *testing.T) {
 	pmltest.WaitFor(t, "the waiter's call runs", func() bool { return m.Count("wait") == 2 })
 	began := time.Now()
 	pmltest.Wants(t, m.OK("server", "stop").Stdout, "stopped", "2 running")
-	if took := time.Since(began); took > time.Minute {
+	if took := time.Since(began); took > pmltest.Patience {
 		t.Errorf("stopping took %s", took)
 	}
 	if out := p.Wait(); out.Exit != 0 {

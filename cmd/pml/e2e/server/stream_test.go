@@ -43,7 +43,7 @@ func TestStream_OverRestarts(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, args ...string) {
 		const runs = 4
-		restarts := skiptest.Sized(4, 20)
+		restarts := skiptest.Sized(t, 4, 20)
 		m := pmltest.NewMachine(t, allowMany())
 		var other *pmltest.Node
 		if len(args) > 0 {
@@ -117,7 +117,7 @@ func TestStream_ManyReaders(t *testing.T) {
 	skiptest.Long(t, "follows with 200 readers, for ten seconds of a processor")
 	const readers = 200
 	runs, rounds := 10, 50
-	if pmltest.Race { // still far more than a socket holds
+	if skiptest.Race { // still far more than a socket holds
 		rounds = 25
 	}
 	m := pmltest.NewMachine(t, allowMany())

@@ -30,7 +30,7 @@ func TestNPM_RealServer(t *testing.T) {
 		m.Setenv("HOME", home) // npm's own cache and settings
 	}
 	m.Configure(pmltest.Config{
-		Permissions: map[string]any{"allow": []string{"filesystem:*"}},
+		Permissions: map[string]any{"allow": []any{"filesystem:read*", map[string]any{"tool": "filesystem:write_file", "where": "under(args.path, 'docs')"}}},
 		Servers: map[string]map[string]any{"filesystem": {
 			"command": "npx", "args": []string{"-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "."},
 		}},
@@ -39,7 +39,7 @@ func TestNPM_RealServer(t *testing.T) {
 	const code = `return await mcp.filesystem.read_text_file({path: "hello.txt"})`
 	unreached := func(o pmltest.Output) bool { return o.Exit == 1 && strings.Contains(o.Stderr, "check the network") }
 	o := m.PML("execute", "--json", "--code", code)
-	for tries := 0; unreached(o) && tries < 4; tries++ { // npm has a minute, and keeps what it has got
+	for tries := 0; unreached(o) && tries < 4; tries++ { // npm keeps what it has got
 		o = m.PML("execute", "--json", "--code", code)
 	}
 	if unreached(o) {
@@ -69,6 +69,12 @@ func TestNPM_RealServer(t *testing.T) {
 	r = m.JSON(0, "continue", string(r.WorkflowID), "--approve")
 	if r.Status != api.StatusComplete || !strings.Contains(string(r.Result), "hello from the workspace") {
 		t.Errorf("%s: %s", r.Status, r.Result)
+	}
+	m.Write("docs/a.md", "a")
+	m.Execute(0, `await mcp.filesystem.write_file({path: "docs/a.md", content: "b"})`)
+	m.Execute(8, `await mcp.filesystem.write_file({path: "docs/../a.md", content: "b"})`)
+	if pmltest.ReadFile(t, filepath.Join(m.WS, "docs", "a.md")) != "b" {
+		t.Error("what the condition allows was not written")
 	}
 	if lock := pmltest.ReadFile(t, filepath.Join(m.WS, "pml.lock")); !strings.Contains(lock, "2026.8.31") || !strings.Contains(lock, d.Integrity) {
 		t.Errorf("pml.lock does not pin it: %s", lock)

@@ -51,6 +51,9 @@ func askAll(t *testing.T, all []peer) {
 func (m *meeting) asked(el elicits) {
 	m.T.Helper()
 	r := m.call("execute", map[string]any{"code": pmltest.AsksOnce})
+	for tries := 1; el.After == 0 && r.Status == api.StatusError && tries < 5; tries++ { // so busy a machine that a program took as long as a person
+		r = m.call("execute", map[string]any{"code": pmltest.AsksOnce})
+	}
 	open, danger := len(m.Approvals()), m.Count("danger")
 	switch {
 	case el.After == 0:

@@ -204,7 +204,7 @@ func (m *meeting) tools() {
 	if err != nil {
 		m.T.Fatal(err)
 	}
-	for _, want := range []string{"execute", "continue", "abort", "replan", "approval_response", "workflow_status", "discover"} {
+	for _, want := range []string{"execute", "continue", "abort", "replan", "approval_response", "workflow_status", "flow_status", "discover"} {
 		if !slices.Contains(names, want) {
 			m.T.Errorf("no tool %s: %q", want, names)
 		}

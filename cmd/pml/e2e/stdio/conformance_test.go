@@ -85,7 +85,7 @@ var unfitChecks = map[string]string{
 // and what needs one is known with its reason.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	packages := npmPackages(t, filepath.Join("clients", "conformance"), "ci")
+	packages := pmltest.NPMPackages(t, filepath.Join("clients", "conformance"), "ci")
 	for _, s := range suites {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -29,12 +29,36 @@ func TestDifferential_Gateway(t *testing.T) {
 	for _, capable := range []bool{true, false} {
 		t.Run(fmt.Sprintf("capabilities %v", capable), func(t *testing.T) {
 			direct := g.drive(t, "node", []string{g.everything, "stdio"}, capable)
-			through := g.drive(t, g.pml, []string{"stdio"}, capable)
+			through := g.through(t, capable)
 			compareGateways(t, direct, through)
 			if len(direct.Tools) < 12 || capable && len(direct.Seen.Asked) < 7 || len(direct.Resources) == 0 || len(direct.Prompts) == 0 {
 				t.Errorf("too little was compared: %d tools, %d questions, %d resources, %d prompts",
 					len(direct.Tools), len(direct.Seen.Asked), len(direct.Resources), len(direct.Prompts))
 			}
+		})
+	}
+}
+
+// The same with flows that change nothing: one without hooks, and one with hooks that give
+// back what they got.
+func TestDifferential_GatewayFlows(t *testing.T) {
+	t.Parallel()
+	g := newGatewayRun(t)
+	direct := g.drive(t, "node", []string{g.everything, "stdio"}, true)
+	for name, script := range map[string]string{
+		"empty": "", "identity": `if (context.response) return {response: context.response}; if (!context.error) return {params: context.request.params}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := pmltest.Flow("same", nil, script, script)
+			err := os.MkdirAll(filepath.Join(g.workspace, ".pml", "flows"), 0o700)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(g.workspace, ".pml", "flows", "same.json"), raw, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.trust(t)
+			compareGateways(t, direct, g.through(t, true))
 		})
 	}
 }
@@ -77,12 +101,17 @@ func newGatewayRun(t *testing.T) *gatewayRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust := exec.CommandContext(ctx, g.pml, "trust", "--yes")
+	g.trust(t)
+	return g
+}
+
+func (g *gatewayRun) trust(t *testing.T) {
+	t.Helper()
+	trust := exec.CommandContext(t.Context(), g.pml, "trust", "--yes")
 	trust.Dir, trust.Env = g.workspace, g.env()
 	if out, err := trust.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return g
 }
 
 func (g *gatewayRun) env() []string {
@@ -125,6 +154,17 @@ func (g *gatewayRun) drive(t *testing.T, command string, args []string, capable 
 	if err != nil {
 		t.Fatalf("%s %v: %v\n%s\n%s", command, args, err, stderr.String(), out)
 	}
+	return s
+}
+
+// through lets the client drive pml. A list waits 5 s for a server that pml has never reached, and on a busy machine that
+// starts slower; then the client comes again.
+func (g *gatewayRun) through(t *testing.T, capable bool) (s sight) {
+	t.Helper()
+	pmltest.WaitFor(t, "pml to offer the tools of the server", func() bool {
+		s = g.drive(t, g.pml, []string{"stdio"}, capable)
+		return len(s.Tools) > len(api.OwnTools)
+	})
 	return s
 }
 

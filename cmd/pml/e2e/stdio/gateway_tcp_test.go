@@ -42,7 +42,7 @@ func (a *answering) CreateMessage(context.Context, mcp.CreateMessageRequest) (*m
 func TestGateway_TCP(t *testing.T) {
 	t.Parallel()
 	node := skiptest.Tool(t, "node")
-	everything := filepath.Join(npmPackages(t, "gateway", "ci"), "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
+	everything := filepath.Join(pmltest.NPMPackages(t, "gateway", "ci"), "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
 	m := pmltest.BareMachine(t)
 	raw, err := json.Marshal(map[string]any{
 		"mcpServers":  map[string]any{"everything": map[string]any{"command": node, "args": []string{everything, "stdio"}}},

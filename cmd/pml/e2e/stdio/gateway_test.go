@@ -19,9 +19,15 @@ import (
 // exposes makes a machine that offers tools of the recorder.
 func exposes(t *testing.T, globs ...string) *pmltest.Machine {
 	t.Helper()
+	return exposesAs(t, globs)
+}
+
+// exposesAs is exposes with any value of expose.
+func exposesAs(t *testing.T, expose any) *pmltest.Machine {
+	t.Helper()
 	m := pmltest.BareMachine(t)
 	raw, err := json.Marshal(map[string]any{
-		"mcpServers": map[string]any{"rec": m.Rec(nil)}, "expose": globs,
+		"mcpServers": map[string]any{"rec": m.Rec(nil)}, "expose": expose,
 		"permissions": map[string]any{"allow": []string{"rec"}, "ask": []string{"rec:danger"}, "deny": []string{"rec:big"}},
 	})
 	if err != nil {
@@ -75,8 +81,10 @@ func TestGateway(t *testing.T) {
 	bare.close()
 	m := exposes(t, "rec:{inc,echo,danger,big}")
 	h := startHost(m)
-	if got := h.names(); !slices.Equal(got, append(slices.Clone(api.OwnTools), "danger", "echo", "inc")) {
-		t.Errorf("%v", got)
+	var names []string
+	pmltest.WaitFor(t, "the tools of the server", func() bool { names = h.names(); return len(names) > len(api.OwnTools) }) // one list waits 5 s
+	if !slices.Equal(names, append(slices.Clone(api.OwnTools), "danger", "echo", "inc")) {
+		t.Errorf("%v", names)
 	}
 	for range 3 {
 		if text, failed := h.text("echo", map[string]any{"value": "hello"}); failed || !strings.Contains(text, "hello") {
@@ -100,6 +108,42 @@ func TestGateway(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if out := m.OK("workflows", "ls", "--state", "complete").Stdout; !strings.Contains(out, "only read") {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestGateway_Search: with mode "search" a host has two tools for all that is exposed. What
+// they call passes the same gates, and its run has the tool's name.
+func TestGateway_Search(t *testing.T) {
+	t.Parallel()
+	m := exposesAs(t, map[string]any{"mode": "search", "tools": []string{"rec"}})
+	h := startHost(m)
+	if got := h.names(); !slices.Equal(got, append(slices.Clone(api.OwnTools), api.SearchTools, api.CallTool)) {
+		t.Errorf("%v", got)
+	}
+	text, failed := h.text(api.SearchTools, map[string]any{"query": "rec"})
+	if failed || !strings.Contains(text, `"rec:inc"`) || strings.Contains(text, "rec:big") {
+		t.Errorf("%s", text)
+	}
+	if text, failed = h.text(api.SearchTools, map[string]any{"query": "rec:inc"}); failed || !strings.Contains(text, `"inputSchema"`) {
+		t.Errorf("%s", text)
+	}
+	if text, failed = h.text(api.CallTool, map[string]any{"name": "rec:inc", "arguments": map[string]any{"key": "a"}}); failed || m.Count("inc") != 1 {
+		t.Errorf("%s", text)
+	}
+	text, failed = h.text(api.CallTool, map[string]any{"name": "rec:danger", "arguments": map[string]any{"x": "y"}})
+	var asked api.Result
+	if err := json.Unmarshal([]byte(text), &asked); err != nil || !failed || asked.Status != api.StatusApprovalRequired || m.Count("danger") != 0 {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if text, failed = h.text(api.CallTool, map[string]any{"arguments": map[string]any{}}); !failed || !strings.Contains(text, "server:tool") {
+		t.Errorf("%s", text)
+	}
+	h.close()
+	if got := m.JSON(0, "continue", string(asked.WorkflowID), "--approve", "--json"); m.Count("danger") != 1 {
+		t.Errorf("%+v", got)
+	}
+	if out := m.OK("workflows", "ls").Stdout; !strings.Contains(out, "\ninc a ") || !strings.Contains(out, "\ndanger y ") || strings.Contains(out, api.CallTool) {
 		t.Errorf("%s", out)
 	}
 }
@@ -150,6 +194,9 @@ func TestGateway_HTTP(t *testing.T) {
 	session := map[string]string{"Mcp-Session-Id": hello.Head.Get("Mcp-Session-Id"), "Mcp-Protocol-Version": "2025-06-18"}
 	var list struct{ Result json.RawMessage }
 	a := ask(2, "tools/list", map[string]any{}, session)
+	for !strings.Contains(string(a.Body), `"inc"`) && ctx.Err() == nil { // one list waits 5 s for a server
+		a = ask(2, "tools/list", map[string]any{}, session)
+	}
 	if err := json.Unmarshal(a.Body, &list); err != nil || !slices.Contains(toolsOf(t, list.Result), "inc") || slices.Contains(toolsOf(t, list.Result), "echo") {
 		t.Errorf("%s, %v", a.Body, err)
 	}

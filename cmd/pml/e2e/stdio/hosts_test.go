@@ -31,17 +31,19 @@ import (
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	skiptest.Long(t, "installs agent hosts from the npm registry (1.4 GB)")
-	packages := hostPackages(t)
 	for _, h := range trial.Hosts {
 		for _, decider := range []string{"any", "human"} {
 			t.Run(h.Name+"/"+decider, func(t *testing.T) { // one by one: most take seconds of processor time to start
 				c := pmltest.AllowRec()
 				c.Permissions["ask"] = []string{"rec:inc"}
 				c.Approvals = map[string]any{"decider": decider}
-				hosted := hostOn(t, packages, h, c)
+				hosted := hostOn(t, h, c)
 				hosted.loosen()
 				hosted.works()
 				hosted.checks(decider == "human")
+				if decider == "any" {
+					hosted.checksQuestion()
+				}
 			})
 		}
 	}
@@ -52,9 +54,8 @@ func TestHosts(t *testing.T) {
 func TestHosts_CodexAsks(t *testing.T) {
 	t.Parallel()
 	skiptest.Long(t, "installs agent hosts from the npm registry (1.4 GB)")
-	packages := hostPackages(t)
 	i := slices.IndexFunc(trial.Hosts, func(h trial.Host) bool { return h.Name == "codex" })
-	hosted := hostOn(t, packages, trial.Hosts[i], pmltest.AllowRec())
+	hosted := hostOn(t, trial.Hosts[i], pmltest.AllowRec())
 	hosted.works()
 	for _, r := range hosted.results() {
 		pmltest.Wants(t, r, "requires approval")
@@ -64,26 +65,79 @@ func TestHosts_CodexAsks(t *testing.T) {
 	}
 }
 
-// hostPackages is the folder with the hosts. Their makers publish parts for
-// other systems that the registry may lack, which npm ci does not forgive.
+// TestHosts_Hook: Claude Code asks pml before a command of its own, and where it would
+// ask a person. A rule refuses one, a person approves another on a terminal, and what
+// nobody answers is not run, since nobody is before the host either.
+func TestHosts_Hook(t *testing.T) {
+	t.Parallel()
+	skiptest.Long(t, "installs agent hosts from the npm registry (1.4 GB)")
+	i := slices.IndexFunc(trial.Hosts, func(h trial.Host) bool { return h.Name == "claude-code" })
+	for answer, wait := range map[string]string{"approved": "50s", "nobody": "1s"} {
+		t.Run(answer, func(t *testing.T) {
+			p := hostOn(t, trial.Hosts[i], pmltest.AllowRec())
+			p.Write(".pml.json", `{"permissions": {"deny": [{"tool": "claude:Bash", "where": "args.command.contains('forbidden')"}]}, "hooks": {"wait": "`+wait+`"}}`)
+			p.OK("trust", "--yes")
+			p.OK("init", "--hooks", "--host", "claude-code", "--yes")
+			bash := func(file string) model.Turn {
+				return model.Turn{Tool: "Bash", Own: true, Args: map[string]any{"command": "touch " + file, "description": "make a file"}}
+			}
+			p.model.Turns = []model.Turn{bash("forbidden"), bash("made"), {Say: theEnd}}
+			ctx, cancel := context.WithTimeout(context.Background(), hostPatience)
+			defer cancel()
+			var said pmltest.Buffer
+			cmd := p.started(ctx, p.host.Headless)
+			cmd.Stdout, cmd.Stderr = &said, &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if answer == "approved" {
+				var list []core.Approval
+				pmltest.WaitFor(t, "an approval of the host", func() bool { list = p.Approvals(); return len(list) > 0 })
+				if ap := list[0]; ap.Type != core.ApproveHost || ap.Tool != "claude:Bash" {
+					t.Errorf("%+v", ap)
+				}
+				p.ApproveOnTerminal(list[0])
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+			r := p.results()
+			pmltest.Wants(t, r[0], "permissions.deny")
+			_, err := os.Stat(filepath.Join(p.WS, "made"))
+			if (err == nil) != (answer == "approved") || len(p.Approvals()) > 0 {
+				t.Errorf("%v: %q", err, r[1])
+			}
+		})
+	}
+}
+
+// hostFiles is where the hosts and their versions stand, in testdata.
+var hostFiles = filepath.Join("clients", "hosts")
+
+// hostPackages is the folder with the hosts. Their makers publish parts for other
+// systems that the registry may lack, which npm ci does not forgive.
 func hostPackages(t *testing.T) string {
 	t.Helper()
 	skiptest.Tool(t, "node")
-	return filepath.Join(npmPackages(t, filepath.Join("clients", "hosts"), "install"), "node_modules")
+	dir := filepath.Join(pmltest.NPMPackages(t, hostFiles, "install"), "node_modules")
+	t.Logf("the hosts are installed in %s", dir)
+	return dir
 }
 
 // hosted is a machine on which a host works.
 type hosted struct {
 	*pmltest.Machine
 	trial.Place
-	host  trial.Host
-	model *model.Model
-	said  string // by the host
+	host       trial.Host
+	documented row
+	model      *model.Model
+	said       string // by the host
 }
 
 // hostOn sets a host up on a machine of its own, and tells it of pml.
-func hostOn(t *testing.T, packages string, h trial.Host, c pmltest.Config) *hosted {
+func hostOn(t *testing.T, h trial.Host, c pmltest.Config) *hosted {
 	t.Helper()
+	packages := hostPackages(t)
 	m := pmltest.NewMachine(t, c)
 	if out, err := exec.Command("git", "init", "-q", m.WS).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v\n%s", err, out)
@@ -96,7 +150,7 @@ func hostOn(t *testing.T, packages string, h trial.Host, c pmltest.Config) *host
 	}}
 	server := httptest.NewServer(scripted)
 	t.Cleanup(server.Close)
-	p := &hosted{Machine: m, host: h, model: scripted, Place: trial.Place{Packages: packages, Home: m.Dir, Workspace: m.WS, Model: server.URL}}
+	p := &hosted{Machine: m, host: h, documented: documented(t, h), model: scripted, Place: trial.Place{Packages: packages, Home: m.Dir, Workspace: m.WS, Model: server.URL}}
 	if err := p.Settle(h); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +246,7 @@ func (p *hosted) checks(human bool) {
 		offered = append(offered, s.Offered...)
 	}
 	slices.Sort(offered)
-	tools := []string{"abort", "approval_response", "continue", "discover", "execute", "replan", "workflow_status"}
+	tools := slices.Sorted(slices.Values(ownTools))
 	if got := slices.Compact(offered); !slices.Equal(got, tools) {
 		p.T.Errorf("the model is offered %q, want %q", got, tools)
 	}
@@ -223,13 +277,12 @@ const theEnd = "That is all."
 func TestHosts_Form(t *testing.T) {
 	t.Parallel()
 	skiptest.Long(t, "installs agent hosts from the npm registry (1.4 GB)")
-	packages := hostPackages(t)
 	i := slices.IndexFunc(trial.Hosts, func(h trial.Host) bool { return h.Name == "codex" })
 	for answer, denies := range map[string]bool{"approved": false, "denied": true} {
 		t.Run(answer, func(t *testing.T) {
 			c := pmltest.AllowRec()
 			c.Permissions["ask"] = []string{"rec:inc"}
-			p := hostOn(t, packages, trial.Hosts[i], c)
+			p := hostOn(t, trial.Hosts[i], c)
 			p.model.Turns = []model.Turn{p.model.Turns[1], {Say: theEnd}}
 			p.loosen()
 			s := p.inTerminal()

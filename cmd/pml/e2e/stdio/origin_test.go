@@ -1,6 +1,8 @@
 package stdio_test
 
 import (
+	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,5 +52,83 @@ func TestStdio_Origin(t *testing.T) {
 		if out := m.OK(list...).Stdout; !strings.Contains(out, "inc a") || list[0] != "events" && !strings.Contains(out, "agent host") {
 			t.Errorf("%v does not say what and whose it is:\n%s", list, out)
 		}
+	}
+}
+
+// TestStdio_Connected: hosts that have only shaken hands are listed by pml status and in
+// the terminal while they are there; one that is killed is gone.
+func TestStdio_Connected(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	one := hostNamed(m, "first-host", map[string]any{})
+	two := hostNamed(m, "other\x1b[2Jhost", map[string]any{})
+	connected := func() (names []string) {
+		var s struct{ Connected []api.ConnectedHost }
+		m.OK("status", "--json").Decode(&s)
+		for _, c := range s.Connected {
+			names = append(names, c.Client.Name)
+			if c.Transport != "stdio" || c.Client.Version != "1" || c.Workspace != m.WS || c.PID != one.cmd.Process.Pid && c.PID != two.cmd.Process.Pid {
+				t.Errorf("%+v", c)
+			}
+		}
+		return names
+	}
+	if got := connected(); len(got) != 2 || got[0] != "first-host" {
+		t.Fatalf("%q", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), pmltest.LongPatience)
+	defer cancel()
+	s := m.OnScreen(100, 30, m.Command(ctx, "tui"))
+	s.Shows("Nothing has run yet")
+	s.Types("8")
+	s.Shows("2 connected", "first-host 1", `other\x1b[2Jhost`, "stdio "+strconv.Itoa(one.cmd.Process.Pid), "stdio "+strconv.Itoa(two.cmd.Process.Pid))
+	if err := two.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = two.cmd.Wait()
+	s.Shows("1 connected", "first-host 1")
+	one.close()
+	s.Shows("0 connected", "No agent is connected")
+	s.Types("q")
+	if code := s.End(); code != 0 || len(connected()) != 0 {
+		t.Errorf("exit code %d, connected %q", code, connected())
+	}
+}
+
+// TestStdio_ServersElsewhere: a server that runs in the process of one host is shown
+// with its owner to others, and not once that is killed.
+func TestStdio_ServersElsewhere(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	h := hostNamed(m, "first-host", map[string]any{})
+	h.result(h.tool("execute", map[string]any{"code": `return await mcp.rec.inc({key: "k"})`}))
+	elsewhere := func() (list []api.ServerProcess) {
+		var page api.Page[api.ServerInfo]
+		m.OK("servers", "ls", "--json").Decode(&page)
+		for _, s := range page.Items {
+			list = append(list, s.Elsewhere...)
+		}
+		return list
+	}
+	pmltest.WaitFor(t, "the process to be listed", func() bool { return len(elsewhere()) == 1 })
+	if p := elsewhere()[0]; p.Server != "rec" || p.Owner != h.cmd.Process.Pid || p.PID == p.Owner || p.Client.Name != "first-host" {
+		t.Errorf("%+v", p)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), pmltest.LongPatience)
+	defer cancel()
+	s := m.OnScreen(80, 24, m.Command(ctx, "tui"))
+	s.Shows("complete")
+	s.Types("7")
+	s.Shows("elsewhere", "runs in pml "+strconv.Itoa(h.cmd.Process.Pid), "of pml "+strconv.Itoa(h.cmd.Process.Pid)+" (first-host)")
+	s.Types("R")
+	s.Shows("rec answers", "running")
+	s.Types("q")
+	s.End()
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.cmd.Wait()
+	if got := elsewhere(); len(got) != 0 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -37,6 +37,11 @@ func startHost(m *pmltest.Machine) *host { return hostOf(m, map[string]any{}) }
 
 // hostOf is a host with capabilities.
 func hostOf(m *pmltest.Machine, capabilities map[string]any) *host {
+	return hostNamed(m, "host", capabilities)
+}
+
+// hostNamed is a host that gives itself a name.
+func hostNamed(m *pmltest.Machine, name string, capabilities map[string]any) *host {
 	m.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), pmltest.Patience)
 	m.T.Cleanup(cancel)
@@ -55,7 +60,7 @@ func hostOf(m *pmltest.Machine, capabilities map[string]any) *host {
 	}
 	h.out = bufio.NewScanner(out)
 	h.out.Buffer(nil, 16<<20)
-	h.send("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": map[string]any{"name": "host", "version": "1"}})
+	h.send("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": map[string]any{"name": name, "version": "1"}})
 	h.answer(h.calls)
 	h.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	return h

@@ -133,10 +133,10 @@ func TestTerminal_Prompt(t *testing.T) {
 	t.Parallel()
 	m := pmltest.BareMachine(t)
 	m.WriteConfig(pmltest.Config{Permissions: map[string]any{"allow": []string{"rec"}, "ask": []string{"rec:write", "rec:danger"}}})
-	if s := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("type yes: ", "maybe")}, "trust"); s.Exit != 8 {
+	if s := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("trust this.*: ", "no")}, "trust"); s.Exit != 8 {
 		t.Errorf("trusted by something else: %d %q", s.Exit, s.Text)
 	}
-	s := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("type yes: ", "yes")}, "trust")
+	s := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed("trust this.*: ", "yes")}, "trust")
 	pmltest.WantHarmless(t, s.Text)
 	if s.Exit != 0 {
 		t.Fatalf("exit %d: %q", s.Exit, s.Text)
@@ -147,7 +147,7 @@ func TestTerminal_Prompt(t *testing.T) {
 		return s
 	}
 	ask := `\[l\]ater: $`
-	s = execute(`return (await mcp.rec.write({path: "go"})).path`, pmltest.Typed(ask, ""), pmltest.Typed(`press enter again\r\napprove[^\n]*ater: $`, "y"))
+	s = execute(`return (await mcp.rec.write({path: "go"})).path`, pmltest.Typed(ask, ""), pmltest.Typed(`(?s)press enter again\r\napprove.*ater: $`, "y"))
 	pmltest.Wants(t, s.Text, "tool_permission", "path  go")
 	if s.Exit != 0 || m.Count("write") != 1 {
 		t.Errorf("yes: exit %d, %d calls: %q", s.Exit, m.Count("write"), s.Text)
@@ -197,6 +197,9 @@ func TestHelp_Examples(t *testing.T) {
 	bash := skiptest.Tool(t, "bash")
 	m := pmltest.NewMachine(t, pmltest.Config{Servers: map[string]map[string]any{"rec": nil}})
 	m.Write("a.txt", "text")
+	m.Write("event.json", `{"hook_event_name": "PreToolUse", "cwd": "`+m.WS+`", "tool_name": "Bash", "tool_input": {"command": "npm test"}}`)
+	m.OK("flows", "new", "docs", "--template", "approve-outside")
+	m.Write(".claude/settings.json", `{"hooks": {"PreToolUse": [{"matcher": "mcp__rec__.*", "hooks": [{"type": "command", "command": "true"}]}]}}`)
 	m.Write("script.ts", `return await mcp.workspace.read_file({path: input?.path ?? "a.txt"})`)
 	two := m.DAG("flow.yaml", pmltest.Task("a", "workspace:stat", `{"path":"."}`, nil), pmltest.Task("b", "workspace:stat", `{"path":"."}`, pmltest.After("a")))
 	m.DAG("more.yaml", pmltest.Task("c", "workspace:stat", `{"path":"."}`, nil))
@@ -210,8 +213,8 @@ func TestHelp_Examples(t *testing.T) {
 	r := m.JSON(8, "execute", "--per-layer", two)
 	ids := strings.NewReplacer("7f3a91c2", string(r.WorkflowID[:8]), "41d2e07b", string(r.CheckpointID[:8]), "41d2", string(r.CheckpointID[:8]), "@latest", string(r.WorkflowID[:8]))
 	leaveOut := regexp.MustCompile(`pml init|generate-dag|EDITOR|--follow|watch|fpath|fish|jq|pml trust$|pml abort|pml approve|pml deny|pml continue|pml retry|wf result|workflows result|workflows rm|tools ls filesystem|approvals renew` +
-		// Need a person, or machines, servers and hosts that are not here; each has tests of its own.
-		`|^ssh |pml config pin|pml restore |pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml servers (check|connect|import .|install|lock files|rm|update)|pml uninstall`)
+		// Need a person, a model, or machines, servers and hosts that are not here; each has tests of its own.
+		`|^ssh |pml agent|pml models check|pml config pin|pml restore |pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml flows (edit|enable|new|rm|test hide)|pml (halt|resume)|pml notify (run|test)|suggest .*--apply|pml servers (check|connect|import .|install|lock files|rm|update)|pml uninstall`)
 
 	ran := 0
 	for _, example := range examples(m) {

@@ -89,7 +89,7 @@ func TestTUI_Race(t *testing.T) {
 func TestTUI_Expires(t *testing.T) {
 	t.Parallel()
 	c := pmltest.AllowRec()
-	c.Approvals = map[string]any{"ttl": "4s"}
+	c.Approvals = map[string]any{"ttl": "1s"}
 	m := pmltest.NewMachine(t, c)
 	s := startTUI(m, 80, 24)
 	s.Shows("1 Runs")
@@ -211,7 +211,7 @@ func TestTUI_HostileText(t *testing.T) {
 	m.Execute(8, `await mcp.rec.danger({x: input})`, "--input", `"\u001b]0;owned\u0007\u001b[2J日本語\u202e"`, "--intent", evil)
 	m.Setenv("NO_COLOR", "1")
 	s := startTUI(m, 80, 24)
-	s.Shows(`\x1b]0;owned`, "> ")
+	s.Shows("1 waiting", `\x1b]0;owned`, "> ")
 	s.Types("2", "\r")
 	s.Shows("rec:danger", "Deny", `\x1b`)
 	for _, size := range [][2]uint16{{60, 15}, {40, 10}, {30, 8}, {160, 45}} {

@@ -20,6 +20,7 @@ type Turn struct {
 	Tool string         `json:"tool,omitempty"` // as pml names it, such as execute
 	Args map[string]any `json:"args,omitempty"` // a string such as $workflow_id is that member of the last result
 	Say  string         `json:"say,omitempty"`
+	Own  bool           `json:"own,omitempty"` // the tool is one of the host, by its name there
 }
 
 // Seen is what one request of a host held.
@@ -214,7 +215,7 @@ func (m *Model) answer(path string, c conversation) reply {
 	var results []string
 	searches := 0
 	for _, r := range c.results {
-		if ours.MatchString(r.tool) {
+		if m.counts(r.tool) {
 			results = append(results, r.text)
 		} else {
 			searches++
@@ -232,6 +233,11 @@ func (m *Model) answer(path string, c conversation) reply {
 	defer m.mu.Unlock()
 	m.seen = append(m.seen, s)
 	return out
+}
+
+// counts reports whether the result of a tool is that of a turn.
+func (m *Model) counts(tool string) bool {
+	return ours.MatchString(tool) || slices.ContainsFunc(m.Turns, func(t Turn) bool { return t.Own && t.Tool == tool })
 }
 
 // maxSearches is how often the model looks for a tool that it is not offered.
@@ -253,7 +259,10 @@ func (m *Model) turn(c conversation, results []string, searches int) (out reply,
 		args = filled(turn.Args, results[len(results)-1])
 	}
 	for _, t := range c.tools {
-		if name := ours.FindStringSubmatch(t.String()); name != nil && name[1] == turn.Tool {
+		if turn.Own && t.name == turn.Tool {
+			return reply{call: &call{id: id, tool: t, args: args}}, true
+		}
+		if name := ours.FindStringSubmatch(t.String()); !turn.Own && name != nil && name[1] == turn.Tool {
 			return reply{call: &call{id: id, tool: t, args: args}}, true
 		}
 	}

@@ -1,6 +1,6 @@
 // Package trial knows how the agent hosts that pml is tried with are set up, so
 // that they talk to a scripted model on this machine and to nobody else.
-// Versions stand in package.json beside it.
+// Versions stand in package.json in the folder above.
 package trial
 
 import (
@@ -14,6 +14,11 @@ import (
 type Host struct {
 	Name  string // as pml init --host has it
 	Title string
+	// Package is its name in npm.
+	Package string
+	// Tests are those in cmd/pml/e2e/stdio that try this host, as go test -run takes
+	// them. TestHosts tries all.
+	Tests string
 	// Program is its path in node_modules; one that ends in js is for node.
 	Program string
 	// Files are written under the home folder, before pml init. MODEL stands for
@@ -35,6 +40,7 @@ var Hosts = []Host{claudeCode, codex, openCode, geminiCLI, qwenCode}
 
 var claudeCode = Host{
 	Name: "claude-code", Title: "Claude Code", Program: "@anthropic-ai/claude-code/cli-wrapper.cjs",
+	Package: "@anthropic-ai/claude-code", Tests: "^TestHosts$/^claude-code$|^TestHosts_Hook$",
 	// Without these it first asks for a theme and a login, and whether the key in
 	// its environment may be used.
 	Files: map[string]string{".claude.json": `{
@@ -51,6 +57,7 @@ var claudeCode = Host{
 
 var codex = Host{
 	Name: "codex", Title: "Codex", Program: ".bin/codex",
+	Package: "@openai/codex", Tests: "^TestHosts$/^codex$|^TestHosts_CodexAsks$|^TestHosts_Form$",
 	Files: map[string]string{".codex/config.toml": `model = "scripted-1"
 model_provider = "scripted"
 check_for_update_on_startup = false
@@ -73,6 +80,7 @@ wire_api = "responses"
 
 var openCode = Host{
 	Name: "opencode", Title: "opencode", Program: openCodeProgram(),
+	Package: "opencode-ai", Tests: "^TestHosts$/^opencode$",
 	Files: map[string]string{".config/opencode/opencode.json": `{
   "model": "scripted/scripted-1", "small_model": "scripted/scripted-1", "autoupdate": false, "share": "disabled",
   "provider": {"scripted": {
@@ -96,6 +104,7 @@ func openCodeProgram() string {
 
 var geminiCLI = Host{
 	Name: "gemini", Title: "Gemini CLI", Program: ".bin/gemini",
+	Package: "@google/gemini-cli", Tests: "^TestHosts$/^gemini$",
 	Files: map[string]string{
 		".gemini/settings.json": `{
   "privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false}, "general": {"enableAutoUpdate": false},
@@ -110,6 +119,7 @@ var geminiCLI = Host{
 
 var qwenCode = Host{
 	Name: "qwen", Title: "Qwen Code", Program: ".bin/qwen",
+	Package: "@qwen-code/qwen-code", Tests: "^TestHosts$/^qwen$",
 	Files: map[string]string{".qwen/settings.json": `{
   "privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false}, "general": {"enableAutoUpdate": false},
   "security": {"auth": {"selectedType": "openai"}}

@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"io"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// elsewhere is a run whose approval somebody else decides while it is asked about here.
+func elsewhere(state core.ApprovalState, pending ...core.Approval) *fake {
+	p := pending[0]
+	was := p
+	was.State = state
+	was.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaTUI}, At: at}
+	return &fake{
+		pending: pending, faster: map[core.ID]core.Approval{p.ID: was},
+		events: []core.Event{
+			{Seq: 1, Type: core.EventApprovalResolved, RunID: p.RunID, ApprovalID: "another"},
+			{Seq: 2, Type: core.EventApprovalResolved, RunID: p.RunID, ApprovalID: p.ID},
+		},
+	}
+}
+
+// While a question is on the screen somebody else decides it: the question is over at
+// once, without a key, pml says who it was, and the run goes on by what they decided.
+func TestFaster(t *testing.T) {
+	t.Parallel()
+	const note = "the approval 52e3f18c was already approved by bob (via tui) at "
+	for _, tt := range []struct {
+		name  string
+		state core.ApprovalState
+		args  []string
+		code  int
+		says  string
+	}{
+		{"Approve", core.ApprovalApproved, []string{"approve", "7f3a91"}, 0, note},
+		{"Continue", core.ApprovalApproved, []string{"continue", "7f3a91", "--approve"}, 0, note},
+		{"Otherwise", core.ApprovalDenied, []string{"approve", "7f3a91"}, 12, "was already denied by bob (via tui)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			silent, end := io.Pipe()
+			defer end.Close()
+			s := (&shell{tty: true, input: silent, fake: elsewhere(tt.state, permission(core.RiskMedium))}).run(tt.args...).want(t, tt.code)
+			s.has(t, "err", "[l]ater: \n", tt.says)
+			if got := s.decisions(); len(got) != 0 {
+				t.Errorf("decided here as well: %+v", got)
+			}
+			if went := len(s.fake.went); went != 1 && tt.code == 0 || went != 0 && tt.code != 0 {
+				t.Errorf("went on %d times", went)
+			}
+		})
+	}
+}
+
+// The question of a run that this command has started goes the same way.
+func TestFaster_Execute(t *testing.T) {
+	t.Parallel()
+	silent, end := io.Pipe()
+	defer end.Close()
+	p := permission(core.RiskMedium)
+	f := elsewhere(core.ApprovalApproved, p)
+	f.results = []api.Result{
+		waiting(p),
+		{Status: api.StatusComplete, WorkflowID: runA},
+	}
+	s := (&shell{tty: true, input: silent, fake: f}).run("execute", "--code", "return 1").want(t, 0)
+	s.has(t, "err", "note: the approval 52e3f18c was already approved by bob")
+}
+
+// After a question that somebody else has ended, the next one is read as always: what
+// was typed for the first is no answer to it.
+func TestFaster_Next(t *testing.T) {
+	t.Parallel()
+	first, second := permission(core.RiskMedium), permission(core.RiskMedium)
+	first.ID = appA
+	typed, keyboard := io.Pipe()
+	s := &shell{tty: true, input: typed, fake: elsewhere(core.ApprovalApproved, first, second)}
+	asked := 0
+	s.dropTyped = func() {
+		if asked++; asked == 2 {
+			go func() { // what comes before the question is on the screen is dropped
+				for {
+					if _, err := io.WriteString(keyboard, "y\n"); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}
+	defer typed.Close()
+	s.run("continue", "7f3a91", "--approve").want(t, 0)
+	if got := s.decisions(); len(got) != 1 || got[0].Checkpoint != second.ID {
+		t.Errorf("decided %+v\n%s", got, s.err)
+	}
+}

@@ -1,0 +1,84 @@
+package cli
+
+// programsText is the help about what pml runs.
+const programsText = `pml runs scripts and graphs of tasks (DAGs). "pml plan FILE" shows the calls and
+layers of either and runs nothing; "pml tools ls" lists what can be called, and
+"pml tools show SERVER:TOOL" its arguments.
+
+A script is TypeScript or JavaScript. mcp.SERVER.TOOL(arguments) is all there is
+to the outside; await, loops and try/catch mean what they mean. "input" is what
+--input gave, and what the script returns is the result:
+
+  const files = await Promise.all(["a.txt", "b.txt"].map((path) =>
+    mcp.workspace.read_file({ path })));
+  return files.length;
+
+A DAG is JSON or YAML. What a task needs is what it names: "$list" is the result
+of the task list, "${list.entries[0].name}" a part of it inside a text:
+
+  tasks:
+    - id: list
+      tool: workspace:list_directory
+      arguments: {path: .}
+    - id: note
+      tool: workspace:write_file
+      arguments: {path: notes.txt, content: "first: ${list.entries[0].name}"}
+
+The fields of a task:
+
+  id            a name, unique in the DAG
+  tool          SERVER:TOOL
+  arguments     what the tool is called with
+  depends_on    [ids] that must be done before, beside those that are named
+  code          a script in place of a tool
+  timeout_ms    how long a call may take
+  retry         {max_attempts: 3, backoff_ms: 500}
+  safe_to_fail  true: the run goes on when it fails
+  side_effects  after a crash: true asks before the call is made again, false
+                makes it again
+  when          an expression; where it is false the task is left out
+
+Beside tasks a DAG may have input, which the scripts of its tasks see as "input",
+and intent, a name for the run.`
+
+// jsonText is the help about output for programs.
+const jsonText = `With --json pml prints one JSON document on stdout, also of a run that failed.
+Where there is nothing to print, stderr has {"error": {code, message, exit,
+next}}; messages and progress there are JSON as well. -o jsonl prints a line for
+each item of a list. Fields may be added; these stay. Times are RFC 3339 in UTC.
+
+A list is {"items": […], "next": "CURSOR"}; --cursor goes on after it.
+
+What execute, continue, approve, deny, retry and tools call print:
+
+  status         success, complete, approval_required, layer_complete, running,
+                 aborted, error …
+  workflow_id    the run
+  result         what the program returned
+  pending        what waits: approvals, as below
+  failures       the calls that failed
+  error, error_code, next
+                 what went wrong, its code, and the command to run next
+
+A run (workflows ls, workflows show):
+
+  id, name, workspace, kind, state, intent
+  created_at, updated_at, ended_at, expires_at
+  total_layers, current_layer
+  requested_by   {who, via, client}
+  result, error, agent
+
+An approval (approvals ls, approvals show, pending):
+
+  checkpoint_id, workflow_id, workflow_name, workspace
+  approval_type, tool, subject, risk, description, digest
+  context        what is asked; context.arguments is what will be sent
+  state, created_at, expires_at, requested_by, decided_by
+
+A row of the audit log (audit ls):
+
+  seq, at, outcome, by, tool, approval_type, checkpoint_id, workflow_id,
+  workflow_name, workspace, digest, reason, asked, arguments (--args)
+
+"pml config schema" is the JSON Schema of .pml.json. docs/reference.md has
+all codes and the routes of the HTTP interface.`

@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/changes"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+func permissionsCmd(a *app.App) *cobra.Command {
+	return app.Group(&cobra.Command{
+		Use:     "permissions",
+		Aliases: []string{"permission", "rules"},
+		Short:   "The rules that say which tools may be called",
+		Long: `Lists the rules of permissions, tries one on past calls before it is written, and
+proposes rules from what people have approved.
+
+A rule is a pattern on server:tool, or an object with a condition on the call:
+{"tool": "fs:write_file", "where": "under(args.path, 'docs')"}`,
+		Example: "  pml permissions ls\n" +
+			"  pml permissions test --list allow --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --last 30d",
+	}, permissionsLsCmd(a), permissionsTestCmd(a), permissionsSuggestCmd(a))
+}
+
+func permissionsLsCmd(a *app.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the rules that are in effect",
+		Long: `Lists the rules of the home and of this workspace. Those that allow are left out
+while the workspace is not trusted.`,
+		Example: "  pml permissions ls",
+		Args:    app.MaxArgs(0),
+		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
+			rules, err := b.Rules(ctx)
+			if err != nil {
+				return err
+			}
+			return app.PrintList(a, api.Page[api.PermissionRule]{Items: rules}, "no rules: every call asks, but for tools that only read where readonly is allow", []app.Column[api.PermissionRule]{
+				{Title: "LIST", Get: func(r api.PermissionRule) string { return r.List }},
+				{Title: "TOOL", Get: func(r api.PermissionRule) string { return r.Tool }},
+				{Title: "WHERE", Below: 1, Get: func(r api.PermissionRule) string { return r.Where }},
+				{Title: "FROM", Get: func(r api.PermissionRule) string { return r.From }, Style: app.Always[api.PermissionRule](layout.Dim)},
+			})
+		}),
+	}
+}
+
+// shownCalls is how many calls of each kind a person is shown.
+const shownCalls = 20
+
+func permissionsTestCmd(a *app.App) *cobra.Command {
+	var rule, list, last string
+	cmd := &cobra.Command{
+		Use:   "test",
+		Short: "Try a rule on past calls",
+		Long: `Puts the calls that runs of this workspace have made on this machine through the
+rules as they are, and through those with one more, and lists what would be
+denied, asked, and let through that is asked today. Nothing is called and nothing
+is written; servers whose tools the rule is about are started if they may be.`,
+		Example: "  pml permissions test --list deny --rule 'fs:move_*'\n" +
+			"  pml permissions test --list ask --rule '{\"tool\": \"fs:write_file\", \"where\": \"size(args.content) > 5000\"}' --last 7d --json",
+		Args: app.MaxArgs(0),
+		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
+			r, err := parseRule(list, rule)
+			if err != nil {
+				return err
+			}
+			since, err := sinceOf(a, last)
+			if err != nil {
+				return err
+			}
+			t, err := b.TryRule(ctx, r, since)
+			if err != nil {
+				return err
+			}
+			return a.Print(t, func(w *strings.Builder) { writeTrial(w, a, t) })
+		}),
+	}
+	cmd.Flags().StringVar(&rule, "rule", "", "the rule: a pattern, or a JSON object with tool and where")
+	cmd.Flags().StringVar(&list, "list", "", "the list that it would be in: allow, ask or deny")
+	addLast(cmd, &last)
+	_ = cmd.RegisterFlagCompletionFunc("list", app.CompleteFixed("allow", "ask", "deny"))
+	_ = cmd.RegisterFlagCompletionFunc("rule", cobra.NoFileCompletions)
+	return cmd
+}
+
+func addLast(cmd *cobra.Command, last *string) {
+	cmd.Flags().StringVar(last, "last", "30d", "how far back to look: 12h, 7d, 2w, or a day")
+	_ = cmd.RegisterFlagCompletionFunc("last", cobra.NoFileCompletions)
+}
+
+func sinceOf(a *app.App, last string) (time.Time, error) {
+	since, err := core.ParseWhen(last, a.Now())
+	if err != nil {
+		err = app.Usagef("--last: %s", core.AsError(err).Message)
+	}
+	return since, err
+}
+
+// parseRule reads the rule of a flag.
+func parseRule(list, text string) (api.PermissionRule, error) {
+	r := api.PermissionRule{List: list, Tool: strings.TrimSpace(text)}
+	switch {
+	case text == "":
+		return r, app.Usagef("--rule is needed: a pattern on server:tool, or an object with tool and where").WithNext("pml", "permissions", "test", "--help")
+	case list != "allow" && list != "ask" && list != "deny":
+		return r, app.Usagef("--list is needed: allow, ask or deny").WithNext("pml", "permissions", "test", "--help")
+	case !strings.HasPrefix(r.Tool, "{"):
+		return r, nil
+	}
+	var object struct {
+		Tool  string `json:"tool"`
+		Where string `json:"where"`
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&object); err != nil || dec.More() {
+		return r, app.Usagef("--rule is no JSON object with tool and where: %s", core.Visible(text, 200, false))
+	}
+	if object.Tool == "" || object.Where == "" {
+		return r, app.Usagef("--rule needs tool and where; a pattern without a condition stands alone")
+	}
+	r.Tool, r.Where = object.Tool, object.Where
+	return r, nil
+}
+
+func writeTrial(w *strings.Builder, a *app.App, t api.RuleTrial) {
+	fmt.Fprintf(w, "%d calls that the pattern matches, in %d runs since %s\n", t.Calls, t.Runs, layout.Stamp(t.Since))
+	for _, part := range []struct{ then, title string }{
+		{"deny", "would be denied"}, {"ask", "would be asked"}, {"allow", "would be let through without a question"},
+	} {
+		var of []api.TriedCall
+		for _, c := range t.Changed {
+			if c.Then == part.then {
+				of = append(of, c)
+			}
+		}
+		fmt.Fprintf(w, "%s: %d\n", part.title, len(of))
+		for i, c := range of {
+			if i == shownCalls {
+				fmt.Fprintf(w, "  and %d more (--json has all)\n", len(of)-i)
+				break
+			}
+			writeTried(w, a, c)
+		}
+	}
+	if t.Failed > 0 {
+		fmt.Fprintf(w, "the condition could not be evaluated for %d of them\n", t.Failed)
+	}
+	if t.Unknown > 0 {
+		fmt.Fprintf(w, "for %d of them nothing is known of the tool, as its server cannot be asked now: each counts as a write, and what is about annotations says too little (pml servers ls)\n", t.Unknown)
+	}
+}
+
+func writeTried(w *strings.Builder, a *app.App, c api.TriedCall) {
+	fmt.Fprintf(w, "  %s  %s  %s %s", layout.When(a.Now(), c.At), core.ID(c.RunID).Short(), core.Visible(c.Tool, 80, false), layout.Arguments(c.Arguments, 120))
+	if c.Decided != "" {
+		fmt.Fprintf(w, "  (was asked: %s)", c.Decided)
+	}
+	if c.Reason != "" {
+		fmt.Fprintf(w, "  (%s)", core.Visible(c.Reason, 160, false))
+	}
+	w.WriteString("\n")
+}
+
+func permissionsSuggestCmd(a *app.App) *cobra.Command {
+	var last, apply string
+	var home bool
+	cmd := &cobra.Command{
+		Use:   "suggest",
+		Short: "Propose rules from what people have approved",
+		Long: `Proposes rules that allow what people have approved at a terminal at least 5
+times, with the same fixed arguments, and have never denied. It never proposes
+one for calls of high risk, such as those of tools that are destructive by what
+their server says or by their name, nor for what an agent has approved. Each
+rule bounds every argument by what was seen, and says how many questions it
+would have saved.
+
+--apply writes some of them after it has shown the change and asked, at a
+terminal only.`,
+		Example: "  pml permissions suggest\n  pml permissions suggest --last 90d --apply 1,3",
+		Args:    app.MaxArgs(0),
+		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
+			since, err := sinceOf(a, last)
+			if err != nil {
+				return err
+			}
+			list, err := b.SuggestRules(ctx, since)
+			if err != nil {
+				return err
+			}
+			if apply != "" {
+				return applySuggested(ctx, a, b, list, apply, home)
+			}
+			if home {
+				return app.Usagef("--for-all goes with --apply")
+			}
+			return printSuggested(a, list)
+		}),
+	}
+	addLast(cmd, &last)
+	cmd.Flags().StringVar(&apply, "apply", "", "write these, by their numbers: 1,3")
+	cmd.Flags().BoolVar(&home, "for-all", false, "with --apply: into config.json of pml's home, for all workspaces")
+	_ = cmd.RegisterFlagCompletionFunc("apply", cobra.NoFileCompletions)
+	return cmd
+}
+
+func printSuggested(a *app.App, list []api.RuleSuggestion) error {
+	err := app.PrintList(a, api.Page[api.RuleSuggestion]{Items: list}, "nothing to propose: nobody has said yes at a terminal 5 times for the same; calls of high risk do not count", []app.Column[api.RuleSuggestion]{
+		{Title: "#", Get: func(s api.RuleSuggestion) string { return strconv.Itoa(s.Number) }},
+		{Title: "SAVES", Get: func(s api.RuleSuggestion) string { return strconv.Itoa(s.Saves) }},
+		{Title: "TOOL", Get: func(s api.RuleSuggestion) string { return s.Rule.Tool }},
+		{Title: "WHERE", Below: 1, Get: func(s api.RuleSuggestion) string { return s.Rule.Where }},
+	})
+	if err == nil && len(list) > 0 {
+		a.Note("next: pml permissions suggest --apply 1")
+	}
+	return err
+}
+
+// applySuggested writes suggestions by their numbers. There is no --yes: a rule that
+// allows is a person's to write.
+func applySuggested(ctx context.Context, a *app.App, b app.Backend, list []api.RuleSuggestion, numbers string, home bool) error {
+	var rules []api.PermissionRule
+	for text := range strings.SplitSeq(numbers, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 || n > len(list) {
+			return app.Usagef("--apply: there is no suggestion %q; there are %d", core.Visible(text, 20, false), len(list))
+		}
+		rules = append(rules, list[n-1].Rule)
+	}
+	set, err := b.AddRules(ctx, home, rules...)
+	if err != nil {
+		return err
+	}
+	p := &changes.Proposal{
+		ChangeSet: set, Ask: fmt.Sprintf("write %d rule(s) that allow?", len(rules)), InPerson: true,
+		Again: []string{"pml", "permissions", "suggest", "--apply", numbers},
+	}
+	return changes.Conclude(a, p, changes.Propose(ctx, a, b, p, changes.Flags{}), "pml", "permissions", "ls")
+}

@@ -1,0 +1,82 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core/api"
+)
+
+const docsRule = `under(args.path, 'docs')`
+
+func TestPermissions_Ls(t *testing.T) {
+	t.Parallel()
+	f := &fake{world: world{permissions: []api.PermissionRule{{List: "deny", Tool: "shell", From: "home"}, {List: "allow", Tool: "fs:write", Where: docsRule, From: "workspace"}}}}
+	(&shell{fake: f}).run("permissions", "ls").want(t, 0).has(t, "out", "deny   shell", "allow  fs:write  "+docsRule+"  workspace")
+	(&shell{fake: f}).run("rules", "ls", "--json").want(t, 0).has(t, "out", `"where": "`+docsRule+`"`)
+	(&shell{fake: &fake{}}).run("permissions", "ls").want(t, 0).has(t, "err", "no rules")
+}
+
+func TestPermissions_Test(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	f := &fake{world: world{trial: api.RuleTrial{Runs: 3, Calls: 9, Failed: 2, Unknown: 4, Changed: []api.TriedCall{
+		{RunID: string(runA), Tool: "fs:write", Arguments: json.RawMessage(`{"path":"docs/a"}`), At: at, Now: "ask", Then: "allow", Decided: "approved"},
+		{RunID: string(runA), Tool: "fs:write", Arguments: json.RawMessage(`{"path":"b"}`), At: at, Now: "allow", Then: "deny", Reason: "there is no args.x"},
+	}}}}
+	rule := `{"tool": "fs:write", "where": "under(args.path, 'docs')"}`
+	(&shell{fake: f}).run("permissions", "test", "--list", "allow", "--rule", rule, "--last", "7d").want(t, 0).
+		has(t, "out", "9 calls that the pattern matches, in 3 runs", "would be denied: 1\n", "path=b  (there is no args.x)", "would be asked: 0\n",
+			"let through without a question: 1\n", "path=docs/a  (was asked: approved)", "could not be evaluated for 2 of them", "for 4 of them nothing is known of the tool")
+	(&shell{fake: f}).run("permissions", "test", "--list", "deny", "--rule", "fs:*", "--json").want(t, 0).has(t, "out", `"list": "deny"`, `"tool": "fs:*"`, `"then": "deny"`)
+	for _, args := range [][]string{
+		{"--rule", "fs"}, {"--list", "allow"}, {"--list", "never", "--rule", "fs"}, {"--list", "allow", "--rule", "{"}, {"--list", "allow", "--rule", `{"tool":"fs"}`},
+		{"--list", "allow", "--rule", `{"tool":"fs","when":"true"}`}, {"--list", "allow", "--rule", rule + "{}"}, {"--list", "allow", "--rule", "fs", "--last", "soon"},
+	} {
+		(&shell{fake: f}).run(append([]string{"permissions", "test"}, args...)...).want(t, 2)
+	}
+}
+
+// A rule that allows is written by a person at a terminal who has seen the change.
+func TestPermissions_Suggest(t *testing.T) {
+	t.Parallel()
+	world := func() world {
+		return world{suggested: []api.RuleSuggestion{
+			{Number: 1, Saves: 12, Rule: api.PermissionRule{List: "allow", Tool: "fs:write", Where: docsRule}},
+			{Number: 2, Saves: 7, Rule: api.PermissionRule{List: "allow", Tool: "fs:mkdir", Where: docsRule}},
+		}}
+	}
+	run := func(tty bool, stdin string, args ...string) (*shell, *fake) {
+		f := &fake{world: world()}
+		return (&shell{tty: tty, stdin: stdin, fake: f}).run(append([]string{"permissions", "suggest"}, args...)...), f
+	}
+	s, _ := run(false, "")
+	s.want(t, 0).has(t, "out", "1  12     fs:write", "2  7      fs:mkdir").has(t, "err", "--apply 1")
+	for _, tt := range []struct {
+		tty   bool
+		stdin string
+		args  []string
+		code  int
+		file  string // that was written
+		says  string
+	}{
+		{true, "y\n", []string{"--apply", "1,2"}, 0, "/w/.pml.json", "+fs:mkdir where " + docsRule},
+		{true, "y\n", []string{"--apply", "2", "--for-all"}, 0, "/home/config.json", "in /home/config.json"},
+		{true, "n\n", []string{"--apply", "1"}, 9, "", "nothing was written"},
+		{false, "y\n", []string{"--apply", "1"}, 8, "", "a person has to agree"},
+		{true, "y\n", []string{"--apply", "3"}, 2, "", "there is no suggestion"},
+		{true, "y\n", []string{"--apply", "0"}, 2, "", "there is no suggestion"},
+		{true, "y\n", []string{"--apply", "1", "--yes"}, 2, "", "unknown flag"},
+		{true, "", []string{"--for-all"}, 2, "", "--apply"},
+	} {
+		s, f := run(tt.tty, tt.stdin, tt.args...)
+		s.want(t, tt.code).has(t, "err", tt.says)
+		if wrote := len(f.world.written) > 0; wrote != (tt.file != "") {
+			t.Errorf("%q: written %+v", tt.args, f.world.written)
+		}
+		if tt.file != "" {
+			s.has(t, "out", "wrote "+tt.file)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// untilDecided returns a context for a question about an approval. It ends as soon as
+// somebody else has decided it; who that was is the cause, core.CodeAlreadyDecided. The
+// function it returns ends the watch, and waits until nobody uses the backend any more.
+func untilDecided(ctx context.Context, b app.Backend, p core.Approval) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	go func() { // without events the store says at the end who was faster
+		defer close(over)
+		_ = b.Events(ctx, p.RunID, api.Since{}, true, func(e core.Event) error {
+			if e.Type != core.EventApprovalResolved || e.ApprovalID != p.ID {
+				return nil
+			}
+			got, err := b.Approval(ctx, p.ID)
+			if err == nil && got.DecidedBy != nil {
+				cancel(approval.AlreadyDecided(got))
+			}
+			return nil
+		})
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-over
+	}
+}
+
+// faster is what somebody else has decided while a question was on the screen, nil if
+// that is not why the question ended.
+func faster(ctx context.Context) *core.Error {
+	if err := context.Cause(ctx); core.CodeOf(err) == core.CodeAlreadyDecided {
+		return core.AsError(err)
+	}
+	return nil
+}
+
+// overtaken says who was faster, below the question that is over.
+func overtaken(a *app.App, err error) {
+	a.Progress.Clear()
+	a.Say("note: %s", core.Visible(err.Error(), 2000, false))
+}
+
+// approvedAlready reports whether somebody faster has approved what a question was about:
+// then a command that was to approve it goes on with the run.
+func approvedAlready(ctx context.Context, b app.Backend, id core.ID) bool {
+	p, err := b.Approval(ctx, id)
+	return err == nil && p.State == core.ApprovalApproved
+}

@@ -1,0 +1,161 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/changes"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/cli/view"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// sayNeeded lists what servers need where that is more than packages, which have a list
+// of their own.
+func sayNeeded(a *app.App, list []api.ServerInfo) {
+	var rows [][]layout.Cell
+	more := false
+	add := func(s api.ServerInfo, needs, what string) {
+		more = more || needs != typeWords(core.ApproveDependency)
+		rows = append(rows, []layout.Cell{
+			{Text: "  " + core.Visible(s.Name, 80, false), Style: layout.Ident}, {Text: needs, Style: layout.Warn}, {Text: core.OneLine(what, 200)},
+		})
+	}
+	for _, s := range list {
+		if s.State == api.ServerNotTrusted {
+			add(s, "trust", "what this workspace's files grant, on this machine")
+		}
+		for _, n := range s.Needs {
+			add(s, typeWords(n.Type), n.Description)
+		}
+	}
+	if more && a.Human() {
+		io.WriteString(a.Stderr, "needed:\n"+layout.AlignCells(rows, a.Width(), a.ColourErr())+"\n")
+	}
+}
+
+func typeWords(t core.ApprovalType) string { return approval.TypeOf(t).Words }
+
+// asks reports whether somebody is asked about more than what --yes answers.
+func (o installOptions) asks(a *app.App) bool { return a.CanAsk() && !o.yes }
+
+// trust asks whether the files of a workspace that is not trusted are, and reads the
+// servers anew. A no keeps no other server from being installed.
+func (o installOptions) trust(ctx context.Context, a *app.App, b app.Backend, list []api.ServerInfo) ([]api.ServerInfo, error) {
+	if !o.asks(a) || !slices.ContainsFunc(list, func(s api.ServerInfo) bool { return s.State == api.ServerNotTrusted }) {
+		return list, nil
+	}
+	t, err := b.Trust(ctx)
+	if err != nil || t.Trusted || t.Empty && len(t.TakenOut) == 0 {
+		return list, err
+	}
+	switch err := changes.Trust(ctx, a, b, t, false, false); {
+	case core.CodeOf(err) == core.CodeNotTrusted:
+		a.Note("%s", core.Visible(err.Error(), 2000, false))
+		return list, nil
+	case err != nil:
+		return nil, err
+	}
+	a.Note("trusted %s", core.Visible(t.Workspace, 0, false))
+	if list, err = namedServers(ctx, b, o.names); err == nil {
+		sayNeeded(a, list) // what else they need is known only now
+	}
+	return list, err
+}
+
+// keys waits until a person has put the keys that are missing where pml reads them, or
+// goes on without. pml asks for the name of a key and never for its value.
+func (o installOptions) keys(ctx context.Context, a *app.App, b app.Backend, list []api.ServerInfo) ([]api.ServerInfo, error) {
+	for o.asks(a) {
+		var w strings.Builder
+		for _, s := range list {
+			for _, n := range s.Needs {
+				if n.Type == core.ApproveKeys {
+					fmt.Fprintf(&w, "%s\n", core.Visible(n.Description, 0, false))
+					view.WriteContext(&w, needed(n), s.Name)
+				}
+			}
+		}
+		if w.Len() == 0 {
+			break
+		}
+		io.WriteString(a.Stderr, w.String())
+		there, err := a.AskYes(ctx, "is it there now? (no goes on without)")
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			break
+		}
+		if list, err = namedServers(ctx, b, o.names); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// accept starts the servers and asks about each that is not what was approved, on the
+// card that its approval has, until nothing is left that was not answered. Then it says
+// how they stand.
+func (o installOptions) accept(ctx context.Context, a *app.App, b app.Backend) error {
+	answered := map[string]bool{}
+	for {
+		list, err := startServers(ctx, a, b, o.names)
+		if err != nil {
+			return err
+		}
+		again := false
+		for _, s := range list {
+			for _, n := range s.Needs {
+				if n.Type != core.ApproveIntegrity || answered[n.Digest] || !o.asks(a) {
+					continue
+				}
+				answered[n.Digest] = true
+				yes, err := acceptNeed(ctx, a, b, s.Name, n)
+				if err != nil {
+					return err
+				}
+				again = again || yes
+			}
+		}
+		if !again {
+			return sayChecked(a, list)
+		}
+	}
+}
+
+// acceptNeed shows one need of type integrity and accepts it if a person says so.
+func acceptNeed(ctx context.Context, a *app.App, b app.Backend, server string, n api.ServerNeed) (yes bool, err error) {
+	shown, err := json.Marshal(n.Context)
+	if err != nil {
+		return false, core.Errorf(core.CodeInternal, "the question about %s cannot be written down: %w", core.Visible(server, 80, false), err)
+	}
+	p := core.Approval{Type: n.Type, Tool: server, Risk: core.RiskHigh, Description: n.Description, Context: shown, Digest: n.Digest, State: core.ApprovalOpen}
+	text := view.Approval(p, 1, 1, a.Now())
+	if a.StderrTTY {
+		text = view.Card(text, a.Width(), a.ColourErr())
+	}
+	io.WriteString(a.Stderr, text)
+	if yes, err = a.AskYes(ctx, "accept this?"); err != nil || !yes {
+		return false, err
+	}
+	want := approval.Confirmation(p, false)
+	if want == "" {
+		want = firstDigits(n.Digest)
+	}
+	if yes, err = a.TypeDigits(ctx, want); err != nil || !yes {
+		return false, err
+	}
+	pin, err := a.PinFor(ctx, b, false)
+	if err != nil {
+		return false, err
+	}
+	return true, b.AcceptServer(ctx, api.AcceptRequest{Name: server, Digest: n.Digest, Pin: pin, By: a.Actor(), Presence: core.PresenceTerminal})
+}

@@ -1,0 +1,130 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/store"
+)
+
+// TestAgent_RememberedForTheTree: a permission that a person remembers for the run counts for
+// all scripts of the agent, those that wait for it as well, and for no other agent; the audit
+// log says so of each.
+func TestAgent_RememberedForTheTree(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	scripts := [][]string{
+		{`const n = [1].length; return await mcp.a.ask({n});`, `const n = [1, 2].length; return await mcp.a.ask({n});`, `return await mcp.a.ask({n: 3});`},
+		{`return await mcp.a.ask({n: 4});`, `const n = [1].length; await mcp.a.ask({n: n + 4}); return await mcp.a.ask({n: n + 5});`},
+	}
+	b.ask = new(fakeModel).answer(scripts)
+	p := b.process()
+	open := func(want int) []core.Approval {
+		t.Helper()
+		changes, err := p.st.Watch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			list, err := p.st.Approvals(t.Context(), store.ApprovalFilter{States: []core.ApprovalState{core.ApprovalOpen}, Now: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) == want {
+				return list
+			}
+			select {
+			case <-changes:
+			case <-time.After(hung):
+				t.Fatalf("%d questions, want %d", len(list), want)
+			}
+		}
+	}
+	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	first := open(3)[0]
+	_, err := p.st.Decide(t.Context(), core.Decision{
+		ApprovalID: first.ID, Approved: true, By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now(), Answer: &core.Answer{Remember: core.RememberRun},
+	}, store.Renewal{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := resultOf(t, b.wait(h, engine.Ended)); !r.Success || r.Calls != 6 {
+		t.Errorf("%+v", r)
+	}
+	all, err := p.st.Approvals(t.Context(), store.ApprovalFilter{Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approved := slices.DeleteFunc(all, func(a core.Approval) bool { return a.State != core.ApprovalApproved })
+	if len(approved) != 1 {
+		t.Errorf("asked about %d calls", len(approved))
+	}
+	rows, err := p.st.Audit(t.Context(), store.AuditFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var relied []core.ID
+	for _, r := range rows {
+		if r.ApprovalID == first.ID && strings.Contains(r.Reason, "for the run of the agent "+h.ID.Short()) && r.By.Who == "me" && r.Tool == "a:ask" && r.Remember == core.RememberRun {
+			relied = append(relied, r.RunID)
+		}
+	}
+	if slices.Sort(relied); len(slices.Compact(relied)) != 4 {
+		t.Errorf("%d runs in the audit log have used the permission, want 4: %+v", len(relied), rows)
+	}
+	b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	open(3) // another agent: asked anew
+}
+
+// forging is a store that once tells of a permission that nobody has given.
+type forging struct {
+	store.Store
+	told atomic.Bool
+}
+
+func (f *forging) Approvals(ctx context.Context, filter store.ApprovalFilter) ([]core.Approval, error) {
+	list, err := f.Store.Approvals(ctx, filter)
+	if filter.Workspace == "" || f.told.Swap(true) {
+		return list, err
+	}
+	runs, err := f.Store.Runs(ctx, store.RunFilter{})
+	for _, r := range runs {
+		if r.Kind == core.KindAgent {
+			by := &core.DecidedBy{Actor: core.Actor{Who: "me", Via: core.ViaCLI}}
+			list = append(list, core.Approval{
+				ID: newID(), RunID: r.ID, Agent: r.ID, Workspace: filter.Workspace, Type: core.ApproveTool, Tool: "a:ask",
+				State: core.ApprovalApproved, DecidedBy: by, Answer: &core.Answer{Remember: core.RememberRun},
+			})
+		}
+	}
+	return list, err
+}
+
+// TestAgent_PermissionGone: a permission that the store does not know in the transaction that
+// begins the call lets nothing on: a person is asked, and the audit log says nothing of it.
+func TestAgent_PermissionGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.ask = new(fakeModel).answer([][]string{{`const n = [1].length; return await mcp.a.ask({n});`}})
+	b.wrap = func(s store.Store) store.Store { return &forging{Store: s} }
+	p := b.process()
+	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	b.wait(h, func(s engine.Status) bool { return s.Idle })
+	if got := b.host.called(); len(got) != 0 {
+		t.Errorf("called %v", got)
+	}
+	rows, err := p.st.Audit(t.Context(), store.AuditFilter{})
+	if err != nil || len(rows) != 0 {
+		t.Errorf("%v %+v", err, rows)
+	}
+	list, err := p.st.Approvals(t.Context(), store.ApprovalFilter{Now: time.Now()})
+	if err != nil || len(list) != 1 || list[0].State != core.ApprovalOpen {
+		t.Errorf("%v %+v", err, list)
+	}
+}

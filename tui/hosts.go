@@ -1,0 +1,40 @@
+package tui
+
+import (
+	"context"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/casys-ai/pml/tui/screen"
+)
+
+// hostsEvery is how often the hosts that are connected are read while their panel is
+// on the screen: there are no events for them.
+const hostsEvery = 2 * time.Second
+
+// lookout is when something was looked for last.
+type lookout struct {
+	at     time.Time
+	asking bool
+}
+
+// lookForHosts reads which hosts are connected, at once when their panel is shown.
+func (m *model) lookForHosts(now time.Time) tea.Cmd {
+	if !m.screen.Shows(screen.PanelHosts) {
+		m.hosts.at = time.Time{}
+		return nil
+	}
+	if m.o.Machine == nil || m.hosts.asking || now.Sub(m.hosts.at) < hostsEvery {
+		return nil
+	}
+	m.hosts = lookout{at: now, asking: true}
+	return m.effect(func(ctx context.Context) then {
+		list, err := m.o.Machine.ConnectedHosts(ctx)
+		return func(m *model, _ time.Time) tea.Cmd {
+			m.hosts.asking = false
+			m.screen.ShowHosts(list, err)
+			return nil
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package screen
+
+import (
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
+)
+
+// TestOwn_UnderWay: while a decision is being carried out, its keys neither decide
+// again nor open the card; afterwards the card says that it was this person.
+func TestOwn_UnderWay(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apHook, 80, 24)
+	a := p.approval(apHook)
+	p.press("a")
+	p.wants(Decide{Approvals: []core.Approval{a}, Approve: true})
+	p.got = nil
+	p.press("2")
+	p.s.sel.Approval = apHook
+	p.wait(decide.Quiet)
+	p.press("a")
+	if p.wants(); p.open() {
+		t.Error("the key that decides opened the card of what was just decided")
+	}
+	p.sees(onItsWay)
+	p.press("enter")
+	p.wait(decide.Quiet)
+	p.press("a", "d")
+	p.wants()
+	p.sees(onItsWay)
+	p.change(apHook, func(a *core.Approval) {
+		a.State = core.ApprovalApproved
+		a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: p.now}
+	})
+	p.s.Decided(apHook, true)
+	p.sees("you have approved it at")
+}
+
+// TestOwn_Refused: what did not count can be decided again, and what somebody else
+// has decided is said to be theirs.
+func TestOwn_Refused(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apHook, 80, 24)
+	a := p.approval(apHook)
+	p.press("a")
+	p.s.Decided(apHook, false)
+	p.s.overlay.open(cardOf(apHook, p.s.env(p.now)))
+	p.wait(decide.Quiet)
+	p.press("a")
+	yes := Decide{Approvals: []core.Approval{a}, Approve: true}
+	p.wants(yes, yes)
+	p.change(apHook, func(a *core.Approval) {
+		a.State = core.ApprovalDenied
+		a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaCLI}, At: p.now}
+	})
+	p.s.Decided(apHook, false)
+	p.s.overlay.open(cardOf(apHook, p.s.env(p.now)))
+	p.sees("already denied by bob via cli")
+}
+
+// TestCard_OverMakesWay: the key of a panel leaves a card whose question is over,
+// and no other.
+func TestCard_OverMakesWay(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apHook, 80, 24)
+	if p.press("1"); !p.open() {
+		t.Error("the key of a panel has closed a card that waits")
+	}
+	p.change(apHook, func(a *core.Approval) { a.State = core.ApprovalApproved })
+	if p.press("1"); p.open() || p.s.panes.focus != PanelWorkflows {
+		t.Errorf("the card is still there, or the focus is on panel %d:\n%s", p.s.panes.focus+1, p.frame())
+	}
+	p.wants()
+}
+
+// TestEvidence_LongLabel: a label that fills its column stays apart from the value.
+func TestEvidence_LongLabel(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apHook, 80, 24)
+	p.change(apHook, func(a *core.Approval) { a.Context = []byte(`{"leaves_workspace":false,"exactly_twelv":"x"}`) })
+	p.sees("leaves workspace false")
+	p.sees("exactly twelv x")
+}

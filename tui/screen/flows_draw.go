@@ -1,0 +1,153 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/flow"
+	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/widget"
+)
+
+// look is the word, the glyph and the style of how a flow stands.
+func (r *flowRow) look(t *paint.Theme) (word, glyph string, style paint.Style) {
+	g := &t.Glyph
+	switch {
+	case len(r.flow.Faults) > 0:
+		return plural(len(r.flow.Faults), "fault"), g.Failed, paint.Style{Role: paint.Danger}
+	case !r.flow.Enabled:
+		return "disabled", g.Queued, paint.Style{Role: paint.Muted}
+	case !r.trusted:
+		return "not trusted", g.Waiting, paint.Style{Role: paint.Warn}
+	}
+	return "enabled", g.Done, paint.Style{Role: paint.OK}
+}
+
+func (r *flowRow) draw(in paint.Area, y int, cols []widget.Column, e *Env) {
+	word, glyph, style := r.look(e.Theme)
+	muted := paint.Style{Role: paint.Muted}
+	in.Put(cols[flState].X, y, style, glyph)
+	in.Text(cols[flState].X+2, y, cols[flState].Width-2, style, word)
+	cols[flName].Text(in, y, paint.Style{}, r.name())
+	cols[flMode].Text(in, y, muted, core.Visible(string(r.flow.Mode), 20, false))
+	cols[flMatch].Text(in, y, muted, matchText(r.flow))
+	if r.stats.runs == 0 {
+		return
+	}
+	cols[flRuns].Text(in, y, paint.Style{}, itoa(r.stats.runs))
+	if n := r.stats.blocked + r.stats.failed; n > 0 {
+		cols[flBlocked].Text(in, y, paint.Style{Role: paint.Danger}, itoa(n))
+	}
+	cols[flTook].Text(in, y, muted, microText(r.stats.p95))
+}
+
+func (r *flowRow) name() string {
+	for _, name := range []string{r.flow.Name, r.flow.ID} {
+		if strings.TrimSpace(name) != "" {
+			return visibleName(name)
+		}
+	}
+	return visibleName(r.file.Name)
+}
+
+// where says which file a flow is in.
+func (r *flowRow) where() string {
+	if r.file.Home {
+		return "flows/" + visibleName(r.file.Name) + " of the home: it holds for all workspaces"
+	}
+	return visibleName(r.file.Name) + " of the workspace"
+}
+
+// matchText says which calls meet a flow.
+func matchText(f *flow.Flow) string {
+	var parts []string
+	add := func(what string, names []string) {
+		if len(names) > 0 {
+			parts = append(parts, what+core.Visible(strings.Join(names, " "), 100, false))
+		}
+	}
+	add("", f.Match.Tool)
+	add("server ", f.Match.Server)
+	add("client ", f.Match.Client)
+	if f.Match.Where != "" {
+		parts = append(parts, "where "+core.Visible(f.Match.Where, 120, false))
+	}
+	what := "calls"
+	if f.Type == flow.ListTools {
+		what = "lists"
+	}
+	if len(parts) == 0 {
+		return "all " + what
+	}
+	return what + ": " + strings.Join(parts, ", ")
+}
+
+// drawDetail says more of the flow with the cursor.
+func (r *flowRow) drawDetail(in paint.Area, e *Env) {
+	in.Rule(0, r.name())
+	y := 1
+	fact := func(label, text string, style paint.Style) {
+		if text != "" && y < in.H {
+			labelled(label, text, style)(in.Sub(0, y, in.W, 1))
+			y++
+		}
+	}
+	fact("file", r.where(), paint.Style{})
+	if !r.trusted {
+		fact("trust", "T shows what has changed and trusts it; until then it refuses what it matches", paint.Style{Role: paint.Warn})
+	}
+	fact("about", core.Visible(r.flow.Description, 200, false), paint.Style{})
+	fact("match", matchText(r.flow), paint.Style{})
+	if s := r.stats; s.runs > 0 {
+		fact("runs", fmt.Sprintf("%d: %d blocked, %d failed, %d changed", s.runs, s.blocked, s.failed, s.changed), paint.Style{})
+		fact("took", fmt.Sprintf("p50 %s, p95 %s, max %s", microText(s.p50), microText(s.p95), microText(s.max)), paint.Style{})
+		fact("last", runText(r.runs[0], e), paint.Style{})
+	}
+	for _, f := range r.flow.Faults {
+		fact("fault", core.Visible(f.String(), 300, false), paint.Style{Role: paint.Danger})
+	}
+}
+
+// runText is a flow run on one line.
+func runText(run core.FlowRun, e *Env) string {
+	text := fmt.Sprintf("%s %s %s", clockText(run.StartedAt, e), run.State, visibleName(run.Tool))
+	if run.Audit {
+		text += " (audit)"
+	}
+	if run.Reason != "" {
+		text += ": " + core.Visible(run.Reason, 200, false)
+	}
+	return text
+}
+
+// microText is how long something took, from microseconds.
+func microText(us int64) string {
+	switch {
+	case us <= 0:
+		return ""
+	case us < 1000:
+		return fmt.Sprintf("%d µs", us)
+	case us < 100_000:
+		return fmt.Sprintf("%.1f ms", float64(us)/1000)
+	}
+	return durationText(float64(us) / 1000)
+}
+
+// flowLook is the glyph of the state of a node, and the style of glyph and word.
+func flowLook(s core.FlowState, t *paint.Theme) (glyph string, style paint.Style) {
+	g := &t.Glyph
+	switch s {
+	case core.FlowPending:
+		return g.Queued, paint.Style{Role: paint.Muted}
+	case core.FlowRunning:
+		return g.Running, paint.Style{Role: paint.Info}
+	case core.FlowOK:
+		return g.Done, paint.Style{Role: paint.OK}
+	case core.FlowBlocked, core.FlowFailed, core.FlowTimeout, core.FlowDenied:
+		return g.Failed, paint.Style{Role: paint.Danger}
+	case core.FlowSkipped, core.FlowCancelled:
+		return g.Skipped, paint.Style{Role: paint.Muted}
+	}
+	return g.Dot, paint.Style{Role: paint.Muted}
+}

@@ -1,0 +1,157 @@
+package screen
+
+import (
+	"fmt"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+// inboxGroups are the approvals that share a row, under the first of each group.
+type inboxGroups struct {
+	of    map[core.ID][]core.ID // by the first: all of them
+	heads map[core.ID]core.ID   // by each of them: the first
+	texts map[core.ID]string
+}
+
+// head is the approval in whose row another one stands: itself where it has one.
+func (g *inboxGroups) head(id core.ID) core.ID {
+	if h, ok := g.heads[id]; ok {
+		return h
+	}
+	return id
+}
+
+// fold puts approvals that are alike into one row, where the first of them stands.
+// Those that the person has taken apart keep their rows.
+func (p *inboxPanel) fold(e *Env) {
+	r := &p.rows
+	r.waiting, r.groups = r.waiting[:0], inboxGroups{}
+	first := make(map[approval.Kin]core.ID, len(r.all))
+	for _, id := range r.all {
+		a, _ := e.State.Approval(id)
+		kin, ok := approval.KinOf(a)
+		head, had := first[kin]
+		switch {
+		case !ok || p.apart[kin]:
+			r.waiting = append(r.waiting, id)
+		case !had:
+			first[kin] = id
+			r.waiting = append(r.waiting, id)
+		default:
+			r.groups.put(head, id)
+		}
+	}
+}
+
+// put adds an approval to the group of another.
+func (g *inboxGroups) put(head, id core.ID) {
+	if g.of == nil {
+		g.of, g.heads, g.texts = map[core.ID][]core.ID{}, map[core.ID]core.ID{}, map[core.ID]string{}
+	}
+	if g.of[head] == nil {
+		g.of[head] = []core.ID{head}
+	}
+	g.of[head], g.heads[id] = append(g.of[head], id), head
+}
+
+// group is what the row of an approval stands for besides it; nil where that is itself.
+func (p *inboxPanel) group(id core.ID, e *Env) []core.Approval {
+	if p.rows.groups.of[id] == nil {
+		return nil
+	}
+	return p.members(id, e)
+}
+
+// members is all that the row of an approval stands for.
+func (p *inboxPanel) members(id core.ID, e *Env) (out []core.Approval) {
+	ids := p.rows.groups.of[id]
+	if ids == nil {
+		ids = []core.ID{id}
+	}
+	for _, m := range ids {
+		if a, ok := e.State.Approval(m); ok {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// onGroup carries out what is about a row that stands for several approvals: they are
+// shown as a list, which decides them together, and = gives each a row of its own.
+func (p *inboxPanel) onGroup(act keys.Action, group []core.Approval, e *Env) ([]Intent, bool) {
+	switch act {
+	case keys.Open, keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message, keys.Abort:
+		list := newBulk(group, e)
+		list.apart = func() { p.takeApart(group[0], true) }
+		return []Intent{openOverlay{list}}, true
+	case keys.Alike:
+		p.takeApart(group[0], true)
+	case keys.Mark:
+		p.markGroup(group)
+	case keys.MarkRange:
+		p.markRange(group[0], e)
+	case keys.Again, keys.MoreTime, keys.Replan, keys.Trail, keys.CopyID, keys.CopyCommand, keys.CopyAll, keys.Edit, keys.Save:
+		return []Intent{say{Note, fmt.Sprintf("these are %d approvals: %s gives each a row of its own", len(group), keyOf(e, keys.Alike))}}, true
+	default:
+		return nil, false
+	}
+	return nil, true
+}
+
+// takeApart gives the approvals like one rows of their own, or takes those away.
+func (p *inboxPanel) takeApart(a core.Approval, apart bool) {
+	kin, ok := approval.KinOf(a)
+	if !ok {
+		return
+	}
+	if p.apart == nil {
+		p.apart = map[approval.Kin]bool{}
+	}
+	if p.apart[kin] = apart; !apart {
+		delete(p.apart, kin)
+	}
+	p.rows.made = false
+}
+
+// together puts an approval that was taken apart back into one row with those like it;
+// false where there are none.
+func (p *inboxPanel) together(a core.Approval, e *Env) bool {
+	kin, ok := approval.KinOf(a)
+	n := 0
+	for _, id := range p.rows.all {
+		o, _ := e.State.Approval(id)
+		if k, _ := approval.KinOf(o); ok && k == kin {
+			n++
+		}
+	}
+	p.takeApart(a, false)
+	return n > 1
+}
+
+// groupText is what a group asks for: how many, and what they have in common.
+func (p *inboxPanel) groupText(id core.ID, e *Env) string {
+	g := &p.rows.groups
+	if text, ok := g.texts[id]; ok {
+		return text
+	}
+	list := p.members(id, e)
+	names := make([]string, len(list))
+	for i, a := range list {
+		names[i] = p.what(a)
+	}
+	text := fmt.Sprintf("%d %s %s", len(list), e.Theme.Glyph.Times, approval.Pattern(names))
+	g.texts[id] = text
+	return text
+}
+
+// soonest is which of a row's approvals expires first.
+func (p *inboxPanel) soonest(a core.Approval, e *Env) core.Approval {
+	if of := p.rows.groups.of[a.ID]; of != nil && p.reverse {
+		if last, ok := e.State.Approval(of[len(of)-1]); ok {
+			return last
+		}
+	}
+	return a
+}

@@ -1,0 +1,210 @@
+package screen
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+// TestTabs_Names: from 80 columns on every tab has its name, whichever has the focus, and
+// stays where it is; the second line ends with the key that goes to what waits.
+func TestTabs_Names(t *testing.T) {
+	t.Parallel()
+	for _, w := range []int{80, 90, 100, 120} {
+		s := newScreen(t, fixtureState(), w, 24)
+		s.Plain(fixtureNow)
+		before := append([]tab{}, s.tabs...)
+		for i, name := range tabNames {
+			press(s, string(rune('1'+i)))
+			frame := s.Plain(fixtureNow)
+			lines := strings.Split(frame, "\n")
+			checkFrame(t, frame, w, 24)
+			for k, each := range tabNames {
+				if !strings.Contains(lines[0], string(rune('1'+k))+" "+each) {
+					t.Errorf("%d columns, %s: no %s in %q", w, name, each, lines[0])
+				}
+			}
+			if !strings.Contains(lines[0], "["+string(rune('1'+i))+" "+name) {
+				t.Errorf("%d columns: %s has no focus in %q", w, name, lines[0])
+			}
+			if !strings.Contains(lines[1], "2 review") {
+				t.Errorf("%d columns: no key in %q", w, lines[1])
+			}
+			for k := range s.tabs {
+				if s.tabs[k] != before[k] {
+					t.Errorf("%d columns: with %s the tab %d is at %+v, not %+v", w, name, k+1, s.tabs[k], before[k])
+				}
+			}
+		}
+	}
+}
+
+// TestMini_Panels: where there is room for one approval alone, the key of a panel says so.
+func TestMini_Panels(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 40, 10)
+	press(s, "7")
+	wantWords(t, s.Plain(fixtureNow), "Servers needs 60x15")
+}
+
+// TestDAG_Calls: the calls of a script, which only have numbers, are shown by what they
+// call, in boxes, in the list and in what comes before and after.
+func TestDAG_Calls(t *testing.T) {
+	t.Parallel()
+	w := core.Workflow{Run: core.Run{ID: "7f3a0000-0000-4000-8000-000000000000", Kind: core.KindCode, State: core.RunRunning}}
+	w.Layers = []core.Layer{
+		{Tasks: []core.Task{{ID: "c1", Tool: "notes:list_notes", State: core.TaskSuccess}}},
+		{Index: 1, Tasks: []core.Task{{ID: "c2", Tool: "mail:send", Arguments: raw(map[string]any{"to": "ada"}), DependsOn: []string{"c1"}, State: core.TaskQueued, Layer: 1}}},
+	}
+	p, e, c := dagOf(t, w, 100, 24)
+	e.Sel.Task = "c2"
+	p.draw(c.Area(), e, true)
+	wantWords(t, c.Plain(), "○ send ada ", "✓ list_notes ", "after     list_notes", "selected  send ada  mail:send")
+	if strings.Contains(c.Plain(), "c1") {
+		t.Errorf("a number:\n%s", c.Plain())
+	}
+	steps(p, e, c, keys.Graph)
+	wantWords(t, c.Plain(), "✓ list_notes", "○ send ada ")
+}
+
+// TestTask_Below: where the open text leaves room, what belongs to it is shown below.
+func TestTask_Below(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "summarize", 72, 20)
+	wantWords(t, p.shown(e, c), "[Args]", " result ")
+	p.tab = tabResult
+	wantWords(t, p.shown(e, c), "[Result]", " args ")
+	if p, e, c = taskOf(t, "summarize", 72, 6); strings.Contains(p.shown(e, c), " result ─") {
+		t.Errorf("there is no room:\n%s", c.Plain())
+	}
+}
+
+// TestAudit_What: a row says the call with what tells most of it, and what was sent where
+// that is something else.
+func TestAudit_What(t *testing.T) {
+	t.Parallel()
+	args := func(path string) []byte { return raw(map[string]any{"path": path}) }
+	for _, tt := range []struct {
+		row  core.AuditRow
+		want string
+	}{
+		{core.AuditRow{Tool: "fs:write_file", Arguments: args("a.md")}, "write_file a.md"},
+		{core.AuditRow{Tool: "fs:write_file", Arguments: args("a.md"), Sent: args("b.md")}, "write_file b.md"},
+		{core.AuditRow{Tool: "fs:write_file"}, "fs:write_file"},
+		{core.AuditRow{Reason: "trusted what the files grant"}, "trusted what the files grant"},
+	} {
+		if got := auditWhat(&tt.row); got != tt.want {
+			t.Errorf("%+v: %q", tt.row, got)
+		}
+	}
+}
+
+// TestAuditGrew: what is decided is read as soon as somebody looks at the audit log.
+func TestAuditGrew(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	if got := s.AuditGrew(); got != nil {
+		t.Errorf("nobody looks at it: %v", got)
+	}
+	press(s, "6")
+	if got := s.AuditGrew(); len(got) != 1 || got[0] != (LoadAudit{}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestBulk_Unlike: what several approvals say in the same words is said once; what each
+// would send, and its digest, are there for each.
+func TestBulk_Unlike(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 160, 45)
+	list := writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/two.md", "docs/three.md")
+	b := newBulk(list, p.s.env(p.now))
+	text := b.pager.Text()
+	for _, a := range list {
+		for _, want := range []string{a.Digest, strings.TrimPrefix(a.Digest, "sha256:")} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in\n%s", want, text)
+			}
+		}
+	}
+	if n := strings.Count(text, list[0].Description); n != 1 {
+		t.Errorf("the question is there %d times:\n%s", n, text)
+	}
+	list[1].Description = "Something else?"
+	text = newBulk(list, p.s.env(p.now)).pager.Text()
+	if !strings.Contains(text, "Something else?") || strings.Count(text, list[0].Description) != 1 {
+		t.Errorf("another question:\n%s", text)
+	}
+}
+
+// TestRuns_FailedNext: a failed run says which key goes on with it.
+func TestRuns_FailedNext(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{80, 24}, {100, 30}, {160, 45}} {
+		s := newScreen(t, fixtureState(), size[0], size[1])
+		for line := range strings.Lines(s.Plain(fixtureNow)) {
+			if strings.Contains(line, "failed ") && strings.Contains(line, "invoice-ocr") && !strings.Contains(line, "R retries") {
+				t.Errorf("%v: %s", size, line)
+			}
+		}
+	}
+}
+
+// TestRuns_InterruptedNext: an interrupted run says which key goes on with it.
+func TestRuns_InterruptedNext(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	all := fixtureRuns()
+	st.PutRuns(all[slices.IndexFunc(all, func(r core.Run) bool { return r.State == core.RunInterrupted })])
+	wantShown(t, newScreen(t, st, 80, 24), "R goes on")
+}
+
+// TestCard_HeadWhole: at the head of a card nothing is cut in the middle, and a small one says
+// how much is to be read in words that fit.
+func TestCard_HeadWhole(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{40, 10}, {80, 24}, {100, 30}, {160, 45}} {
+		for _, a := range fixtureApprovals() {
+			st := emptyState()
+			st.PutRuns(fixtureRuns()...)
+			st.PutApprovals(a)
+			s := newScreen(t, st, size[0], size[1])
+			press(s, "2", "enter")
+			for line := range strings.Lines(s.Plain(fixtureNow)) {
+				if strings.Contains(line, "run ") && strings.Contains(line, "risk ") && strings.Contains(line, "…") || strings.Contains(line, "read on") && strings.Contains(line, "…") {
+					t.Errorf("%v %s: %s", size, a.Type, line)
+				}
+			}
+		}
+	}
+}
+
+// TestRuns_DoingNext: what a run that goes on does now stands beside it: the calls that it
+// makes, or the server that is being installed for it.
+func TestRuns_DoingNext(t *testing.T) {
+	t.Parallel()
+	run := fixtureRuns()[slices.IndexFunc(fixtureRuns(), func(r core.Run) bool { return r.State == core.RunRunning })]
+	asked := core.Approval{ID: "90000000-0000-0000-0000-000000000001", RunID: run.ID, Type: core.ApproveDependency, Subject: "ocr", State: core.ApprovalApproved, CreatedAt: fixtureNow, DecidedBy: &core.DecidedBy{At: fixtureNow}}
+	for want, tasks := range map[string][]core.Task{
+		"installs ocr": {{ID: "t1", Tool: "ocr:read", State: core.TaskWaiting}},
+		"+1 read_page": {{ID: "t1", Tool: "ocr:read_page", State: core.TaskRunning}, {ID: "t2", Tool: "ocr:write", State: core.TaskRunning}},
+		"read_page":    {{ID: "t1", Tool: "ocr:read_page", State: core.TaskRunning}, {ID: "t2", Tool: "ocr:write", State: core.TaskQueued}},
+	} {
+		st := emptyState()
+		st.PutRuns(run)
+		st.PutWorkflow(core.Workflow{Run: run, Layers: []core.Layer{{Tasks: tasks}}})
+		st.PutApprovals(asked)
+		for _, size := range [][2]int{{60, 15}, {80, 24}, {100, 30}, {160, 45}} {
+			s := newScreen(t, st, size[0], size[1])
+			press(s, "1")
+			if frame := s.Plain(fixtureNow); !slices.ContainsFunc(strings.Split(frame, "\n"), func(l string) bool {
+				return strings.Contains(l, "running") && strings.Contains(l, want[:min(len(want), 12)])
+			}) {
+				t.Errorf("%v: no %q:\n%s", size, want, frame)
+			}
+		}
+	}
+}
