@@ -28,7 +28,7 @@ type Busy struct {
 // else is written.
 func NewBusy(s Screen, on bool, text string) *Busy {
 	t := &Busy{screen: s, started: s.Now(), on: on}
-	if t.on && t.screen.Redraws {
+	if t.on {
 		t.stop = make(chan struct{})
 		go t.tick(t.stop)
 	}
@@ -67,6 +67,7 @@ func (t *Busy) Phase(text string) {
 	if text == "" && t.screen.Redraws {
 		text = t.step
 	}
+	t.phase.now = text
 	if text != "" {
 		t.say(text)
 	}
@@ -105,8 +106,12 @@ func (t *Busy) tick(stop chan struct{}) {
 			return
 		case <-every.C:
 			t.mu.Lock()
-			if t.on {
+			switch {
+			case !t.on:
+			case t.screen.Redraws:
 				t.draw()
+			default:
+				t.screen.late(&t.phase)
 			}
 			t.mu.Unlock()
 		}

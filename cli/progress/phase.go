@@ -10,7 +10,7 @@ const phaseEvery = 10 * time.Second
 
 // phase is a step that says how far it is: "installing 37 of 104 packages: x@1".
 type phase struct {
-	now, text string // what is shown in place, and what was said last
+	now, text string // what goes on, and what did last
 	line      string // the last line, where nothing is redrawn
 	lineAt    time.Time
 }
@@ -21,14 +21,24 @@ func step(text string) string {
 	return verb
 }
 
-// due reports whether a text deserves a line: a new step does at once, how far it
-// is only now and then.
+// due reports whether a text deserves a line: the first does at once, after that one
+// does now and then, whatever begins meanwhile.
 func (p *phase) due(text string, now time.Time) bool {
-	if p.line != "" && step(text) == step(p.line) && now.Sub(p.lineAt) < phaseEvery {
+	p.now = text
+	if p.line != "" && now.Sub(p.lineAt) < phaseEvery {
 		return false
 	}
 	p.line, p.lineAt = text, now
 	return true
+}
+
+// late is what is still going on and came too soon after a line to have its own; empty
+// where nothing is due.
+func (p *phase) late(now time.Time) string {
+	if p.now == "" || p.now == p.line || !p.due(p.now, now) {
+		return ""
+	}
+	return p.now
 }
 
 // covers reports whether a message tells of the step that is shown already.

@@ -43,7 +43,7 @@ func (p *Progress) Start() {
 	defer p.mu.Unlock()
 	p.on = true
 	p.started = p.screen.Now()
-	if p.screen.Redraws && p.ticking == nil { // the first words come soon, whatever happens
+	if p.ticking == nil { // the first words come soon, whatever happens
 		p.ticking = make(chan struct{})
 		go p.tick(p.ticking)
 	}
@@ -295,6 +295,7 @@ func (p *Progress) tick(stop chan struct{}) {
 				p.draw()
 			default:
 				p.write(p.lines.slow(p.screen.Now()))
+				p.screen.late(&p.phase)
 			}
 			p.mu.Unlock()
 		}

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -16,6 +17,13 @@ type Screen struct {
 	Now   func() time.Time
 	// Redraws says that a line can be redrawn in place.
 	Redraws bool
+}
+
+// late writes what a phase still has to say.
+func (s Screen) late(p *phase) {
+	if text := p.late(s.Now()); text != "" {
+		fmt.Fprintf(s.W, "%s\n", text)
+	}
 }
 
 // redrawn is the one line of a terminal that is written over and over. It uses
