@@ -59,7 +59,16 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
 		return text, style
 	}
-	return "all was shown; enter and space decide nothing", paint.Style{Role: paint.Muted}
+	return wasShown(&c.pager) + "; enter and space decide nothing", paint.Style{Role: paint.Muted}
+}
+
+// wasShown says how much of a text has been in view once a decision is unlocked: what
+// only identifies it may still be below.
+func wasShown(p *widget.Pager) string {
+	if p.Whole() {
+		return "all was shown"
+	}
+	return "all but digest and folder was shown"
 }
 
 // news is the message that the last key brought about, where the card covers the

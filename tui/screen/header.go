@@ -136,14 +136,15 @@ func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
 		glyph, style = e.Theme.Glyph.Stale, paint.Style{Role: paint.Danger}
 	}
 	help := hintText(e, keys.Help)
-	tabs, close := tabTexts(a.W-10-paint.Width(help), s.panes.focus, e), 0
-	x := 0
-	if named := closeTabs(a.W-3, s.panes.focus, e); !allNamed(tabs) && named != nil {
-		tabs, close = named, 1 // what the first line says beside them stands elsewhere, too
-	} else {
-		x = 1 + a.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), "pml ")
+	tabs, close, gap := tabTexts(a.W-10-paint.Width(help), s.panes.focus, e), 0, 1
+	if named := closeTabs(a.W-4, s.panes.focus, e); !allNamed(tabs) && named != nil {
+		tabs, close = named, 1
+		if closeWidth(named)+len(" pml * ") > a.W {
+			gap = 0
+		}
 	}
-	x += a.Put(x, 0, style, glyph+" ") - close
+	x := 2*gap + a.Put(gap, 0, paint.Style{Role: paint.Accent}.Bold(), "pml")
+	x += gap + a.Put(x, 0, style, glyph)
 	for i, text := range tabs {
 		if PanelID(i) != s.panes.focus {
 			a.Text(x+close, 0, a.W-x-close, paint.Style{Role: paint.Muted}, text[close:len(text)-close])
@@ -170,17 +171,17 @@ func allNamed(tabs []string) bool {
 
 // closeTabs are the tabs of a window that has no room for more than their names: one
 // column lies between two of them. The numbers of what runs and waits, which the lines
-// below have as well, come along where they fit. It is nil where the names do not fit.
+// below have as well, come along where they fit in room. It is nil where the names do not.
 func closeTabs(room int, focus PanelID, e *Env) []string {
 	counts := [panels]string{PanelWorkflows: runsActive(e), PanelApprovals: asksWaiting(e)}
-	out, w := make([]string, panels), 2
+	out := make([]string, panels)
 	for i := range out {
 		out[i] = " " + strconv.Itoa(i+1) + " " + tabNames[i] + " "
 		if PanelID(i) == focus {
 			out[i] = "[" + out[i][1:len(out[i])-1] + "]"
 		}
-		w += paint.Width(out[i]) - 1
 	}
+	w := closeWidth(out)
 	if w > room {
 		return nil
 	}
@@ -191,6 +192,15 @@ func closeTabs(room int, focus PanelID, e *Env) []string {
 		}
 	}
 	return out
+}
+
+// closeWidth is how wide tabs are that share the column between them.
+func closeWidth(tabs []string) int {
+	w := 1
+	for _, text := range tabs {
+		w += paint.Width(text) - 1
+	}
+	return w
 }
 
 // runsActive is how many runs run or wait, as a tab says it; empty for none.

@@ -198,7 +198,7 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	}
 	style := paint.Style{Role: paint.Warn}
 	if text == "" {
-		text, style = "all was shown", paint.Style{Role: paint.Muted}
+		text, style = wasShown(&b.pager), paint.Style{Role: paint.Muted}
 	}
 	box.Text(0, box.H-2, box.W, style, text)
 	if b.pinning {

@@ -22,6 +22,9 @@ func TestTabs_Names(t *testing.T) {
 			frame := s.Plain(fixtureNow)
 			lines := strings.Split(frame, "\n")
 			checkFrame(t, frame, w, 24)
+			if !strings.HasPrefix(strings.TrimSpace(lines[0]), "pml") {
+				t.Errorf("%d columns: whose screen is it? %q", w, lines[0])
+			}
 			for k, each := range tabNames {
 				if !strings.Contains(lines[0], string(rune('1'+k))+" "+each) {
 					t.Errorf("%d columns, %s: no %s in %q", w, name, each, lines[0])

@@ -118,6 +118,9 @@ func (p *Pager) Lines() int {
 // line cut off. What was jumped over was not.
 func (p *Pager) AtEnd() bool { return p.drawn && p.read >= p.must }
 
+// Whole reports whether what only identifies the text has been in view as well.
+func (p *Pager) Whole() bool { return p.drawn && p.read >= len(p.text) }
+
 // Unread is how many rows have not been in view yet.
 func (p *Pager) Unread() int {
 	rows := p.index.rows

@@ -306,8 +306,13 @@ func TestPager_PageByPage(t *testing.T) {
 	wantRows(t, pagerRows(p, 20, 3), "xxxx", "xxxxx", "xxxxxx")
 	p.Do(keys.PageDown)
 	pagerRows(p, 20, 3)
-	if p.Unread() != 0 || !p.AtEnd() {
-		t.Errorf("%d rows unread, at end %v", p.Unread(), p.AtEnd())
+	if p.Unread() != 0 || !p.AtEnd() || p.Whole() {
+		t.Errorf("%d rows unread, at end %v, whole %v", p.Unread(), p.AtEnd(), p.Whole())
+	}
+	p.Do(keys.PageDown)
+	pagerRows(p, 20, 3)
+	if !p.Whole() {
+		t.Error("the end was in view, and the text is not whole")
 	}
 	p.SetLines(append(lines[:8:8], Line{Text: "more"}))
 	if p.AtEnd() {
