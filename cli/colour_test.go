@@ -38,3 +38,27 @@ func TestColour_Cards(t *testing.T) {
 		}
 	}
 }
+
+// TestColour_Words: what went wrong is red in the view of a run, what a change brings is
+// green and what it takes red, and a flow that is in force is green.
+func TestColour_Words(t *testing.T) {
+	t.Parallel()
+	f := &fake{
+		workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunFailed, Error: core.Errorf(core.CodeInternal, "no")}},
+		trust:    api.TrustState{Workspace: "/w", Diff: "@@ line 1 @@\n+allow\n-deny\n", Content: "{}"},
+	}
+	for want, args := range map[string][]string{
+		"error      \x1b[31m":                           {"wf", "show", "7f3a91"},
+		"\x1b[32m+allow\x1b[0m\n\x1b[31m-deny\x1b[0m\n": {"trust", "--show"},
+	} {
+		s := (&shell{fake: f, tty: true, width: 80, env: xterm}).run(args...)
+		if !strings.Contains(s.out, want) {
+			t.Errorf("%v: %q", args, s.out)
+		}
+	}
+	for word, want := range map[string]layout.Style{"on": layout.Good, "audit": layout.Warn, "not trusted": layout.Warn, "faults": layout.Bad, "off": layout.Dim} {
+		if got := layout.StyleOf(word); got != want {
+			t.Errorf("%s: %v", word, got)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func flowsLsCmd(a *app.App) *cobra.Command {
 			return app.PrintList(a, api.Page[api.Flow]{Items: list}, "no flows; pml flows new NAME --template approve-outside makes one", []app.Column[api.Flow]{
 				{Title: "FLOW", Get: func(f api.Flow) string { return f.ID }, Style: app.Always[api.Flow](layout.Ident)},
 				{Title: "NAME", Get: func(f api.Flow) string { return f.Name }, Flex: true},
-				{Title: "STATE", Get: func(f api.Flow) string { return f.State }},
+				{Title: "STATE", Get: func(f api.Flow) string { return f.State }, Style: func(f api.Flow) layout.Style { return layout.StyleOf(f.State) }},
 				{Title: "OF", Get: placeOf},
 				{Title: "MATCH", Below: 1, Get: matchOf},
 			})
@@ -375,7 +375,7 @@ func flowsRunsCmd(a *app.App) *cobra.Command {
 		}
 		return app.PrintList(a, api.Page[core.FlowRun]{Items: h.Runs}, "no runs", []app.Column[core.FlowRun]{
 			{Title: "AGE", Get: func(r core.FlowRun) string { return layout.Ago(a.Now(), r.StartedAt) }},
-			{Title: "STATE", Get: func(r core.FlowRun) string { return string(r.State) }},
+			{Title: "STATE", Get: func(r core.FlowRun) string { return string(r.State) }, Style: func(r core.FlowRun) layout.Style { return layout.StyleOf(string(r.State)) }},
 			{Title: "TOOL", Get: func(r core.FlowRun) string { return r.Tool }},
 			{Title: "NODE", Get: func(r core.FlowRun) string { return r.Node }},
 			{Title: "TOOK", Get: func(r core.FlowRun) string { return micros(r.DurationUS) }},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -146,7 +147,7 @@ func showHost(a *app.App, h *api.HostChange) {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s, ", core.Visible(h.Title, 60, false))
 	changes.WriteChange(&w, *h.Change)
-	io.WriteString(a.Stderr, w.String())
+	io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
 }
 
 func askHost(ctx context.Context, a *app.App, h *api.HostChange, foreign bool) (bool, error) {

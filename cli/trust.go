@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 )
 
@@ -52,7 +53,11 @@ func trust(ctx context.Context, a *app.App, show, yes, full bool) error {
 		return err
 	}
 	if show || t.Trusted || t.Empty && len(t.TakenOut) == 0 {
-		return a.Print(t, func(w *strings.Builder) { _ = changes.WriteTrust(w, t, full) })
+		return a.Print(t, func(w *strings.Builder) {
+			var text strings.Builder
+			_ = changes.WriteTrust(&text, t, full)
+			w.WriteString(layout.Diff(text.String(), a.Colour()))
+		})
 	}
 	if err := changes.Trust(ctx, a, b, t, yes, full); err != nil {
 		return err

@@ -71,7 +71,7 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 		return err
 	}
 	if a.Human() {
-		io.WriteString(a.Stderr, r.text())
+		io.WriteString(a.Stderr, layout.Diff(r.text(), a.ColourErr()))
 	}
 	if o.here && r.nothing() {
 		return a.Print(r, app.Line("nothing to remove"))

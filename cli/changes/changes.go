@@ -104,7 +104,7 @@ func showProposal(a *app.App, p *Proposal) {
 	for _, n := range p.Notes {
 		fmt.Fprintf(&w, "note: %s\n", core.Visible(n, 0, false))
 	}
-	io.WriteString(a.Stderr, w.String())
+	io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
 }
 
 // AgreeToChange asks whether what was shown may be written.

@@ -45,7 +45,7 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	show := func(full bool) (folded int) {
 		var w strings.Builder
 		folded = WriteTrust(&w, t, full)
-		io.WriteString(a.Stderr, w.String())
+		io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
 		return folded
 	}
 	var all func()

@@ -26,18 +26,39 @@ func (s Style) On(text string, colour bool) string {
 	return "\x1b[" + styles[s] + "m" + text + "\x1b[0m"
 }
 
+// Diff is text in which lines that come are green and those that go red, at whatever
+// indent; what else there is stays.
+func Diff(text string, colour bool) string {
+	if !colour {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		bare := strings.TrimRight(line, "\n")
+		style := Plain
+		switch said := strings.TrimLeft(bare, " "); {
+		case strings.HasPrefix(said, "+"):
+			style = Good
+		case strings.HasPrefix(said, "-"):
+			style = Bad
+		}
+		b.WriteString(style.On(bare, true) + line[len(bare):])
+	}
+	return b.String()
+}
+
 // StyleOf is the style of a word for a state, an outcome or a risk: green for what
 // is well, yellow for what waits for somebody, red for what went wrong or may.
 func StyleOf(word string) Style {
 	word, _, _ = strings.Cut(word, " ")
 	switch strings.TrimRight(word, ":") {
-	case "complete", "success", "approved", "ok", "ready", "connected", "running", "low", "trusted":
+	case "complete", "success", "approved", "ok", "ready", "connected", "running", "low", "trusted", "on":
 		return Good
-	case "waiting", "paused", "open", "needs", "not_trusted", "warn", "warning", "medium", "interrupted", "approval_required", "uncertain", "halted":
+	case "waiting", "paused", "open", "needs", "not_trusted", "warn", "warning", "medium", "interrupted", "approval_required", "uncertain", "halted", "audit", "not":
 		return Warn
-	case "failed", "error", "denied", "blocked", "timeout", "refused", "broken", "fail", "high", "aborted":
+	case "failed", "error", "denied", "blocked", "timeout", "refused", "broken", "fail", "high", "aborted", "faults":
 		return Bad
-	case "expired", "superseded", "stopped", "skipped", "pending", "cancelled":
+	case "expired", "superseded", "stopped", "skipped", "pending", "cancelled", "off":
 		return Dim
 	}
 	return Plain

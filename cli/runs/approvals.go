@@ -61,7 +61,7 @@ func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) err
 		{Title: "NAME", Flex: true, Get: func(p core.Approval) string { return p.RunName }},
 		{Title: "RUN", Drop: 2, Get: func(p core.Approval) string { return p.RunID.Short() }},
 		{Title: "TYPE", Drop: 1, Get: func(p core.Approval) string { return string(p.Type) }},
-		{Title: "STATE", Drop: 3, Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }},
+		{Title: "STATE", Drop: 3, Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }, Style: func(p core.Approval) layout.Style { return layout.StyleOf(string(p.StateAt(a.Now()))) }},
 		{Title: "DIGEST", Wide: true, Get: func(p core.Approval) string { return p.Digest }},
 		{Title: "BY", Wide: true, Get: func(p core.Approval) string { return p.RequestedBy.Label() }},
 		{Title: "SIDE", Wide: true, Get: func(p core.Approval) string { return string(p.Side) }},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -26,7 +27,7 @@ func showRule(ctx context.Context, a *app.App, b api.Answers, id core.ID) error 
 	var w strings.Builder
 	fmt.Fprintf(&w, "the rule: permissions.%s gets %q\n", core.Visible(r.List, 0, false), core.Visible(r.Pattern, 0, false))
 	changes.WriteChange(&w, r.Change)
-	io.WriteString(a.Stderr, w.String())
+	io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
 	return nil
 }
 

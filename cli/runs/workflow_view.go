@@ -63,7 +63,8 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[c
 		line("layer", layerOf(wf.Run))
 	}
 	if wf.Error != nil {
-		line("error", string(wf.Error.Code)+": "+wf.Error.Message)
+		text := core.Visible(string(wf.Error.Code)+": "+wf.Error.Message, 0, false)
+		fmt.Fprintf(w, "%-10s %s\n", "error", a.Paint(layout.Bad, text))
 	}
 	writeTasks(a, w, wf, below)
 	for _, p := range wf.Approvals {
@@ -76,7 +77,7 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[c
 		for _, p := range expired {
 			fmt.Fprintf(w, "expired without a decision: %s\n", core.Visible(p.ID.Short()+" "+string(p.Type)+" "+p.Tool, 0, false))
 		}
-		fmt.Fprintf(w, "next: pml continue %s (asks again)\n", wf.ID.Short())
+		fmt.Fprintf(w, "next: %s (asks again)\n", a.Paint(layout.Ident, "pml continue "+wf.ID.Short()))
 	}
 }
 

@@ -72,6 +72,8 @@ func Card(text string, columns int, colour bool) string {
 			style = layout.Bold
 		case strings.HasPrefix(line, "  risk "):
 			style = layout.StyleOf(strings.TrimSpace(strings.TrimPrefix(line, "  risk ")))
+		case strings.HasPrefix(line, "  state "):
+			style = layout.StyleOf(strings.TrimSpace(strings.TrimPrefix(line, "  state ")))
 		case strings.HasPrefix(line, "    +"):
 			style = layout.Good
 		case strings.HasPrefix(line, "    -"):
