@@ -36,11 +36,12 @@ func NewBusy(s Screen, on bool, text string) *Busy {
 	return t
 }
 
-// Say tells the next step. It may be called from any goroutine.
+// Say tells the next step, at once. It may be called from any goroutine.
 func (t *Busy) Say(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step = text
+	t.phase.begin()
 	t.say(text)
 }
 

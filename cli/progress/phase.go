@@ -32,6 +32,9 @@ func (p *phase) due(text string, now time.Time) bool {
 	return true
 }
 
+// begin has the next text told at once: it is a step of its own.
+func (p *phase) begin() { p.line = "" }
+
 // late is what is still going on and came too soon after a line to have its own; empty
 // where nothing is due.
 func (p *phase) late(now time.Time) string {

@@ -86,5 +86,12 @@ func TestProgress_PhaseLines(t *testing.T) {
 		if w.String() != want {
 			t.Errorf("a command says %q", w.String())
 		}
+		w.Reset()
+		b = progress.NewBusy(screen, true, "asking where to sign in")
+		b.Say("waiting for the browser")
+		b.End()
+		if w.String() != "asking where to sign in\nwaiting for the browser\n" {
+			t.Errorf("steps of a command are %q", w.String())
+		}
 	})
 }

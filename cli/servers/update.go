@@ -104,7 +104,7 @@ func nothingNewer(u api.Update) bool { return u.OldDigest != "" && u.OldDigest =
 func askUpdate(ctx context.Context, a *app.App, b api.Packages, req api.UpdateRequest, what string) (api.Update, error) {
 	busy := a.Busy(what)
 	defer busy.End()
-	u, err := b.UpdateServer(ctx, req, busy.Say)
+	u, err := b.UpdateServer(ctx, req, busy.Phase)
 	if u.Packages == nil {
 		u.Packages = []api.PackageChange{}
 	}
