@@ -15,6 +15,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/page"
 )
 
 func auditCmd(a *app.App) *cobra.Command {
@@ -249,32 +250,80 @@ same side are one chain.`,
 }
 
 func auditVerifyCmd(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	var export string
+	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that no line was changed, added or taken out",
 		Long: `Recomputes the chain of hashes of this machine's log and of the server's. One
-that does not hold, or that cannot be checked, ends with exit code 1.`,
-		Example: "  pml audit verify && echo untouched",
+that does not hold, or that cannot be checked, ends with exit code 1.
+
+--export checks a page that pml workflows export --html has written, too: whether it
+shows just the lines about its run that the log had when it was made. Arguments and
+results are not in the log, and are not checked.`,
+		Example: "  pml audit verify && echo untouched\n  pml audit verify --export run.html",
 		Args:    app.MaxArgs(0),
-		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
-			r, err := b.VerifyAudit(ctx)
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("export") {
+				return verifyExport(cmd.Context(), a, export)
 			}
-			err = a.Print(r, func(w *strings.Builder) {
-				for _, log := range r.Logs {
-					writeReport(w, log)
-				}
-				if len(r.Logs) == 0 {
-					writeReport(w, r)
-				}
-			})
-			if err == nil && !r.OK {
-				return app.ExitStatus(app.ExitFailed)
-			}
-			return err
-		}),
+			return verifyLog(cmd.Context(), a)
+		},
 	}
+	cmd.Flags().StringVar(&export, "export", "", "compare a page of a run with the log")
+	return cmd
+}
+
+func verifyLog(ctx context.Context, a *app.App) error {
+	b, err := a.Backend(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := b.VerifyAudit(ctx)
+	if err != nil {
+		return err
+	}
+	err = a.Print(r, func(w *strings.Builder) {
+		for _, log := range r.Logs {
+			writeReport(w, log)
+		}
+		if len(r.Logs) == 0 {
+			writeReport(w, r)
+		}
+	})
+	if err == nil && !r.OK {
+		return app.ExitStatus(app.ExitFailed)
+	}
+	return err
+}
+
+// verifyExport says whether the page of a run shows what the audit log has.
+func verifyExport(ctx context.Context, a *app.App, file string) error {
+	data, err := a.ReadUpTo(ctx, file, page.MaxExport)
+	if err != nil {
+		return err
+	}
+	b, err := a.Backend(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := page.Verify(ctx, b, data)
+	if err != nil {
+		return err
+	}
+	err = a.Print(v, func(w *strings.Builder) {
+		if !v.OK {
+			fmt.Fprintf(w, "not verified: %s\n", core.Visible(v.Reason, 0, false))
+			return
+		}
+		fmt.Fprintf(w, "ok: run %s, %s as in the audit log\n", v.WorkflowID.Short(), layout.Plural(v.Decisions, "line"))
+		if n := len(v.Later); n > 0 {
+			fmt.Fprintf(w, "%s about the run came later, from %d on: export it again to have them\n", layout.Plural(n, "line"), v.Later[0])
+		}
+	})
+	if err == nil && !v.OK {
+		return app.ExitStatus(app.ExitFailed)
+	}
+	return err
 }
 
 // writeReport says how one log is.

@@ -21,20 +21,25 @@ type exportReport struct {
 	File       string        `json:"file"`
 	WorkflowID core.ID       `json:"workflow_id"`
 	State      core.RunState `json:"state"`
-	Digest     string        `json:"digest"`
+	Digest     string        `json:"digest,omitempty"` // of a page there is none
 	Bytes      int           `json:"bytes"`
 }
 
 func workflowsExportCmd(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	var html bool
+	cmd := &cobra.Command{
 		Use:   "export ID [FILE]",
 		Short: "Write a run to a file",
 		Long: `Writes all that is kept of a run, of this machine or of its server, as one JSON document to FILE, which must not exist yet, or to standard output: program, journal,
 checkpoints, approvals, events and all large values. Values of keys are left out as everywhere. The document says its format and has a digest, so that
 pml workflows import finds out whether it is whole.
 
+--html writes a page for people in its place: one file that a browser shows without a script and without asking anybody for anything, with the
+calls, long values cut, and each decision. It has the run's lines of the audit log in it, which pml audit verify --export compares with the log.
+
 The file holds what the run holds: arguments, results, what was decided and by whom. It is readable by you alone (mode 0600).`,
-		Example: "  pml workflows export 7f3a91c2 run.json\n  pml workflows export @latest | jq .workflow.run.state",
+		Example: "  pml workflows export 7f3a91c2 run.json\n  pml workflows export @latest | jq .workflow.run.state\n" +
+			"  pml workflows export 7f3a91c2 run.html --html\n  pml audit verify --export run.html",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return errors.Join(app.ExactArgs("ID")(cmd, args[:min(len(args), 1)]), app.NoMore(cmd, args, 2))
 		},
@@ -44,9 +49,14 @@ The file holds what the run holds: arguments, results, what was decided and by w
 			if err != nil {
 				return err
 			}
+			if html {
+				return exportPage(ctx, a, b, id, args[1:])
+			}
 			return exportRun(ctx, a, b, id, args[1:])
 		}),
 	}
+	cmd.Flags().BoolVar(&html, "html", false, "a page for people, to be shown by a browser")
+	return cmd
 }
 
 func exportRun(ctx context.Context, a *app.App, b app.Backend, id core.ID, file []string) error {

@@ -89,7 +89,7 @@ func (tr *transcript) hearAll(id core.ID) {
 	tr.T.Helper()
 	for _, args := range [][]string{
 		{"wf", "show", string(id)}, {"wf", "show", string(id), "--json"}, {"wf", "logs", string(id)}, {"wf", "logs", string(id), "--json"},
-		{"wf", "result", string(id)}, {"wf", "ls", "-o", "wide"}, {"wf", "ls", "--json"}, {"approvals", "ls", "--json"},
+		{"wf", "result", string(id)}, {"wf", "export", string(id), "--html"}, {"wf", "ls", "-o", "wide"}, {"wf", "ls", "--json"}, {"approvals", "ls", "--json"},
 		{"events"}, {"events", "--json"}, {"audit", "ls"}, {"audit", "ls", "--json"}, {"audit", "export"}, {"servers", "ls", "--json"},
 		{"doctor"}, {"trust", "--show"}, {"config", "show"},
 	} {
