@@ -56,6 +56,12 @@ func TestColour_Words(t *testing.T) {
 			t.Errorf("%v: %q", args, s.out)
 		}
 	}
+	host := host("claude", api.HostNew)
+	host.Change.Notes = []string{strings.Repeat("word ", 12)}
+	s := (&shell{fake: hosted(host), tty: true, width: 40, env: xterm, stdin: "\nn\n"}).run("init")
+	if !strings.Contains(s.err, "\x1b[32m  +  \"pml\": {}\x1b[0m\n") || !strings.Contains(s.err, "word\n    word") {
+		t.Errorf("what changes in a host: %q", s.err)
+	}
 	for word, want := range map[string]layout.Style{"on": layout.Good, "audit": layout.Warn, "not trusted": layout.Warn, "faults": layout.Bad, "off": layout.Dim} {
 		if got := layout.StyleOf(word); got != want {
 			t.Errorf("%s: %v", word, got)

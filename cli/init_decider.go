@@ -75,6 +75,9 @@ func chooseDecider(ctx context.Context, a *app.App, b app.Backend, o initOptions
 	}
 	a.Note("wrote %s", core.Visible(set.Changes[0].File, 0, false))
 	a.Note("note: %s", decidersSaid(who, false))
+	if held(ctx, b, who) {
+		a.Note("note: until you trust the file people decide, as before: pml trust")
+	}
 	return who, nil
 }
 
@@ -101,7 +104,20 @@ func askDecider(ctx context.Context, a *app.App) (string, error) {
 		case "a", "agent", deciderAny:
 			return deciderAny, nil
 		}
+		a.Say("that is no answer: type o, d or a")
 	}
+}
+
+// held reports whether people go on deciding although the file says something else by
+// now: a restriction is taken away only by who trusts the file.
+func held(ctx context.Context, b api.Workspace, who string) bool {
+	raw, err := b.Config(ctx)
+	var cfg struct {
+		Approvals struct {
+			Decider string `json:"decider"`
+		} `json:"approvals"`
+	}
+	return who == deciderAny && err == nil && json.Unmarshal(raw, &cfg) == nil && cfg.Approvals.Decider == deciderHuman
 }
 
 // unchosen reports whether nobody has chosen who decides in the workspace.

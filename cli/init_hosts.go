@@ -3,13 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
-	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -147,7 +145,7 @@ func showHost(a *app.App, h *api.HostChange) {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s, ", core.Visible(h.Title, 60, false))
 	changes.WriteChange(&w, *h.Change)
-	io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
+	a.ShowChange(w.String())
 }
 
 func askHost(ctx context.Context, a *app.App, h *api.HostChange, foreign bool) (bool, error) {

@@ -122,6 +122,9 @@ func TestInit_WhoDecides(t *testing.T) {
 		if d := cmp.Diff([]api.Deciders{want}, s.fake.world.deciders); d != "" || strings.Contains(s.err, "nobody was asked") {
 			t.Errorf("%q: %s %s", typed, d, s.err)
 		}
+		if strings.Contains(s.err, "that is no answer: type o, d or a\n") != strings.HasPrefix(typed, "what") {
+			t.Errorf("%q: %s", typed, s.err)
+		}
 	}
 	if s := (&shell{tty: true, fake: &fake{}}).run("init").want(t, 8).has(t, "err", "nothing was written"); s.fake.world.deciders != nil {
 		t.Error("nobody answered, and it was written")
@@ -183,6 +186,9 @@ func TestInit_WhoDecidesKept(t *testing.T) {
 	f := kept()
 	f.world.chosen = true
 	(&shell{tty: true, fake: f}).run("init", "--decider", "human").want(t, 0).has(t, "err", "that is what it says already")
+	f = kept()
+	f.config = `{"approvals":{"decider":"human","decider_from":".pml.json"}}` // nobody has trusted the file since
+	(&shell{fake: f}).run("init", "--decider", "any", "--yes").want(t, 0).has(t, "err", "until you trust the file people decide, as before: pml trust")
 }
 
 // What somebody else wrote is only replaced when that was agreed to by name.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,7 +70,7 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 		return err
 	}
 	if a.Human() {
-		io.WriteString(a.Stderr, layout.Diff(r.text(), a.ColourErr()))
+		a.ShowChange(r.text())
 	}
 	if o.here && r.nothing() {
 		return a.Print(r, app.Line("nothing to remove"))

@@ -5,7 +5,6 @@ package changes
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -104,7 +103,7 @@ func showProposal(a *app.App, p *Proposal) {
 	for _, n := range p.Notes {
 		fmt.Fprintf(&w, "note: %s\n", core.Visible(n, 0, false))
 	}
-	io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
+	a.ShowChange(w.String())
 }
 
 // AgreeToChange asks whether what was shown may be written.

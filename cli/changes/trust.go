@@ -3,7 +3,6 @@ package changes
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/app"
@@ -45,7 +44,7 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	show := func(full bool) (folded int) {
 		var w strings.Builder
 		folded = WriteTrust(&w, t, full)
-		io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
+		a.ShowChange(w.String())
 		return folded
 	}
 	var all func()

@@ -3,12 +3,10 @@ package runs
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
-	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -27,7 +25,7 @@ func showRule(ctx context.Context, a *app.App, b api.Answers, id core.ID) error 
 	var w strings.Builder
 	fmt.Fprintf(&w, "the rule: permissions.%s gets %q\n", core.Visible(r.List, 0, false), core.Visible(r.Pattern, 0, false))
 	changes.WriteChange(&w, r.Change)
-	io.WriteString(a.Stderr, layout.Diff(w.String(), a.ColourErr()))
+	a.ShowChange(w.String())
 	return nil
 }
 
