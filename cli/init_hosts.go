@@ -145,7 +145,7 @@ func showHost(a *app.App, h *api.HostChange) {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s, ", core.Visible(h.Title, 60, false))
 	changes.WriteChange(&w, *h.Change)
-	a.ShowChange(w.String())
+	changes.Show(a, w.String())
 }
 
 func askHost(ctx context.Context, a *app.App, h *api.HostChange, foreign bool) (bool, error) {

@@ -70,7 +70,7 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 		return err
 	}
 	if a.Human() {
-		a.ShowChange(r.text())
+		changes.Show(a, r.text())
 	}
 	if o.here && r.nothing() {
 		return a.Print(r, app.Line("nothing to remove"))

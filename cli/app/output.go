@@ -206,22 +206,6 @@ func (a *App) folded(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ShowChange shows on standard error what would change in files: what comes and what
-// goes in colour, notes folded at the width of the terminal, the rest as it is.
-func (a *App) ShowChange(text string) {
-	if a.StderrTTY {
-		const note, hang = "  note: ", "    "
-		lines := strings.Split(text, "\n")
-		for i, l := range lines {
-			if rest, is := strings.CutPrefix(l, note); is {
-				lines[i] = note + strings.Join(layout.Wrap(rest, max(a.Width()-len(note), 0)), "\n"+hang)
-			}
-		}
-		text = strings.Join(lines, "\n")
-	}
-	io.WriteString(a.Stderr, layout.Diff(text, a.ColourErr()))
-}
-
 // SayNext names the command that comes next.
 func (a *App) SayNext(argv ...string) {
 	a.Say("next: %s", a.PaintErr(layout.Ident, layout.ShellJoin(argv)))

@@ -5,6 +5,7 @@ package changes
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -103,7 +104,7 @@ func showProposal(a *app.App, p *Proposal) {
 	for _, n := range p.Notes {
 		fmt.Fprintf(&w, "note: %s\n", core.Visible(n, 0, false))
 	}
-	a.ShowChange(w.String())
+	Show(a, w.String())
 }
 
 // AgreeToChange asks whether what was shown may be written.
@@ -196,6 +197,22 @@ func (p *Proposal) text(w *strings.Builder) {
 	if p.Removed != nil {
 		writeRemoved(w, *p.Removed)
 	}
+}
+
+// Show writes to standard error what would change in files: what comes and what goes
+// in colour, notes folded at the width of the terminal, the rest as it is.
+func Show(a *app.App, text string) {
+	if a.StderrTTY {
+		const note, hang = "  note: ", "    "
+		lines := strings.Split(text, "\n")
+		for i, l := range lines {
+			if rest, is := strings.CutPrefix(l, note); is {
+				lines[i] = note + strings.Join(layout.Wrap(rest, max(a.Width()-len(note), 0)), "\n"+hang)
+			}
+		}
+		text = strings.Join(lines, "\n")
+	}
+	io.WriteString(a.Stderr, layout.Diff(text, a.ColourErr()))
 }
 
 // WriteChange shows what changes in a file, line by line.

@@ -44,7 +44,7 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	show := func(full bool) (folded int) {
 		var w strings.Builder
 		folded = WriteTrust(&w, t, full)
-		a.ShowChange(w.String())
+		Show(a, w.String())
 		return folded
 	}
 	var all func()

@@ -25,7 +25,7 @@ func showRule(ctx context.Context, a *app.App, b api.Answers, id core.ID) error 
 	var w strings.Builder
 	fmt.Fprintf(&w, "the rule: permissions.%s gets %q\n", core.Visible(r.List, 0, false), core.Visible(r.Pattern, 0, false))
 	changes.WriteChange(&w, r.Change)
-	a.ShowChange(w.String())
+	changes.Show(a, w.String())
 	return nil
 }
 
