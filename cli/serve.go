@@ -26,6 +26,11 @@ that pml had started in the background hands its runs over and leaves.
 Without --store the server keeps its runs in server.db of pml's own folder. Any
 number of servers may share a PostgreSQL database, given by --store or PML_STORE.
 
+A browser finds pages at the address: what waits, each run, and a form that decides.
+One signs in with a key there, or is a device (pml pair). Beyond this machine pages
+are shown over TLS only: with --tls-cert and --tls-key, or behind a proxy on this
+machine that has them.
+
 Agents find MCP at /mcp, with pml's tools and with those that "expose" of .pml.json
 names. Callers on the socket name their workspace. For callers on an address it is
 the folder in which the server was started, or PML_WORKSPACE. The server logs to
@@ -33,13 +38,17 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
 		Example: `  pml serve
   pml server key add laptop && pml serve --listen 127.0.0.1:7465
   PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
+  pml serve --listen 192.168.1.5:7465 --allow-host home.example.org --tls-cert cert.pem --tls-key key.pem
   pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 --allow-host pml.example.org`,
 		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := app.NotEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format"); err != nil {
+			if err := app.NotEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format", "tls-cert", "tls-key"); err != nil {
 				return err
 			}
 			if err := listenOn(&o, listen); err != nil {
+				return err
+			}
+			if err := encrypts(o); err != nil {
 				return err
 			}
 			if err := app.OneOf("log-format", format, "text", "json"); err != nil {
@@ -59,6 +68,9 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
 	f.StringSliceVar(&o.Hosts, "allow-host", nil, "a name by which callers over TCP may address it")
 	f.StringSliceVar(&o.Origins, "allow-origin", nil, "an origin whose pages may call it over TCP")
 	f.StringSliceVar(&o.Metrics, "allow-metrics", nil, "the name of a key that may read /metrics over TCP")
+	f.StringVar(&o.TLSCert, "tls-cert", "", "a certificate with its chain, in PEM: callers over TCP use TLS")
+	f.StringVar(&o.TLSKey, "tls-key", "", "the key of the certificate, in PEM")
+	f.BoolVar(&o.PlainPages, "pages-without-tls", false, "show the pages to other machines without TLS: whoever is on the way reads keys and decides")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	f.IntVar(&o.ReadyFD, "ready-fd", 0, "for pml itself: the descriptor of the starter")
 	_ = f.MarkHidden("ready-fd")
@@ -68,6 +80,19 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
+}
+
+// encrypts checks what is said of TLS.
+func encrypts(o app.ServeOptions) error {
+	switch {
+	case (o.TLSCert == "") != (o.TLSKey == ""):
+		return app.Usagef("--tls-cert and --tls-key belong together: give both")
+	case o.TLSCert != "" && o.TCP == "":
+		return app.Usagef("--tls-cert is for callers over TCP: name an address with --listen HOST:PORT")
+	case o.TLSCert != "" && o.PlainPages:
+		return app.Usagef("--pages-without-tls has no meaning beside --tls-cert")
+	}
+	return nil
 }
 
 // listenOn sorts what --listen names into a socket and an address.

@@ -83,6 +83,9 @@ const (
 	ViaRule        Via = "rule"
 	// ViaHook is the permission hook of an agent's host: it asks, and decides nothing.
 	ViaHook Via = "hook"
+	// ViaPage is a page of pml serve in a browser: of a device, which Client names, or of
+	// who has signed in with an API key.
+	ViaPage Via = "page"
 )
 
 // Actor is who asked for or decided something.
@@ -129,6 +132,8 @@ func (a Actor) Host() string { return cmp.Or(a.Client.Name, a.OldAgent) }
 func (a Actor) Name() string {
 	host := a.Host()
 	switch {
+	case a.Via == ViaPage && host != "":
+		return a.Who + " on " + host
 	case a.Via == ViaElicitation && host != "":
 		return a.Who + " in " + host
 	case host != "":
@@ -146,7 +151,7 @@ func (a Actor) Label() string {
 	switch host := a.Host(); {
 	case (a.Via == ViaMCP || a.Via == ViaHook) && host != "":
 		return "agent " + host
-	case a.Via == ViaMCP || a.Via == ViaElicitation && host != "" || a.Via == "":
+	case a.Via == ViaMCP || (a.Via == ViaElicitation || a.Via == ViaPage) && host != "" || a.Via == "":
 		return a.Name()
 	default:
 		return a.Who + "/" + string(a.Via)
@@ -158,6 +163,9 @@ func (a Actor) Label() string {
 func (a Actor) Origin() string {
 	if a.Via == "" || a.Via == ViaMCP || (a.Via == ViaElicitation || a.Via == ViaHook) && a.Host() != "" {
 		return a.Name()
+	}
+	if a.Via == ViaPage && a.Host() != "" {
+		return a.Who + " via " + string(a.Via) + " on " + a.Host()
 	}
 	return a.Who + " via " + string(a.Via)
 }

@@ -32,6 +32,9 @@ const (
 	PresencePin Presence = "pin"
 	// PresenceHost is the dialog of an agent's host that is trusted with it.
 	PresenceHost Presence = "host"
+	// PresencePage stands in the audit log of a decision on a page of pml serve: somebody
+	// who was signed in there sent the form that shows what is asked. It shows no person.
+	PresencePage Presence = "page"
 	// PresenceNobody stands in the audit log of a decision by a command or a request
 	// that nobody was asked about: an id was given, and that was the consent.
 	PresenceNobody Presence = "nobody"

@@ -50,6 +50,10 @@ type ServeOptions struct {
 	Idle time.Duration
 	// Hosts and Origins are names and origins that requests over TCP may carry.
 	Hosts, Origins []string
+	// TLSCert and TLSKey are files in PEM, for TCP; both or none.
+	TLSCert, TLSKey string
+	// PlainPages shows the pages to browsers on other machines without TLS.
+	PlainPages bool
 	// Metrics are the names of keys that may read /metrics over TCP.
 	Metrics []string
 	// JSONLog writes the log as JSON.

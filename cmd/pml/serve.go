@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"io/fs"
@@ -73,6 +74,7 @@ type serving struct {
 	keys      *server.Keys
 	edge      *server.Server
 	listeners []net.Listener
+	tls       *tls.Config // of callers over TCP; nil: none
 	closers   []io.Closer
 	record    daemon.Record
 	// letOthers lets others start servers again; nil where they always could.
@@ -269,6 +271,7 @@ func (s *serving) openEdge() error {
 	s.edge = server.New(server.Options{
 		Half: s.scoped, Clock: systemClock{}, Keys: s.keys, Logger: s.log, Version: buildVersion().Version, Status: s.status,
 		User: userName(), Hosts: s.o.Hosts, Origins: s.o.Origins, MetricsKeys: s.o.Metrics, Limits: server.Limits{Grace: requestGrace},
+		Visitors: server.NewVisitors(s.home.Visitors(), systemClock{}), PlainPages: s.o.PlainPages,
 		Backup: s.backup, MCP: tools.Handler(), Lag: s.observer.metrics.ObserveEventLag,
 		Metrics: s.observer.handler(func() int { return s.edge.Readers() }),
 	})

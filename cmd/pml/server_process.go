@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"os"
@@ -35,12 +36,19 @@ func (s *serving) listen() error {
 		s.record.Socket = path
 	}
 	if s.o.TCP != "" {
+		var err error
+		if s.tls, err = server.TLS(s.o.TLSCert, s.o.TLSKey); err != nil {
+			return err
+		}
 		ln, err := server.ListenTCP(s.o.TCP, s.keys)
 		if err != nil {
 			return err
 		}
 		s.listeners = append(s.listeners, ln)
 		s.record.URL = "http://" + ln.Addr().String()
+		if s.tls != nil {
+			s.record.URL = "https://" + ln.Addr().String()
+		}
 	}
 	return nil
 }
@@ -67,7 +75,11 @@ func (s *serving) run(parent context.Context) error {
 	}
 	idle := &daemon.Idle{After: s.o.Idle, Clock: systemClock{}, Busy: s.busy}
 	for _, ln := range s.listeners {
-		part("http", func() error { return s.edge.Serve(ctx, idle.Listener(ln)) })
+		at := idle.Listener(ln)
+		if s.tls != nil && ln.Addr().Network() == "tcp" {
+			at = tls.NewListener(at, s.tls)
+		}
+		part("http", func() error { return s.edge.Serve(ctx, at) })
 	}
 	s.listeners = nil // the edge closes them
 	part("metrics", func() error { return s.followStored(ctx) })

@@ -86,6 +86,8 @@ func asked(d core.Decision) core.Presence {
 		return d.Presence
 	case d.Proved != "":
 		return core.PresencePin
+	case d.By.Via == core.ViaPage:
+		return core.PresencePage
 	case d.By.Via == core.ViaCLI || d.By.Via == core.ViaHTTP:
 		return core.PresenceNobody
 	}

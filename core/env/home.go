@@ -72,6 +72,9 @@ func (h Home) Credentials() string { return filepath.Join(h.Dir, "credentials") 
 // Keys is the folder of this machine's own keys.
 func (h Home) Keys() string { return filepath.Join(h.Dir, "keys") }
 
+// Visitors is the file of the browsers that may see the pages of a server.
+func (h Home) Visitors() string { return filepath.Join(h.Dir, "visitors.json") }
+
 // ServerDB is the database of a local server.
 func (h Home) ServerDB() string { return filepath.Join(h.Dir, "server.db") }
 

@@ -50,7 +50,12 @@ const valueRunes = 4000
 
 // value is JSON for people: laid out, a text as it reads, and cut to valueRunes, which
 // says how much is gone.
-func value(raw json.RawMessage) string {
+func value(raw json.RawMessage) string { return legible(raw, valueRunes) }
+
+// whole is value with nothing cut.
+func whole(raw json.RawMessage) string { return legible(raw, 0) }
+
+func legible(raw json.RawMessage, limit int) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		var b strings.Builder
@@ -58,9 +63,9 @@ func value(raw json.RawMessage) string {
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		if len(raw) == 0 || enc.Encode(raw) != nil {
-			return core.Visible(string(raw), valueRunes, true)
+			return core.Visible(string(raw), limit, true)
 		}
 		text = strings.TrimSuffix(b.String(), "\n")
 	}
-	return core.Visible(text, valueRunes, true)
+	return core.Visible(text, limit, true)
 }

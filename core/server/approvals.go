@@ -56,7 +56,7 @@ type approvalOutput struct{ Body core.Approval }
 func (s *Server) addApprovals() {
 	const one = prefix + "/workflows/{id}/approvals/{cid}"
 	add(s, op("approvals", http.MethodGet, prefix+"/approvals", "What waits for a person, soonest expiry first"), approvals)
-	add(s, op("approval", http.MethodGet, prefix+"/approvals/{cid}", "One approval"), approval)
+	add(s, op("approval", http.MethodGet, prefix+"/approvals/{cid}", "One approval"), oneApproval)
 	add(s, accepted(op("decide", http.MethodPost, one, "Approve or deny, and go on")), decide)
 	add(s, op("extend", http.MethodPost, one+"/extend", "Give an approval more time"), extend)
 	add(s, op("edited", http.MethodPost, one+"/edited", "What it would ask with other arguments; nothing is kept"), edited)
@@ -72,7 +72,7 @@ func approvals(ctx context.Context, c call, in *approvalsInput) (*page[core.Appr
 	return pageOf(list, ""), err
 }
 
-func approval(ctx context.Context, c call, in *ApprovalPath) (*approvalOutput, error) {
+func oneApproval(ctx context.Context, c call, in *ApprovalPath) (*approvalOutput, error) {
 	id, err := c.approvalOf(ctx, "", in.Checkpoint)
 	if err != nil {
 		return nil, err

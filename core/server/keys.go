@@ -134,6 +134,18 @@ func (k *Keys) Owner(token string) (owner string, ok bool, err error) {
 	return owner, ok, nil
 }
 
+// has reports whether there is a key of a name and hash.
+func (k *Keys) has(name, hash string) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.read(); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(k.keys, func(key Key) bool {
+		return key.Name == name && subtle.ConstantTimeCompare([]byte(key.Hash), []byte(hash)) == 1
+	}), nil
+}
+
 func hashOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

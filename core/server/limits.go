@@ -17,7 +17,7 @@ import (
 // guarded is the handler of every path behind all checks.
 func (s *Server) guarded() http.Handler {
 	h := http.Handler(s.routes.mux)
-	for _, check := range []func(http.Handler) http.Handler{s.whole, s.paced, s.authenticated, s.addressed, s.survived, s.timed} {
+	for _, check := range []func(http.Handler) http.Handler{s.whole, s.paced, s.authenticated, s.addressed, s.paged, s.survived, s.timed} {
 		h = check(h)
 	}
 	return h
@@ -164,10 +164,10 @@ func (s *Server) whole(next http.Handler) http.Handler {
 			return
 		}
 		if r.ContentLength > s.o.Limits.Body {
-			s.tooLarge().write(w)
+			tooLarge(s.o.Limits.Body).write(w)
 			return
 		}
-		body, p := s.read(w, r)
+		body, p := s.read(w, r, s.o.Limits.Body)
 		if p != nil {
 			w.Header().Set("Connection", "close")
 			p.write(w)
@@ -183,17 +183,17 @@ func (s *Server) whole(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *problem) {
 	conn := http.NewResponseController(w)
 	timer := time.AfterFunc(s.o.Limits.BodyTimeout, func() {
 		_ = conn.SetReadDeadline(time.Unix(1, 0)) // without one there is no connection to hold up
 	})
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if !timer.Stop() {
 		return nil, problemWith(http.StatusRequestTimeout, core.Errorf(core.CodeInvalidArguments, "the body of the request took longer than %s", s.o.Limits.BodyTimeout))
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, s.tooLarge()
+		return nil, tooLarge(limit)
 	}
 	if err != nil {
 		return nil, problemOf(core.Errorf(core.CodeInvalidArguments, "the body of the request broke off: %w", err))
@@ -201,8 +201,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem)
 	return body, nil
 }
 
-func (s *Server) tooLarge() *problem {
-	return problemWith(http.StatusRequestEntityTooLarge, core.Errorf(core.CodeInvalidArguments, "the body of the request is larger than %d bytes", s.o.Limits.Body))
+func tooLarge(limit int64) *problem {
+	return problemWith(http.StatusRequestEntityTooLarge, core.Errorf(core.CodeInvalidArguments, "the body of the request is larger than %d bytes", limit))
 }
 
 // places counts who has one: who reads events, or waits for an answer.

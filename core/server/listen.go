@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"net"
@@ -123,4 +124,16 @@ func ListenTCP(address string, keys *Keys) (net.Listener, error) {
 func noKey() *core.Error {
 	return core.Errorf(core.CodeAuth, "a server on a TCP address needs an API key and there is none; make one first, or serve on the socket").
 		WithNext("pml", "server", "key", "add", "NAME")
+}
+
+// TLS is how callers over TCP are spoken to, with a certificate in files; nil without.
+func TLS(cert, key string) (*tls.Config, error) {
+	if cert == "" && key == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, core.Errorf(core.CodeInvalidConfig, "the certificate %s and its key %s cannot be used: %w", core.Visible(cert, 200, false), core.Visible(key, 200, false), err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}, nil
 }

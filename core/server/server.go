@@ -45,6 +45,10 @@ type Options struct {
 	// such as https://example.com.
 	Hosts   []string
 	Origins []string
+	// Visitors are the browsers that may see the pages; nil: there are no pages.
+	Visitors *Visitors
+	// PlainPages shows the pages to browsers on other machines without TLS, too.
+	PlainPages bool
 	// Lag is called with the time from an event to its delivery. May be nil.
 	Lag    func(time.Duration)
 	Limits Limits
@@ -99,6 +103,7 @@ type Server struct {
 	routes  *routes
 	api     huma.API
 	handler http.Handler
+	web     *web
 	hub     *hub
 	readers places
 	waiting places // requests that wait for runs; others are answered beside them
@@ -121,6 +126,7 @@ func New(o Options) *Server {
 	s.waiting = places{each: o.Limits.OwnerWaiting, local: o.Limits.Waiting}
 	s.limiter = limiter{rate: o.Limits.Rate, burst: o.Limits.Burst}
 	s.api = newAPI(s)
+	s.web = newWeb(s)
 	s.handler = s.guarded()
 	return s
 }

@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"core/hosts":                {"core", "core/jsonc"},
 	"core/gate":                 {"core", "core/agent", "core/api", "core/asked", "core/atomicfile", "core/engine", "core/jsonrpc", "core/policy", "core/install", "core/launch", "core/env", "core/flow", "core/oauth", "core/redact", "core/upstream", "core/upstream/workspace", "core/where"},
 	"core/api":                  {"core"},
-	"core/page":                 {"core", "core/api", "core/approval"},
+	"core/page":                 {"core", "core/api", "core/approval", "core/asked"},
 	"core/machine":              {"core", "core/api", "core/env", "core/gate", "core/install", "core/oauth", "core/presence", "core/redact", "core/upstream", "core/upstream/workspace"},
 	"core/audit":                {"core", "core/api", "core/approval", "core/atomicfile", "core/env", "core/machine", "store"},
 	"core/setup": {
@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"core/suggest":    {"core", "core/api"},
 	"core/trace":      {"core", "core/approval"},
 	"core/daemon":     {"core", "core/api", "core/atomicfile", "core/client"},
-	"core/server":     {"core", "core/approval", "core/api", "core/atomicfile"},
+	"core/server":     {"core", "core/approval", "core/api", "core/atomicfile", "core/page"},
 	"core/client":     {"core", "core/api"},
 	"core/mcp":        {"core", "core/api", "core/approval", "core/jsonrpc"},
 	"core/proxy":      {"core", "core/api"},

@@ -1,0 +1,125 @@
+//go:build unix
+
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/cmd/pml/pmltest"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+)
+
+// tab is a browser on the pages of a server.
+type tab struct {
+	t   testing.TB
+	c   http.Client
+	url string
+}
+
+func newTab(t testing.TB, url string) *tab {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tab{t, http.Client{Jar: jar, Timeout: pmltest.Patience}, url}
+}
+
+// send sends a form, or asks for a page without one, and returns what is shown at last.
+func (b *tab) send(path string, form url.Values) (status int, body string) {
+	b.t.Helper()
+	method := http.MethodGet
+	if form != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequest(method, b.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", b.url)
+	}
+	resp, err := b.c.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+var formToken = regexp.MustCompile(`name="token" value="([^"]+)"`)
+
+// token is that of a form.
+func (b *tab) token(body string) string {
+	b.t.Helper()
+	m := formToken.FindStringSubmatch(body)
+	if m == nil {
+		b.t.Fatalf("no form: %s", body)
+	}
+	return m[1]
+}
+
+// TestPages: who has a key sees what waits in a browser and decides it there; the run goes
+// on, and the audit log says by what means.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	ann := keyUser{t: t, name: "ann", key: strings.TrimSpace(m.OK("server", "key", "add", "ann").Stdout)}
+	bob := strings.TrimSpace(m.OK("server", "key", "add", "bob").Stdout)
+	m.Serving("--listen", "127.0.0.1:0")
+	ann.url = m.Status(0).Server.URL
+	waits := ann.run(`return (await mcp.rec.danger({x: "<b>"})).done`, "one")
+	if waits.Status != api.StatusApprovalRequired {
+		t.Fatalf("%+v", waits)
+	}
+	at := "/approvals/" + string(waits.CheckpointID)
+
+	other := newTab(t, ann.url)
+	other.send("/sign-in", url.Values{"key": {bob}})
+	if status, body := other.send(at, nil); status != http.StatusNotFound || strings.Contains(body, "danger") {
+		t.Errorf("bob: %d %s", status, body)
+	}
+	b := newTab(t, ann.url)
+	if _, body := b.send("/sign-in", url.Values{"key": {ann.key}}); !strings.Contains(body, "1 waiting") || !strings.Contains(body, "rec:danger") {
+		t.Fatalf("the inbox: %s", body)
+	}
+	_, body := b.send(at, nil)
+	pmltest.Wants(t, body, "high risk", "&lt;b&gt;", "to approve it")
+	form := url.Values{"token": {b.token(body)}, "decision": {"approve"}, "typed": {"none"}}
+	status, body := b.send(at, form)
+	if status != http.StatusConflict || m.Count("danger") != 0 {
+		t.Errorf("without the characters: %d %s", status, body)
+	}
+	form.Set("token", b.token(body))
+	form.Set("typed", string(waits.WorkflowID[:4]))
+	if status, body = b.send(at, form); status != http.StatusOK || !strings.Contains(body, "ann via page") {
+		t.Errorf("%d %s", status, body)
+	}
+	pmltest.WaitFor(t, "the call", func() bool { return m.Count("danger") == 1 })
+	if _, body := b.send("/runs/"+string(waits.WorkflowID), nil); !strings.Contains(body, "rec:danger") {
+		t.Error(body)
+	}
+	var log api.Page[core.AuditRow]
+	m.OK("audit", "ls", "--oldest", "--json").Decode(&log)
+	var rows []core.AuditRow
+	for _, r := range log.Items {
+		if r.RunID == waits.WorkflowID && r.By.Via == core.ViaPage {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) != 2 || rows[0].Outcome != core.OutcomeRefused || rows[1].Outcome != core.ApprovalApproved || rows[1].Asked != core.PresencePage || rows[1].By.Who != "ann" {
+		t.Errorf("%+v", rows)
+	}
+}

@@ -1,0 +1,251 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/asked"
+)
+
+//go:embed templates/*.tmpl
+var files embed.FS
+
+var (
+	//go:embed templates/page.css
+	pageStyle string
+	//go:embed templates/page.js
+	pageScript string
+)
+
+var views = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").ParseFS(files, "templates/*.tmpl"))
+})
+
+// Style is the style sheet of the pages of a server, and Script what keeps them up to
+// date. They work without it.
+func Style() string { return exportStyle + pageStyle }
+
+// Script is said at Style.
+func Script() string { return pageScript }
+
+// Page is one page of a server.
+type Page struct {
+	Title string
+	Who   string // who is signed in, empty for nobody
+	Live  bool   // it changes while somebody looks at it
+	On    string // the page to go on to by itself, a path of this server
+	view  string
+	Data  any
+}
+
+// HTML is the page as text.
+func (p Page) HTML() ([]byte, error) {
+	var b bytes.Buffer
+	if err := views().ExecuteTemplate(&b, p.view, p); err != nil {
+		return nil, core.Errorf(core.CodeInternal, "the page %s cannot be made: %w", p.view, err)
+	}
+	return b.Bytes(), nil
+}
+
+// Message is a page that says one thing, with a way back to the inbox.
+func Message(title, text string, back bool) Page {
+	return Page{Title: title, view: "message.tmpl", Data: map[string]any{"Text": shown(text), "Back": back}}
+}
+
+// Through leads on to a page of this server: a browser that comes from elsewhere shows
+// its cookie only then.
+func Through(path string) Page {
+	return Page{Title: "One moment", On: path, view: "message.tmpl", Data: map[string]any{"Text": "", "Back": false}}
+}
+
+// SignIn asks for an API key; next is where to go on, wrong what was wrong before.
+func SignIn(next, wrong string) Page {
+	return Page{Title: "Sign in", view: "signin.tmpl", Data: map[string]any{"Next": next, "Wrong": wrong}}
+}
+
+// Pair asks whether this browser is to be the device of a pairing.
+func Pair(code, name string) Page {
+	return Page{Title: "Pair this device", view: "pair.tmpl", Data: map[string]any{"Code": code, "Name": name}}
+}
+
+// entry is a line of a list.
+type entry struct {
+	Href  string
+	Title string
+	State string
+	Risk  string
+	Notes []string
+}
+
+// Inbox lists what waits for somebody, soonest expiry first.
+func Inbox(who string, list []core.Approval, now time.Time) Page {
+	var out []entry
+	for _, a := range list {
+		if a.StateAt(now) != core.ApprovalOpen {
+			continue
+		}
+		out = append(out, entry{
+			Href: "/approvals/" + string(a.ID), Title: approval.TypeOf(a.Type).Question, Risk: shown(string(a.Risk)),
+			Notes: notes(a.Tool, nameOf(a), left(a, now)),
+		})
+	}
+	title := "Nothing waits"
+	if len(out) > 0 {
+		title = fmt.Sprintf("%d waiting", len(out))
+	}
+	return Page{Title: title, Who: shown(who), Live: true, view: "list.tmpl", Data: out}
+}
+
+// Runs lists runs, newest first.
+func Runs(who string, list []core.Run, now time.Time) Page {
+	var out []entry
+	for _, r := range list {
+		out = append(out, entry{
+			Href: "/runs/" + string(r.ID), Title: shown(r.Title()), State: string(r.State), Notes: notes(origin(r.RequestedBy), stamp(r.CreatedAt)),
+		})
+	}
+	return Page{Title: "Runs", Who: shown(who), Live: true, view: "list.tmpl", Data: out}
+}
+
+// Run shows one run, as its file would.
+func Run(who string, w core.Workflow, now time.Time) Page {
+	e := NewExport(Source{Run: w, At: now})
+	var open []entry
+	for _, q := range e.Questions {
+		open = append(open, entry{Href: "/approvals/" + q.ID, Title: q.Text, Risk: q.Risk})
+	}
+	return Page{Title: e.Title, Who: shown(who), Live: true, view: "run.tmpl", Data: map[string]any{"E": e, "Open": open}}
+}
+
+// Card is one approval.
+type Card struct {
+	Approval core.Approval
+	Who      string
+	Now      time.Time
+	Form     *Form  // nil: it is not decided here
+	Wrong    string // with the last form
+}
+
+// Form decides an approval.
+type Form struct {
+	Token   string
+	Confirm string // the characters to be typed for a yes, empty for none
+	Pin     bool   // a yes needs the PIN
+	// Elsewhere says why there is no yes here; empty where there is.
+	Elsewhere string
+}
+
+// cardLine is a line of what a call would send.
+type cardLine struct{ Class, Label, Text string }
+
+// part is a part of what is asked.
+type part struct {
+	Title string
+	Lines []cardLine
+	Text  string
+}
+
+// Page is the page of the approval. Nothing of what a decision is bound to is left out.
+func (c Card) Page() Page {
+	a := c.Approval
+	state := a.StateAt(c.Now)
+	d := map[string]any{
+		"State": string(state), "Risk": shown(string(a.Risk)), "Text": core.Visible(a.Description, 0, true), "Parts": parts(a.Context),
+		"Facts": cardFacts(a, c.Now), "Form": c.Form, "Wrong": shown(c.Wrong), "Run": string(a.RunID), "ID": string(a.ID), "Waits": state == core.ApprovalOpen,
+	}
+	return Page{Title: approval.TypeOf(a.Type).Question, Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
+}
+
+func cardFacts(a core.Approval, now time.Time) (out []Fact) {
+	decided, reason := "", ""
+	if d := a.DecidedBy; d != nil {
+		decided, reason = d.Origin()+", "+stamp(d.At), d.Reason
+	}
+	for _, f := range []Fact{
+		{"tool", a.Tool}, {"risk", strings.Trim(string(a.Risk)+": "+a.RiskWhy(), ": ")}, {"run", nameOf(a)}, {"path", strings.Join(a.Path, " → ")},
+		{"asked by", origin(a.RequestedBy)}, {"workspace", a.Workspace}, {"expires", left(a, now)}, {"decided by", decided}, {"reason", reason},
+		{"asked again as", string(a.RenewedBy)}, {"asks again for", string(a.Renews)}, {"question", string(a.ID)}, {"digest", a.Digest},
+	} {
+		if f.Value != "" {
+			out = append(out, Fact{f.Name, shown(f.Value)})
+		}
+	}
+	return out
+}
+
+// wholeBytes is how long arguments are that are laid out line by line only: of longer
+// ones something may be cut there, so that they stand there as JSON, too.
+const wholeBytes = 1500
+
+// parts are what an approval asks about: arguments line by line, all else as it is.
+func parts(context json.RawMessage) (out []part) {
+	fields, ok := asked.Fields(context)
+	if !ok && len(bytes.TrimSpace(context)) > 0 {
+		return []part{{Title: "context", Text: whole(context)}}
+	}
+	var file *asked.File
+	for _, f := range fields {
+		var one asked.File
+		if f.Key == "file" && json.Unmarshal(f.Value, &one) == nil && one.State != "" {
+			file = &one
+		}
+	}
+	for _, f := range fields {
+		title := shown(strings.ReplaceAll(f.Key, "_", " "))
+		switch {
+		case f.Key == "arguments":
+			out = append(out, part{Title: title, Lines: lines(asked.Arguments(f.Value, file))})
+			if len(f.Value) > wholeBytes {
+				out = append(out, part{Title: title + " as JSON, whole", Lines: lines(asked.Raw(f.Value))})
+			}
+		case f.Key == "risk_why", f.Key == "file" && file != nil:
+		default:
+			out = append(out, part{Title: title, Text: whole(f.Value)})
+		}
+	}
+	return out
+}
+
+func lines(list []asked.Line) (out []cardLine) {
+	classes := map[asked.Kind]string{asked.Added: "added", asked.Removed: "removed", asked.Place: "quiet", asked.Note: "quiet"}
+	for _, l := range list {
+		out = append(out, cardLine{classes[l.Kind], l.Label, l.Text})
+	}
+	return out
+}
+
+// nameOf is the run that asks.
+func nameOf(a core.Approval) string {
+	return core.OneLine(cmp.Or(a.RunName, "run "+a.RunID.Short()), core.NameRunes)
+}
+
+// left is when an approval expires, in words.
+func left(a core.Approval, now time.Time) string {
+	switch d := time.Duration(0); {
+	case a.ExpiresAt == nil:
+		return ""
+	case a.StateAt(now) == core.ApprovalExpired:
+		return "expired " + stamp(*a.ExpiresAt)
+	default:
+		d = a.ExpiresAt.Sub(now).Round(time.Second)
+		return "expires in " + d.String() + ", at " + stamp(*a.ExpiresAt)
+	}
+}
+
+func notes(texts ...string) (out []string) {
+	for _, t := range texts {
+		if t != "" {
+			out = append(out, shown(t))
+		}
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// decide carries out what a form says. The form is used up, whatever comes of it; what
+// it was made for has to be what is asked now.
+func (b *web) decide(w http.ResponseWriter, r *http.Request, v visitor) {
+	ctx := r.Context()
+	id, err := v.approvalOf(ctx, "", r.PathValue("id"))
+	if err != nil {
+		b.failed(w, r, v.unknownTo(ctx, "", r.PathValue("id"), err))
+		return
+	}
+	ap, err := v.Approval(ctx, id)
+	if err != nil {
+		b.failed(w, r, err)
+		return
+	}
+	form, good := b.tokens.take(v.session, r.PostForm.Get("token"))
+	wrong := ""
+	switch {
+	case !good:
+		wrong = "the form was used before, is too old, or was never made for you"
+	case form.approval != ap.ID:
+		wrong = "the form was made for another approval"
+	case form.digest != ap.Digest:
+		wrong = "what is asked is not what was shown"
+	}
+	if wrong == "" {
+		wrong = b.unsaid(r, v, ap)
+	}
+	if wrong != "" {
+		v.refused(ctx, ap, wrong)
+		b.card(w, r, v, http.StatusConflict, wrong+"; nothing was decided")
+		return
+	}
+	_, err = v.Continue(ctx, api.ContinueRequest{ID: ap.RunID, By: v.scope.By, Decision: &api.Decision{
+		Approve: r.PostForm.Get("decision") == "approve", Checkpoint: ap.ID, ExpectDigest: form.digest,
+		Reason: core.OneLine(r.PostForm.Get("reason"), 500), Pin: r.PostForm.Get("pin"),
+	}})
+	if err != nil {
+		p := b.s.failure(ctx, err)
+		b.card(w, r, v, p.Status, p.Detail)
+		return
+	}
+	http.Redirect(w, r, "/approvals/"+string(ap.ID), http.StatusSeeOther)
+}
+
+// unsaid says what a form lacks; empty for nothing.
+func (b *web) unsaid(r *http.Request, v visitor, ap core.Approval) string {
+	switch decision := r.PostForm.Get("decision"); {
+	case ap.StateAt(b.s.o.Clock.Now()) != core.ApprovalOpen:
+		return "it does not wait any more"
+	case decision == "deny":
+		return ""
+	case decision != "approve":
+		return "the form says neither yes nor no"
+	}
+	if why := elsewhere(v.scope, ap); why != "" {
+		return why
+	}
+	if want := approval.Confirmation(ap, false); want != "" && !strings.EqualFold(strings.TrimSpace(r.PostForm.Get("typed")), want) {
+		return "the characters that confirm high risk were not those that were shown"
+	}
+	return ""
+}
+
+// refused puts an attempt to decide by a form that is not good into the audit log.
+func (v visitor) refused(ctx context.Context, ap core.Approval, why string) {
+	a, ok := v.Backend.(api.Refusals)
+	if !ok {
+		return
+	}
+	if err := a.Refused(ctx, ap.RunID, v.scope.By, "a decision about "+ap.ID.Short()+" on a page: "+why); err != nil {
+		v.s.log.WarnContext(ctx, "a refusal is not in the audit log yet", "error", core.AsError(err))
+	}
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+	pages "github.com/casys-ai/pml/core/page"
+)
+
+// listed is how many runs a page lists.
+const listed = 50
+
+func (b *web) inbox(w http.ResponseWriter, r *http.Request, v visitor) {
+	list, err := v.Approvals(r.Context(), false)
+	if err != nil {
+		b.failed(w, r, err)
+		return
+	}
+	b.show(w, http.StatusOK, pages.Inbox(v.who(), list, b.s.o.Clock.Now()))
+}
+
+func (b *web) runs(w http.ResponseWriter, r *http.Request, v visitor) {
+	list, err := v.Workflows(r.Context(), nil, listed, "")
+	if err != nil {
+		b.failed(w, r, err)
+		return
+	}
+	b.show(w, http.StatusOK, pages.Runs(v.who(), list.Items, b.s.o.Clock.Now()))
+}
+
+func (b *web) run(w http.ResponseWriter, r *http.Request, v visitor) {
+	id, _, err := v.call.run(r.Context(), r.PathValue("id"))
+	var wf core.Workflow
+	if err == nil {
+		wf, err = v.Workflow(r.Context(), id)
+	}
+	if err != nil {
+		b.failed(w, r, err)
+		return
+	}
+	b.show(w, http.StatusOK, pages.Run(v.who(), wf, b.s.o.Clock.Now()))
+}
+
+// approval shows all that a decision is bound to, and a form for it while it is open. To
+// look at it decides nothing.
+func (b *web) approval(w http.ResponseWriter, r *http.Request, v visitor) {
+	b.card(w, r, v, http.StatusOK, "")
+}
+
+// card shows an approval, with what was wrong with the last form.
+func (b *web) card(w http.ResponseWriter, r *http.Request, v visitor, status int, wrong string) {
+	id, err := v.approvalOf(r.Context(), "", r.PathValue("id"))
+	var ap core.Approval
+	if err == nil {
+		ap, err = v.Approval(r.Context(), id)
+	}
+	if err != nil {
+		b.failed(w, r, err)
+		return
+	}
+	card := pages.Card{Approval: ap, Who: v.who(), Now: b.s.o.Clock.Now(), Wrong: wrong}
+	if ap.StateAt(card.Now) == core.ApprovalOpen && r.Header.Get("Pml-Live") == "" { // the script of the page has a form already
+		if card.Form, err = b.form(r, v, ap); err != nil {
+			b.failed(w, r, err)
+			return
+		}
+	}
+	b.show(w, status, card.Page())
+}
+
+// form is what decides an approval: with the four characters where it is of high risk,
+// with the PIN where one is set.
+func (b *web) form(r *http.Request, v visitor, ap core.Approval) (*pages.Form, error) {
+	f := &pages.Form{Confirm: approval.Confirmation(ap, false), Elsewhere: elsewhere(v.scope, ap)}
+	if p, ok := v.Backend.(api.Pin); ok {
+		var err error
+		if f.Pin, err = p.NeedsPin(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	f.Token, err = b.tokens.give(v.session, ap)
+	return f, err
+}
+
+// elsewhere says why an approval is not approved on a page; empty where it is. What
+// machines run and are trusted with is looked at where it runs, and a call in doubt has
+// more answers than yes.
+func elsewhere(_ api.Scope, ap core.Approval) string {
+	switch {
+	case ap.Type == core.ApproveInDoubt:
+		return "what became of the call is said in a terminal: pml continue " + ap.RunID.Short()
+	case approval.TypeOf(ap.Type).Machine:
+		return "it is about what the machine runs, and is approved there: pml continue " + ap.RunID.Short()
+	}
+	return ""
+}
