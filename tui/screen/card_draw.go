@@ -1,7 +1,6 @@
 package screen
 
 import (
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -166,7 +165,7 @@ func (c *card) drawHead(a paint.Area, ap core.Approval, e *Env) {
 	a.Text(10, 0, half-11, paint.Style{}.Bold(), tool)
 	x := half + a.Put(half, 0, muted, "run ")
 	if r, ok := e.State.Run(ap.RunID); ok && r.TotalLayers > 0 {
-		if layer := fmt.Sprintf(" (layer %s)", layerText(r)); paint.Width(where+layer) <= room-x {
+		if layer := " (" + layerSaid(r) + ")"; paint.Width(where+layer) <= room-x {
 			where += layer // whole or not at all
 		}
 	}

@@ -209,25 +209,23 @@ func (p *hostsPanel) draw(a paint.Area, e *Env, focus bool) {
 		}
 		return
 	}
+	in, detail := listAndDetail(in, 8)
 	cols := widget.PlaceColumns([]widget.Column{
 		hoClient: {Title: "CLIENT", Width: 18, Grow: true}, hoFolder: {Title: "FOLDER", Width: 14, Grow: true}, hoProcess: {Title: "CONNECTED", Width: 12},
 		hoRuns:  {Title: "RUNS", Width: 13, Drop: 2},
 		hoWaits: {Title: "WAITS FOR", Width: 20, Grow: true}, hoSince: {Title: "SINCE", Width: 5, Drop: 1}, hoLast: {Title: "LAST", Width: 5, Drop: 3},
 	}, 3, in.W-3)
 	widget.DrawTitles(in, 0, cols)
-	at, below := p.at(), 0
-	if in.H >= 12 {
-		below = min(in.H/2, 8)
-	}
-	p.scroll.Show(at, len(p.list), in.H-1-below)
+	at := p.at()
+	p.scroll.Show(at, len(p.list), in.H-1)
 	for y := 0; y < p.scroll.Height && p.scroll.Top+y < len(p.list); y++ {
 		p.drawAgent(in, 1+y, cols, p.list[p.scroll.Top+y], e)
 		if p.scroll.Top+y == at {
 			widget.DrawCursor(in, 1+y, focus)
 		}
 	}
-	if below > 0 {
-		drawAgentDetail(in.Sub(0, in.H-below, in.W, below), p.list[at], e)
+	if detail.H > 0 {
+		drawAgentDetail(detail, p.list[at], e)
 	}
 }
 

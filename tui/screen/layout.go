@@ -76,7 +76,8 @@ func (p *panes) layout() []place {
 	switch m := p.mode(); {
 	case m == tiny || m == mini:
 		return nil
-	case m == single || p.zoomed || p.focus == PanelFlows || p.focus == PanelWorkflows && p.empty:
+	case m == single || p.zoomed || p.focus == PanelFlows || p.focus == PanelWorkflows && p.empty,
+		m == columns && p.w < sideBySide && ownDetail(p.focus):
 		return []place{{p.focus, 0, y, p.w, h}}
 	case m == columns && p.w >= sideBySide:
 		left := leftWidth(p.w)
@@ -96,13 +97,35 @@ func (p *panes) layout() []place {
 	}
 }
 
+// ownDetail reports whether a panel shows the detail of what it lists itself: half a
+// window has no room for that.
+func ownDetail(id PanelID) bool { return id == PanelServers || id == PanelHosts }
+
+// listAndDetail divides a panel between what it lists and the detail of what is selected,
+// which takes up to a number of rows below the list, or stands beside it. Where there is
+// room for neither, the detail has no rows.
+func listAndDetail(in paint.Area, rows int) (list, detail paint.Area) {
+	switch left := leftWidth(in.W); {
+	case in.H >= 12:
+		below := min(in.H/2, rows)
+		return in.Sub(0, 0, in.W, in.H-below), in.Sub(0, in.H-below, in.W, below)
+	case in.W >= 120:
+		return in.Sub(0, 0, left-2, in.H), in.Sub(left, 0, in.W-left, in.H)
+	}
+	return in, paint.Area{}
+}
+
 // show gives a panel the focus, and its place where panels lie behind each other.
 func (p *panes) show(id PanelID) {
 	p.focus = id
 	switch id {
 	case PanelWorkflows, PanelApprovals:
 		p.left = id
-	case PanelEvents, PanelAudit, PanelServers, PanelHosts:
+	case PanelServers, PanelHosts:
+		if p.bottom = id; p.w >= sideBySide {
+			p.right = id
+		}
+	case PanelEvents, PanelAudit:
 		p.bottom, p.right = id, id
 	case PanelDAG, PanelTask:
 		p.right = id

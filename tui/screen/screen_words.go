@@ -64,6 +64,15 @@ func layerText(r core.Run) string {
 	return itoa(min(r.CurrentLayer+1, r.TotalLayers)) + "/" + itoa(r.TotalLayers)
 }
 
+// layerSaid is layerText where no heading says what it counts.
+func layerSaid(r core.Run) string {
+	text := layerText(r)
+	if text != "" && text[0] <= '9' {
+		return "layer " + text
+	}
+	return text
+}
+
 // fullName is the name of a run with its id, which stands there once.
 func fullName(id core.ID, e *Env) string { return withID(e.State.Name(id), id) }
 

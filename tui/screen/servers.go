@@ -127,24 +127,22 @@ func (p *serversPanel) draw(a paint.Area, e *Env, focus bool) {
 		return
 	}
 	p.calls.count(e)
+	in, detail := listAndDetail(in, 10)
 	cols := widget.PlaceColumns([]widget.Column{
 		svState: {Title: "STATE", Width: 11}, svName: {Title: "NAME", Width: 12}, svTools: {Title: "TOOLS", Width: 5, Drop: 3},
 		svCalls: {Title: "CALLS", Width: 7, Drop: 2}, svTook: {Title: "TOOK", Width: 7, Drop: 1}, svNeeds: {Title: "NEEDS", Width: 14, Grow: true},
 	}, 3, in.W-3)
 	widget.DrawTitles(in, 0, cols)
-	at, below := p.at(), 0
-	if in.H >= 12 {
-		below = min(in.H/2, 10)
-	}
-	p.scroll.Show(at, len(p.list), in.H-1-below)
+	at := p.at()
+	p.scroll.Show(at, len(p.list), in.H-1)
 	for y := 0; y < p.scroll.Height && p.scroll.Top+y < len(p.list); y++ {
 		p.drawServer(in, 1+y, cols, p.list[p.scroll.Top+y], e)
 		if p.scroll.Top+y == at {
 			widget.DrawCursor(in, 1+y, focus)
 		}
 	}
-	if below > 0 {
-		drawServerDetail(in.Sub(0, in.H-below, in.W, below), p.list[at])
+	if detail.H > 0 {
+		drawServerDetail(detail, p.list[at])
 	}
 }
 

@@ -35,6 +35,11 @@ func TestServers(t *testing.T) {
 		s.ShowServers(fixtureServers(), true, nil)
 		checkFrame(t, s.Plain(fixtureNow), size[0], size[1])
 		wantShown(t, s, "broken", "needs you", "ready", "sign in")
+		if press(s, "g", "j"); size[0] >= 80 { // what 80 columns say of it, more columns say as well
+			wantShown(t, s, "3 times in a row", "ModuleNotFoundError")
+			press(s, "8")
+			wantShown(t, s, "folder    /home/ada/src/shop", "waits for ")
+		}
 	}
 	s := newScreen(t, st, 80, 24)
 	press(s, "7")

@@ -98,6 +98,14 @@ func TestLayerText(t *testing.T) {
 			t.Errorf("layer %d of %d is %s, want %s", r.CurrentLayer, r.TotalLayers, got, want)
 		}
 	}
+	for want, r := range map[string]core.Run{
+		"layer 2/3": {TotalLayers: 3, CurrentLayer: 1}, "step 2": {TotalLayers: 3, CurrentLayer: 1, Kind: core.KindCode},
+		"iter 4": {Agent: &core.AgentSpent{Iterations: 4}},
+	} {
+		if got := layerSaid(r); got != want {
+			t.Errorf("a card says %s, want %s", got, want)
+		}
+	}
 	gate := core.Approval{Type: core.ApproveLayer, Subject: "layer:1"}
 	if got := aboutText(gate, " "); got != "layer 2" {
 		t.Errorf("a gate is %q", got)
