@@ -104,6 +104,8 @@ type connection struct {
 	name string
 	http *http.Client
 
+	known known
+
 	mu      sync.Mutex
 	checked bool
 	socket  string // where the server is now; name is where it was at first

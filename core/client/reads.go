@@ -105,8 +105,13 @@ func (c *Client) page(ctx context.Context, states []core.RunState, limit int, cu
 	if cursor != "" {
 		q.Set("cursor", cursor)
 	}
-	err = c.get(ctx, "/workflows", q, &page)
-	return page, err
+	if len(states) == 0 || cursor != "" { // pages of all runs are many
+		err = c.get(ctx, "/workflows", q, &page)
+		return page, err
+	}
+	of := knownPage[core.Run](c.connection, "/workflows", q)
+	err = c.get(ctx, "/workflows", q, of)
+	return of.Page, err
 }
 
 // Workflow is a run with its layers, tasks and approvals.
@@ -258,8 +263,8 @@ func (c *Client) Decidable(ctx context.Context) ([]core.Approval, error) {
 }
 
 func (c *Client) approvals(ctx context.Context, q url.Values) ([]core.Approval, error) {
-	var page api.Page[core.Approval]
-	err := c.get(ctx, "/approvals", q, &page)
+	page := knownPage[core.Approval](c.connection, "/approvals", q)
+	err := c.get(ctx, "/approvals", q, page)
 	if page.Items == nil {
 		page.Items = []core.Approval{}
 	}

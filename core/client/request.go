@@ -109,10 +109,12 @@ func (c *connection) once(ctx context.Context, r request, out any) (pause time.D
 		return 0, c.transport(ctx, bounded, sent.Load(), err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, c.o.Limits.Body+1))
-	if err != nil {
+	body := c.known.body()
+	defer c.known.kept(body)
+	if _, err := body.ReadFrom(io.LimitReader(resp.Body, c.o.Limits.Body+1)); err != nil {
 		return 0, c.transport(ctx, bounded, true, err)
 	}
+	raw := body.Bytes()
 	if int64(len(raw)) > c.o.Limits.Body {
 		return 0, core.Errorf(core.CodeResultTooLarge, "the answer of %s to %s is larger than %d bytes", c.name, r.path, c.o.Limits.Body)
 	}
@@ -122,7 +124,7 @@ func (c *connection) once(ctx context.Context, r request, out any) (pause time.D
 	if out == nil || resp.StatusCode == http.StatusNoContent {
 		return 0, nil
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
+	if err := decode(raw, out); err != nil {
 		return 0, core.Errorf(core.CodeServerUnreachable, "the answer of %s to %s is not one of a pml server (%w)", c.name, r.path, err)
 	}
 	return 0, nil

@@ -34,6 +34,7 @@ type behind struct {
 	scope  api.Scope
 	asked  []any
 	events []core.Event
+	waits  []core.Approval // nil: one
 	more   chan struct{}
 }
 
@@ -188,6 +189,11 @@ func (b *behind) Decidable(ctx context.Context) ([]core.Approval, error) {
 }
 
 func (b *behind) Approvals(context.Context, bool) ([]core.Approval, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waits != nil {
+		return b.waits, nil
+	}
 	return []core.Approval{{ID: anAppr, RunID: aRun}}, nil
 }
 
