@@ -48,6 +48,7 @@ require (
 	modernc.org/libquickjs v0.14.0
 	modernc.org/quickjs v0.27.0
 	pgregory.net/rapid v1.3.0
+	rsc.io/qr v0.2.0
 )
 
 require (

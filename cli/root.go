@@ -67,7 +67,7 @@ there, even after a crash.`,
 	)
 	addGroup(root, groupRun, runs.ExecuteCmd(a), runs.AgentCmd(a), runs.ApproveCmd(a), runs.DenyCmd(a), runs.ContinueCmd(a), runs.RetryCmd(a), runs.AbortCmd(a), runs.HaltCmd(a), runs.ResumeCmd(a), runs.ReplanCmd(a), runs.ApprovalsCmd(a))
 	addGroup(root, groupWatch, runs.StatusCmd(a), runs.StatsCmd(a), tuiCmd(a), runs.PlanCmd(a), runs.WorkflowsCmd(a), toolsCmd(a), runs.EventsCmd(a), auditCmd(a))
-	addGroup(root, groupSetup, initCmd(a), servers.Command(a), trustCmd(a), serveCmd(a), serverCmd(a), stdioCmd(a), hookCmd(a), doctorCmd(a), backupCmd(a), restoreCmd(a), configCmd(a), permissionsCmd(a), notifyCmd(a), modelsCmd(a), flowsCmd(a), uninstallCmd(a), completionCmd(a), versionCmd(a))
+	addGroup(root, groupSetup, initCmd(a), servers.Command(a), trustCmd(a), serveCmd(a), serverCmd(a), pairCmd(a), stdioCmd(a), hookCmd(a), doctorCmd(a), backupCmd(a), restoreCmd(a), configCmd(a), permissionsCmd(a), notifyCmd(a), modelsCmd(a), flowsCmd(a), uninstallCmd(a), completionCmd(a), versionCmd(a))
 	root.AddCommand(manCmd(a))
 	root.AddCommand(topics()...)
 	root.SetHelpCommand(helpCmd())

@@ -17,6 +17,7 @@ import (
 
 // shell runs the command line against a fake.
 type shell struct {
+	devices       fakeDevices
 	fake          *fake
 	stdin         string
 	input         io.Reader // stands for stdin, when set
@@ -83,7 +84,7 @@ func (s *shell) run(args ...string) *shell {
 		Environ: func(n string) (string, bool) { v, ok := s.env[n]; return v, ok },
 		Clock:   s.clock, User: "ann",
 		Version: app.Version{Version: "1.2.3", Commit: "abc", Go: "go1.26"},
-		Serve:   s.serve, Notify: s.notify, LocalServer: s.localServer,
+		Serve:   s.serve, Notify: s.notify, LocalServer: s.localServer, Devices: func(app.OpenOptions) (app.Devices, error) { return &s.devices, nil },
 		Maintenance: s.openMaintenance(),
 		Open: func(_ context.Context, o app.OpenOptions) (app.Backend, error) {
 			s.opened++

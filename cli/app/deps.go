@@ -57,6 +57,8 @@ type Deps struct {
 	// LocalServer gives the server that the options mean: this machine's own, or
 	// the one they name. It opens nothing. Nil where there is none.
 	LocalServer func(o OpenOptions) (LocalServer, error)
+	// Devices gives the paired browsers of this user; nil: there are no pages.
+	Devices func(o OpenOptions) (Devices, error)
 	// Maintenance gives what works on the database files of the home. It opens nothing.
 	// Nil where there is none.
 	Maintenance func(o OpenOptions) (Maintenance, error)

@@ -51,7 +51,7 @@ func commandLine() app.Deps {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		StdinTTY: isTerminal(os.Stdin), StdoutTTY: isTerminal(os.Stdout), StderrTTY: isTerminal(os.Stderr),
 		Width: width, Environ: env.OS(), Clock: systemClock{}, Version: buildVersion(), User: userName(), Open: open,
-		Serve: serve, LocalServer: openLocalServer, Terminal: terminal, Stdio: stdio, Notify: notifyPeople, Maintenance: openMaintenance,
+		Serve: serve, LocalServer: openLocalServer, Devices: openDevices, Terminal: terminal, Stdio: stdio, Notify: notifyPeople, Maintenance: openMaintenance,
 		DropTyped: typedBefore(os.Stdin), ReadSecret: secretReader(os.Stdin, os.Stderr), ReadFD: readFD, OpenURL: browserOpener(env.OS(), runtime.GOOS, startDetached),
 		EditText: func(ctx context.Context, name, text string) (string, error) {
 			return tui.EditText(ctx, env.OS(), name, text)

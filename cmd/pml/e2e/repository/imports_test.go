@@ -127,6 +127,7 @@ var confined = map[string][]string{
 	"github.com/santhosh-tekuri/":        {"core/upstream"},
 	"github.com/spf13/cobra":             {"cli", "cli/app", "cli/changes", "cli/runs", "cli/servers"},
 	"github.com/goccy/go-yaml":           {"cli/program"},
+	"rsc.io/qr":                          {"cli"},
 	"golang.org/x/term":                  {"cmd/pml", "cmd/pml/pmltest"},
 	"golang.org/x/oauth2":                {"core/oauth"},
 	"golang.org/x/crypto/":               {"core/setup"},

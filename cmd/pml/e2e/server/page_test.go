@@ -71,6 +71,49 @@ func (b *tab) token(body string) string {
 	return m[1]
 }
 
+// TestPages_Device: a device is paired by an address that is good once; it decides as the
+// user whose server it is, by its name, until it is removed.
+func TestPages_Device(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	if o := m.Exit(5, "pair", "phone"); !strings.Contains(o.Stderr, "nothing was paired") {
+		t.Error(o.Stderr)
+	}
+	m.OK("server", "key", "add", "ann")
+	m.Serving("--listen", "127.0.0.1:0")
+	at := m.Status(0).Server.URL
+	m.Exit(2, "pair", "phone", "--url", "https://ann@evil.example/x")
+	var p struct{ URL string }
+	m.OK("pair", "phone", "--json").Decode(&p)
+	if !strings.HasPrefix(p.URL, at+"/pair?code=") {
+		t.Fatal(p.URL)
+	}
+	code := strings.TrimPrefix(p.URL, at+"/pair?code=")
+	b := newTab(t, at)
+	if _, body := b.send("/pair?code="+code, nil); !strings.Contains(body, "Pair as phone") {
+		t.Error(body)
+	}
+	if status, body := b.send("/pair", url.Values{"code": {code}}); status != http.StatusOK || !strings.Contains(body, "Nothing waits") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _ := newTab(t, at).send("/pair", url.Values{"code": {code}}); status != http.StatusUnauthorized {
+		t.Errorf("the address again: %d", status)
+	}
+	waits := m.JSON(8, "execute", "--detach", "--wait", "30s", "--code", `return (await mcp.rec.danger({x: "a"})).done`)
+	path := "/approvals/" + string(waits.CheckpointID)
+	_, body := b.send(path, nil)
+	form := url.Values{"token": {b.token(body)}, "decision": {"deny"}, "reason": {"not from here"}}
+	if status, body := b.send(path, form); status != http.StatusOK || !strings.Contains(body, "via page on phone") {
+		t.Errorf("%d %s", status, body)
+	}
+	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"via": "page"`, `"name": "phone"`, "not from here")
+	pmltest.Wants(t, m.OK("pair", "ls").Stdout, "phone")
+	m.OK("pair", "rm", "phone")
+	if _, body := b.send("/", nil); !strings.Contains(body, "Sign in") {
+		t.Errorf("removed, it still sees %s", body)
+	}
+}
+
 // TestPages: who has a key sees what waits in a browser and decides it there; the run goes
 // on, and the audit log says by what means.
 func TestPages(t *testing.T) {
