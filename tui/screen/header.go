@@ -396,6 +396,9 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(known), paint.Style{Role: paint.Warn}}}
 	}
 	putSpans(a, 1, a.H-2, a.W-2, spans)
+	if len(s.overlay) > 0 { // it has the keys, and says which
+		return
+	}
 	end := hintText(e, keys.Help, keys.Quit)
 	acts := s.panels[s.panes.focus].hints(e)
 	if s.panes.mode() == dashboard {
