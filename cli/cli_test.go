@@ -394,6 +394,11 @@ func TestExit_Signal(t *testing.T) {
 		if f.closed != 1 {
 			t.Error("not closed")
 		}
+		// Who only watches interrupts nothing.
+		f = manyRuns()
+		f.workflow = core.Workflow{Run: core.Run{ID: runA, State: core.RunRunning}}
+		(&shell{ctx: ctx, fake: f}).run("wf", "watch", "7f3a91").want(t, code).
+			has(t, "err", "stopped watching; the run 7f3a91c2 goes on", "next: pml workflows watch 7f3a91c2\n")
 	}
 }
 

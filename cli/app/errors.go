@@ -126,6 +126,10 @@ func (a *App) printInterrupted(err error, exit int) {
 	var e *core.Error
 	if errors.As(err, &e) && e.RunID != "" {
 		id = e.RunID
+		if e.Code == core.CodeCancelled && len(e.Next) > 0 { // the command knows better
+			a.printError(e, exit)
+			return
+		}
 	}
 	out := core.Errorf(core.CodeCancelled, "interrupted")
 	if id != "" {

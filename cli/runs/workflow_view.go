@@ -204,6 +204,9 @@ func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
 		return app.TimedOut{Err: core.Errorf(core.CodeTimeout, "--timeout %s ran out; the run %s was only watched, and goes on as before", a.Flags.Timeout, id.Short()).
 			WithRun(id).WithNext("pml", "workflows", "watch", id.Short())}
 	}
+	if err != nil && ctx.Err() != nil {
+		return core.Errorf(core.CodeCancelled, "stopped watching; the run %s goes on as before", id.Short()).WithRun(id).WithNext("pml", "workflows", "watch", id.Short())
+	}
 	if err != nil {
 		return err
 	}
