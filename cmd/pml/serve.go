@@ -71,6 +71,7 @@ type serving struct {
 	half      *service.Service
 	offered   *gateways
 	closeHalf func() error // with its store; the same answer each time
+	own       ownHalf      // opened when a device asks for it
 	keys      *server.Keys
 	edge      *server.Server
 	listeners []net.Listener
@@ -267,11 +268,12 @@ func (s *serving) openEdge() error {
 	if err != nil {
 		return err
 	}
+	s.closers = append(s.closers, &s.own)
 	s.keys = server.NewKeys(s.home.Keys(), systemClock{})
 	s.edge = server.New(server.Options{
 		Half: s.scoped, Clock: systemClock{}, Keys: s.keys, Logger: s.log, Version: buildVersion().Version, Status: s.status,
 		User: userName(), Hosts: s.o.Hosts, Origins: s.o.Origins, MetricsKeys: s.o.Metrics, Limits: server.Limits{Grace: requestGrace},
-		Visitors: server.NewVisitors(s.home.Visitors(), systemClock{}), PlainPages: s.o.PlainPages,
+		Visitors: server.NewVisitors(s.home.Visitors(), systemClock{}), Own: s.ownHalf, PlainPages: s.o.PlainPages,
 		Backup: s.backup, MCP: tools.Handler(), Lag: s.observer.metrics.ObserveEventLag,
 		Metrics: s.observer.handler(func() int { return s.edge.Readers() }),
 	})

@@ -106,7 +106,7 @@ func Inbox(who string, list []core.Approval, now time.Time) Page {
 }
 
 // Runs lists runs, newest first.
-func Runs(who string, list []core.Run, now time.Time) Page {
+func Runs(who string, list []core.Run) Page {
 	var out []entry
 	for _, r := range list {
 		out = append(out, entry{

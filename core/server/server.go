@@ -47,6 +47,10 @@ type Options struct {
 	Origins []string
 	// Visitors are the browsers that may see the pages; nil: there are no pages.
 	Visitors *Visitors
+	// Own gives the part of this machine's own half that a scope may use: what commands
+	// and agents' hosts run without a server. A paired device sees it beside Half; nil:
+	// it does not.
+	Own Half
 	// PlainPages shows the pages to browsers on other machines without TLS, too.
 	PlainPages bool
 	// Lag is called with the time from an event to its delivery. May be nil.

@@ -142,10 +142,21 @@ func (b *web) own(r *http.Request) bool {
 	return r.TLS == nil && strings.EqualFold(origins[0], "http://"+r.Host) && (loopback(nameOf(r.Host)) || b.s.o.PlainPages)
 }
 
-// visitor is a browser that is signed in.
+// visitor is a browser that is signed in. A device sees two halves: the server's, and
+// this machine's own.
 type visitor struct {
-	call
+	halves  []call
 	session session
+}
+
+// find is the half that has a run, or an approval, and their ids.
+func (v visitor) find(ctx context.Context, text string) (c call, id, approval core.ID, err error) {
+	for _, c = range v.halves {
+		if id, approval, err = c.run(ctx, text); core.CodeOf(err) != core.CodeNotFound {
+			return c, id, approval, err
+		}
+	}
+	return c, "", "", err
 }
 
 // who is what a page calls the visitor.
@@ -224,26 +235,22 @@ func (b *web) signedIn(next func(http.ResponseWriter, *http.Request, visitor)) h
 			again, ok, err := b.sessionOf(r)
 			return err == nil && ok && again == s
 		})
-		c, err := b.s.call(ctx)
-		if err != nil {
+		v := visitor{session: s}
+		if v.halves, err = b.halvesOf(ctx, s, scope); err != nil {
 			b.failed(w, r, err)
 			return
 		}
-		next(w, r.WithContext(ctx), visitor{c, s})
+		next(w, r.WithContext(ctx), v)
 	}
 }
 
-// events tells the script of a page that something has happened, from now on.
-func (b *web) events(w http.ResponseWriter, r *http.Request, v visitor) {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
-		b.message(w, r, http.StatusForbidden, "This is refused", "another page has sent this")
-		return
+func (b *web) halvesOf(ctx context.Context, s session, scope api.Scope) ([]call, error) {
+	c, err := b.s.call(ctx)
+	if err != nil || s.Device == "" || b.s.o.Own == nil {
+		return []call{c}, err
 	}
-	if err := b.s.hub.wait(r.Context()); err != nil {
-		b.failed(w, r, err)
-		return
-	}
-	b.s.stream(w, r, v.Backend, streamQuery{since: b.s.hub.newest(), resume: true})
+	own, err := b.s.o.Own(scope)
+	return []call{c, {own, b.s, scope}}, err
 }
 
 // show answers with a page.

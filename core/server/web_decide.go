@@ -14,14 +14,9 @@ import (
 // it was made for has to be what is asked now.
 func (b *web) decide(w http.ResponseWriter, r *http.Request, v visitor) {
 	ctx := r.Context()
-	id, err := v.approvalOf(ctx, "", r.PathValue("id"))
+	half, ap, err := v.asked(ctx, r.PathValue("id"))
 	if err != nil {
-		b.failed(w, r, v.unknownTo(ctx, "", r.PathValue("id"), err))
-		return
-	}
-	ap, err := v.Approval(ctx, id)
-	if err != nil {
-		b.failed(w, r, err)
+		b.failed(w, r, half.unknownTo(ctx, "", r.PathValue("id"), err))
 		return
 	}
 	form, good := b.tokens.take(v.session, r.PostForm.Get("token"))
@@ -35,14 +30,14 @@ func (b *web) decide(w http.ResponseWriter, r *http.Request, v visitor) {
 		wrong = "what is asked is not what was shown"
 	}
 	if wrong == "" {
-		wrong = b.unsaid(r, v, ap)
+		wrong = b.unsaid(r, ap)
 	}
 	if wrong != "" {
-		v.refused(ctx, ap, wrong)
+		half.refusedForm(ctx, ap, wrong)
 		b.card(w, r, v, http.StatusConflict, wrong+"; nothing was decided")
 		return
 	}
-	_, err = v.Continue(ctx, api.ContinueRequest{ID: ap.RunID, By: v.scope.By, Decision: &api.Decision{
+	_, err = half.Continue(ctx, api.ContinueRequest{ID: ap.RunID, By: half.scope.By, Decision: &api.Decision{
 		Approve: r.PostForm.Get("decision") == "approve", Checkpoint: ap.ID, ExpectDigest: form.digest,
 		Reason: core.OneLine(r.PostForm.Get("reason"), 500), Pin: r.PostForm.Get("pin"),
 	}})
@@ -55,7 +50,7 @@ func (b *web) decide(w http.ResponseWriter, r *http.Request, v visitor) {
 }
 
 // unsaid says what a form lacks; empty for nothing.
-func (b *web) unsaid(r *http.Request, v visitor, ap core.Approval) string {
+func (b *web) unsaid(r *http.Request, ap core.Approval) string {
 	switch decision := r.PostForm.Get("decision"); {
 	case ap.StateAt(b.s.o.Clock.Now()) != core.ApprovalOpen:
 		return "it does not wait any more"
@@ -64,7 +59,7 @@ func (b *web) unsaid(r *http.Request, v visitor, ap core.Approval) string {
 	case decision != "approve":
 		return "the form says neither yes nor no"
 	}
-	if why := elsewhere(v.scope, ap); why != "" {
+	if why := elsewhere(ap); why != "" {
 		return why
 	}
 	if want := approval.Confirmation(ap, false); want != "" && !strings.EqualFold(strings.TrimSpace(r.PostForm.Get("typed")), want) {
@@ -73,13 +68,13 @@ func (b *web) unsaid(r *http.Request, v visitor, ap core.Approval) string {
 	return ""
 }
 
-// refused puts an attempt to decide by a form that is not good into the audit log.
-func (v visitor) refused(ctx context.Context, ap core.Approval, why string) {
-	a, ok := v.Backend.(api.Refusals)
+// refusedForm puts an attempt to decide by a form that is not good into the audit log.
+func (c call) refusedForm(ctx context.Context, ap core.Approval, why string) {
+	a, ok := c.Backend.(api.Refusals)
 	if !ok {
 		return
 	}
-	if err := a.Refused(ctx, ap.RunID, v.scope.By, "a decision about "+ap.ID.Short()+" on a page: "+why); err != nil {
-		v.s.log.WarnContext(ctx, "a refusal is not in the audit log yet", "error", core.AsError(err))
+	if err := a.Refused(ctx, ap.RunID, c.scope.By, "a decision about "+ap.ID.Short()+" on a page: "+why); err != nil {
+		c.s.log.WarnContext(ctx, "a refusal is not in the audit log yet", "error", core.AsError(err))
 	}
 }

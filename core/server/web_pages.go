@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"slices"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -13,28 +15,38 @@ import (
 const listed = 50
 
 func (b *web) inbox(w http.ResponseWriter, r *http.Request, v visitor) {
-	list, err := v.Approvals(r.Context(), false)
-	if err != nil {
-		b.failed(w, r, err)
-		return
+	var list []core.Approval
+	for _, half := range v.halves {
+		some, err := half.Approvals(r.Context(), false)
+		if err != nil {
+			b.failed(w, r, err)
+			return
+		}
+		list = append(list, some...)
 	}
+	slices.SortStableFunc(list, core.BySoonest)
 	b.show(w, http.StatusOK, pages.Inbox(v.who(), list, b.s.o.Clock.Now()))
 }
 
 func (b *web) runs(w http.ResponseWriter, r *http.Request, v visitor) {
-	list, err := v.Workflows(r.Context(), nil, listed, "")
-	if err != nil {
-		b.failed(w, r, err)
-		return
+	var list []core.Run
+	for _, half := range v.halves {
+		some, err := half.Workflows(r.Context(), nil, listed, "")
+		if err != nil {
+			b.failed(w, r, err)
+			return
+		}
+		list = append(list, some.Items...)
 	}
-	b.show(w, http.StatusOK, pages.Runs(v.who(), list.Items, b.s.o.Clock.Now()))
+	slices.SortStableFunc(list, func(a, b core.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	b.show(w, http.StatusOK, pages.Runs(v.who(), list[:min(listed, len(list))]))
 }
 
 func (b *web) run(w http.ResponseWriter, r *http.Request, v visitor) {
-	id, _, err := v.call.run(r.Context(), r.PathValue("id"))
+	half, id, _, err := v.find(r.Context(), r.PathValue("id"))
 	var wf core.Workflow
 	if err == nil {
-		wf, err = v.Workflow(r.Context(), id)
+		wf, err = half.Workflow(r.Context(), id)
 	}
 	if err != nil {
 		b.failed(w, r, err)
@@ -51,18 +63,14 @@ func (b *web) approval(w http.ResponseWriter, r *http.Request, v visitor) {
 
 // card shows an approval, with what was wrong with the last form.
 func (b *web) card(w http.ResponseWriter, r *http.Request, v visitor, status int, wrong string) {
-	id, err := v.approvalOf(r.Context(), "", r.PathValue("id"))
-	var ap core.Approval
-	if err == nil {
-		ap, err = v.Approval(r.Context(), id)
-	}
+	half, ap, err := v.asked(r.Context(), r.PathValue("id"))
 	if err != nil {
 		b.failed(w, r, err)
 		return
 	}
 	card := pages.Card{Approval: ap, Who: v.who(), Now: b.s.o.Clock.Now(), Wrong: wrong}
 	if ap.StateAt(card.Now) == core.ApprovalOpen && r.Header.Get("Pml-Live") == "" { // the script of the page has a form already
-		if card.Form, err = b.form(r, v, ap); err != nil {
+		if card.Form, err = b.form(r, v, half, ap); err != nil {
 			b.failed(w, r, err)
 			return
 		}
@@ -70,11 +78,24 @@ func (b *web) card(w http.ResponseWriter, r *http.Request, v visitor, status int
 	b.show(w, status, card.Page())
 }
 
+// asked is the approval of an id, and the half that has it.
+func (v visitor) asked(ctx context.Context, text string) (call, core.Approval, error) {
+	half, _, id, err := v.find(ctx, text)
+	if err != nil {
+		return half, core.Approval{}, err
+	}
+	if id == "" {
+		return half, core.Approval{}, core.Errorf(core.CodeNotFound, "there is no approval %q", core.Visible(text, 64, false))
+	}
+	ap, err := half.Approval(ctx, id)
+	return half, ap, err
+}
+
 // form is what decides an approval: with the four characters where it is of high risk,
 // with the PIN where one is set.
-func (b *web) form(r *http.Request, v visitor, ap core.Approval) (*pages.Form, error) {
-	f := &pages.Form{Confirm: approval.Confirmation(ap, false), Elsewhere: elsewhere(v.scope, ap)}
-	if p, ok := v.Backend.(api.Pin); ok {
+func (b *web) form(r *http.Request, v visitor, half call, ap core.Approval) (*pages.Form, error) {
+	f := &pages.Form{Confirm: approval.Confirmation(ap, false), Elsewhere: elsewhere(ap)}
+	if p, ok := half.Backend.(api.Pin); ok {
 		var err error
 		if f.Pin, err = p.NeedsPin(r.Context()); err != nil {
 			return nil, err
@@ -88,7 +109,7 @@ func (b *web) form(r *http.Request, v visitor, ap core.Approval) (*pages.Form, e
 // elsewhere says why an approval is not approved on a page; empty where it is. What
 // machines run and are trusted with is looked at where it runs, and a call in doubt has
 // more answers than yes.
-func elsewhere(_ api.Scope, ap core.Approval) string {
+func elsewhere(ap core.Approval) string {
 	switch {
 	case ap.Type == core.ApproveInDoubt:
 		return "what became of the call is said in a terminal: pml continue " + ap.RunID.Short()

@@ -526,6 +526,47 @@ func TestPages_Live(t *testing.T) {
 	}
 }
 
+// A device is told of both halves, and nothing of what they hold; it sees both.
+func TestPages_Live_Device(t *testing.T) {
+	t.Parallel()
+	own := newBackend()
+	own.runs = []core.Run{{ID: id(0x33330003), Name: "my own", State: core.RunWaiting, CreatedAt: start, Side: core.SideClient}}
+	s := newSite(t, func(o *server.Options) { o.Limits.Heartbeat, o.Own = 10*time.Millisecond, own.half })
+	code, _, err := s.visitors.Pair(t.Context(), "phone")
+	must(t, err)
+	b := s.browser(t)
+	b.post("/pair", url.Values{"code": {code}})
+	if r := b.get("/runs"); !strings.Contains(r.body, "my own") || !strings.Contains(r.body, "11110001") {
+		t.Error(r.body)
+	}
+	if r := b.get("/runs/33330003"); r.status != 200 || !strings.Contains(r.body, "my own") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := s.browser(t).signIn("ana").get("/runs/33330003"); r.status != 404 {
+		t.Errorf("a key sees this machine's own run: %d", r.status)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+"/page/events", nil)
+	must(t, err)
+	res, err := b.c.Do(req)
+	must(t, err)
+	defer res.Body.Close()
+	for _, half := range []*backend{s.b, own} {
+		half.emit(core.Event{RunID: id(0x33330003), Message: "hello"})
+		buf := make([]byte, 4096)
+		for text := ""; !strings.Contains(text, "data: news\n"); {
+			n, err := res.Body.Read(buf)
+			must(t, err)
+			if text += string(buf[:n]); strings.Contains(text, "hello") {
+				t.Fatal(text)
+			}
+		}
+	}
+	must(t, s.visitors.Remove(t.Context(), "phone"))
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Error(err)
+	}
+}
+
 // Beyond this machine a page is shown over TLS only, and its cookie goes nowhere else.
 func TestPages_TLS(t *testing.T) {
 	t.Parallel()

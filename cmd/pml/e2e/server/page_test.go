@@ -107,6 +107,23 @@ func TestPages_Device(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"via": "page"`, `"name": "phone"`, "not from here")
+
+	// What this machine runs by itself: the process that asked is gone, and this server
+	// goes on with its run.
+	own := m.Execute(8, `return (await mcp.rec.danger({x: "own"})).done`)
+	if _, body := b.send("/", nil); !strings.Contains(body, "1 waiting") || !strings.Contains(body, string(own.CheckpointID)) {
+		t.Errorf("the inbox: %s", body)
+	}
+	path = "/approvals/" + string(own.CheckpointID)
+	_, body = b.send(path, nil)
+	form = url.Values{"token": {b.token(body)}, "decision": {"approve"}, "typed": {string(own.WorkflowID[:4])}}
+	if status, body := b.send(path, form); status != http.StatusOK || !strings.Contains(body, "via page on phone") {
+		t.Errorf("%d %s", status, body)
+	}
+	pmltest.WaitFor(t, "the run's end", func() bool { return m.Workflow(own.WorkflowID).State == core.RunComplete })
+	if m.Count("danger") != 1 {
+		t.Errorf("%d calls", m.Count("danger"))
+	}
 	pmltest.Wants(t, m.OK("pair", "ls").Stdout, "phone")
 	m.OK("pair", "rm", "phone")
 	if _, body := b.send("/", nil); !strings.Contains(body, "Sign in") {
