@@ -219,7 +219,12 @@ type ApprovalFilter struct {
 	RunID     core.ID
 	Workspace string
 	Owner     string
-	States    []core.ApprovalState
+	// Agent leaves those of runs that are below an agent (core.Approval.Agent). They are
+	// found among the runs that were created since the agent was, so that what was decided
+	// before it costs nothing.
+	Agent  core.ID
+	Digest string
+	States []core.ApprovalState
 	// Decidable leaves those that a decision can be about (core/approval.Decidable): open,
 	// or expired and not asked again, of a run that has not ended. It is read from
 	// indexes, so that what was decided in the past costs nothing.

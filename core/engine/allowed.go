@@ -157,7 +157,7 @@ func (t *tree) forget(tool string) {
 // permitted are the permissions that were given in other runs of the tree.
 func (t *tree) permitted(ctx context.Context) ([]core.Approval, error) {
 	list, err := t.store.Approvals(ctx, store.ApprovalFilter{
-		Workspace: t.run.Workspace, Owner: t.run.Owner, States: []core.ApprovalState{core.ApprovalApproved}, Now: t.now(),
+		Agent: t.run.AgentOfChildren(), Workspace: t.run.Workspace, Owner: t.run.Owner, States: []core.ApprovalState{core.ApprovalApproved}, Now: t.now(),
 	})
 	return slices.DeleteFunc(list, func(a core.Approval) bool { return !a.ForTree(t.run, a.Tool) }), err
 }
@@ -204,6 +204,32 @@ func (g *gates) permittedElsewhere(ctx context.Context) {
 			g.questions.withdraw(ap)
 		}
 	}
+}
+
+// promptedElsewhere looks once more whether people are to be asked about a provider of models:
+// whoever has said yes to an equal question in another run, after this one had looked and
+// before they could see its own, has answered it. Any later yes finds the question.
+func (g *gates) promptedElsewhere(ctx context.Context) {
+	for _, c := range g.calls.order {
+		if c.state != callParked || c.tool != core.ModelTool || g.mayPrompt == nil || g.stop.ending() {
+			continue
+		}
+		ap := g.questions.own(c)
+		if ap == nil || ap.State != core.ApprovalOpen || !core.IsProvider(ap.Tool) || g.lookedAgain[ap.ID] {
+			continue
+		}
+		g.lookedAgain[ap.ID] = true
+		if to, v := g.mayPrompt(ctx, *g.run, c.prompt.name); !slices.ContainsFunc(v.Ask, answeredBy(ap)) {
+			g.questions.withdraw(ap)
+			g.prompted(c, to, v)
+		}
+	}
+}
+
+// answeredElsewhere reports whether a question may be answered by what people have said in
+// another run.
+func (g *gates) answeredElsewhere(ap core.Approval) bool {
+	return core.IsProvider(ap.Tool) || treeOf(g.host) != nil && openForTree(&ap)
 }
 
 func openForTree(ap *core.Approval) bool {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -126,5 +127,57 @@ func TestAgent_PermissionGone(t *testing.T) {
 	list, err := p.st.Approvals(t.Context(), store.ApprovalFilter{Now: time.Now()})
 	if err != nil || len(list) != 1 || list[0].State != core.ApprovalOpen {
 		t.Errorf("%v %+v", err, list)
+	}
+}
+
+// overtaken is a store in which something happens right after what has been permitted in a
+// tree was read, once that is armed.
+type overtaken struct {
+	store.Store
+	armed atomic.Bool
+	after func()
+}
+
+func (o *overtaken) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
+	list, err := o.Store.Approvals(ctx, f)
+	if f.Agent != "" && o.armed.Swap(false) {
+		o.after()
+	}
+	return list, err
+}
+
+// TestAgent_RememberedMeanwhile: a permission for the tree that a person gives after a script
+// has looked for one, and before the script's own question can be seen, answers that as well.
+func TestAgent_RememberedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	gate := make(chan struct{})
+	b.host.tools["a:gate"] = tool{readOnly: true, run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		select {
+		case <-gate:
+			return json.RawMessage(`2`), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	b.ask = new(fakeModel).answer([][]string{{`const n = [1].length; return await mcp.a.ask({n});`, `return await mcp.a.ask({n: await mcp.a.gate({})});`}})
+	var st *overtaken
+	b.wrap = func(s store.Store) store.Store {
+		st = &overtaken{Store: s}
+		return st
+	}
+	p := b.process()
+	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	first, second := b.handleOf(p, core.ChildID(h.ID, "m1.t1")), b.handleOf(p, core.ChildID(h.ID, "m1.t2"))
+	b.wait(first, engine.Paused)
+	st.after = func() {
+		before, _ := second.Status()
+		b.decide(p, first, core.ApproveTool, true, &core.Answer{Remember: core.RememberRun})
+		b.wait(second, func(s engine.Status) bool { return s.Seen > before.Seen })
+	}
+	st.armed.Store(true)
+	close(gate)
+	if r := resultOf(t, b.wait(h, engine.Ended)); !r.Success || r.Calls != 3 {
+		t.Errorf("%+v", r)
 	}
 }

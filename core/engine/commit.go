@@ -212,6 +212,9 @@ func (a *actor) commit() error {
 	}
 	step := a.batch.step
 	err := a.flush()
+	if err == nil && slices.ContainsFunc(step.Open, a.gates.answeredElsewhere) {
+		a.handle.wake() // what was said before it could be seen
+	}
 	if core.CodeOf(err) != core.CodeAlreadyDecided {
 		return err
 	}

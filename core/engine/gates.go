@@ -28,6 +28,8 @@ type gates struct {
 	// notApplied are the approvals whose installation has failed, with why.
 	notApplied map[core.ID]*core.Error
 	relied     map[core.ID]bool // permissions of other runs that this one has used
+	// lookedAgain are the questions about providers that promptedElsewhere has looked at.
+	lookedAgain map[core.ID]bool
 }
 
 // check asks the gates about a call, at once where that is quick.
@@ -138,8 +140,8 @@ func (g *gates) admit(c *call) {
 }
 
 // unasked acts on the question whether a call may be made that its gates do not ask any
-// more: a no stands, and an open one is taken back. It reports whether the call has
-// settled.
+// more: a no stands, a yes to be remembered is remembered, and an open one is taken back. It
+// reports whether the call has settled.
 func (g *gates) unasked(c *call) bool {
 	ap := g.questions.own(c)
 	switch {
@@ -150,6 +152,8 @@ func (g *gates) unasked(c *call) bool {
 		return true
 	case ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired:
 		g.questions.withdraw(ap)
+	case remembersLonger(ap) && !ap.Used:
+		g.apply(ap)
 	}
 	return false
 }
@@ -398,26 +402,32 @@ func ownCall(tool string) bool {
 // own takes a call of pml's own to its gates. One that asks a model passes that of the
 // model's provider first, which may take a look at the store.
 func (g *gates) own(c *call) {
-	v := Verdict{Known: true, ReadOnly: true, Repeatable: true}
-	if c.question != nil {
-		v.Ask = append(v.Ask, *c.question)
-	}
 	if c.tool != core.ModelTool || g.mayPrompt == nil {
-		g.checked(c, v)
+		g.prompted(c, "", Verdict{})
 		return
 	}
 	run, name := *g.run, c.prompt.name
 	g.background.run(func(ctx context.Context) func(context.Context) error {
-		to, provider := g.mayPrompt(ctx, run, name)
+		to, v := g.mayPrompt(ctx, run, name)
 		return func(context.Context) error {
 			if ctx.Err() == nil {
-				c.prompt.To, v.Deny = to, provider.Deny
-				v.Ask = append(provider.Ask, v.Ask...)
-				g.checked(c, v)
+				g.prompted(c, to, v)
 			}
 			return nil
 		}
 	})
+}
+
+// prompted takes what a provider's gate says of a call of pml's own, and where the call would go.
+func (g *gates) prompted(c *call, to string, provider Verdict) {
+	v := Verdict{Known: true, ReadOnly: true, Repeatable: true, Deny: provider.Deny, Ask: provider.Ask}
+	if c.question != nil {
+		v.Ask = append(v.Ask, *c.question)
+	}
+	if c.prompt != nil {
+		c.prompt.To = to
+	}
+	g.checked(c, v)
 }
 
 // refusedProvider reports whether a request to a model was refused because its conversation

@@ -132,10 +132,11 @@ func (q *questions) refusedSince(c *call) *core.Approval {
 }
 
 // own returns the newest question whether this very call may be made, nil if nobody
-// was asked.
+// was asked: of a request to a model, that about its provider.
 func (q *questions) own(c *call) *core.Approval {
 	for _, ap := range slices.Backward(q.list) {
-		if ap.Type == core.ApproveTool && slices.Contains(ap.CallIDs, c.id) && ap.Subject == core.CallSubject(c.tool, c.passed.digest) {
+		provider := c.tool == core.ModelTool && core.IsProvider(ap.Tool)
+		if ap.Type == core.ApproveTool && slices.Contains(ap.CallIDs, c.id) && (provider || ap.Subject == core.CallSubject(c.tool, c.passed.digest)) {
 			return ap
 		}
 	}

@@ -231,6 +231,7 @@ func (a *actor) readStored(ctx context.Context) error {
 	}
 	a.takeApprovals(list)
 	a.gates.permittedElsewhere(ctx)
+	a.gates.promptedElsewhere(ctx)
 	return nil
 }
 

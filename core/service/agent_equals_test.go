@@ -1,10 +1,17 @@
 package service_test
 
 import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/store"
 )
 
 // TestAgent_ProviderOnce: agents that start together ask each whether they may send what they
@@ -41,6 +48,170 @@ func TestAgent_ProviderOnce(t *testing.T) {
 		if err != nil || len(rows) != 4-left {
 			t.Errorf("%v: %v %d rows in the audit log", yes, err, len(rows))
 		}
+	}
+}
+
+// meddling is a store in which something happens before what a test waits for.
+type meddling struct {
+	store.Store
+	commit    func(store.Step)                 // before a step is kept; nil: nothing
+	approvals func(store.ApprovalFilter) error // in place of a list
+	decide    func(core.Decision) error        // in place of a decision
+}
+
+func (m *meddling) Commit(ctx context.Context, step store.Step) error {
+	if m.commit != nil {
+		m.commit(step)
+	}
+	return m.Store.Commit(ctx, step)
+}
+
+func (m *meddling) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
+	if m.approvals != nil {
+		if err := m.approvals(f); err != nil {
+			return nil, err
+		}
+	}
+	return m.Store.Approvals(ctx, f)
+}
+
+func (m *meddling) Decide(ctx context.Context, d core.Decision, r store.Renewal) (core.Approval, error) {
+	if m.decide != nil {
+		if err := m.decide(d); err != nil {
+			return core.Approval{}, err
+		}
+	}
+	return m.Store.Decide(ctx, d, r)
+}
+
+// asksProvider reports whether a step opens a question about a provider.
+func asksProvider(s store.Step) bool {
+	return slices.ContainsFunc(s.Open, func(a core.Approval) bool { return core.IsProvider(a.Tool) })
+}
+
+// TestAgent_ProviderMeanwhile: a yes to a provider that is given at the very moment when
+// another agent asks, after it has looked and before its question is seen, is for that one as
+// well: nobody is asked again.
+func TestAgent_ProviderMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.models = &scripted{base: "https://models.example.org/v1"}
+	first := m.client()
+	agent := api.ExecuteRequest{Agent: &core.AgentSpec{Goal: "count"}, By: me, Wait: -1}
+	asked, err := first.Execute(first.ctx(), agent)
+	if err != nil || len(asked.Pending) != 1 {
+		t.Fatalf("%v %+v", err, asked)
+	}
+	var once atomic.Bool
+	second := m.clientOn(func(s store.Store) store.Store {
+		return &meddling{Store: s, commit: func(step store.Step) {
+			if asksProvider(step) && !once.Swap(true) {
+				if got, err := first.decide(asked.WorkflowID, api.Decision{Approve: true}); err != nil || got.Status != api.StatusComplete {
+					t.Errorf("%v %+v", err, got)
+				}
+			}
+		}}
+	})
+	r, err := second.Execute(second.ctx(), agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.awaitOpen(0)
+	if r, err = second.Continue(second.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: me, Wait: -1}); err != nil || !agentIn(t, r).Success {
+		t.Errorf("%v %+v", err, r)
+	}
+	rows, err := second.Audit(second.ctx(), api.AuditQuery{})
+	if err != nil || len(rows) != 2 || rows[0].Outcome != core.ApprovalApproved || rows[1].Outcome != core.ApprovalSuperseded {
+		t.Errorf("%v: want one yes, and a question that was taken back: %+v", err, rows)
+	}
+}
+
+// TestAgent_ProviderRuleMeanwhile: a yes that is to become a rule becomes one, also where it is
+// given at the very moment when the agent looks whether it has to ask.
+func TestAgent_ProviderRuleMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.models = &scripted{base: "https://models.example.org/v1"}
+	var looks atomic.Int32
+	c := m.clientOn(func(s store.Store) store.Store {
+		return &meddling{Store: s, approvals: func(f store.ApprovalFilter) error {
+			if f.Digest == "" || !slices.Contains(f.States, core.ApprovalApproved) || looks.Add(1) != 2 {
+				return nil
+			}
+			open, err := s.Approvals(t.Context(), store.ApprovalFilter{Digest: f.Digest, States: []core.ApprovalState{core.ApprovalOpen}})
+			if err != nil || len(open) != 1 {
+				t.Errorf("%v: %d questions are open", err, len(open))
+				return err
+			}
+			_, err = s.Decide(t.Context(), core.Decision{ApprovalID: open[0].ID, Approved: true, By: me, At: m.clock.Now(), Answer: &core.Answer{Remember: core.RememberRule}}, store.Renewal{})
+			return err
+		}}
+	})
+	r, err := c.Execute(c.ctx(), api.ExecuteRequest{Agent: &core.AgentSpec{Goal: "count"}, By: me, Wait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.awaitOpen(0)
+	if r, err = c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: me, Wait: -1}); err != nil || !agentIn(t, r).Success {
+		t.Errorf("%v %+v", err, r)
+	}
+	c.close() // what it carries out is done
+	if text, err := os.ReadFile(filepath.Join(m.ws, ".pml.json")); err != nil || !strings.Contains(string(text), "pml:model/models.example.org") {
+		t.Errorf("no rule: %v %s", err, text)
+	}
+}
+
+// TestAgent_ProviderOnceFails: where the answer about a provider cannot be carried to the
+// others that ask the same, it counts for the one that it was given to; the others stay
+// open, and are decided by themselves.
+func TestAgent_ProviderOnceFails(t *testing.T) {
+	t.Parallel()
+	const both = `const r = await Promise.allSettled(["a", "b"].map(goal => mcp.agent.delegate({goal}))); return r.map(x => x.status).join()`
+	for name, fail := range map[string]func(m *meddling, fails *atomic.Bool){
+		"List": func(m *meddling, fails *atomic.Bool) {
+			m.approvals = func(f store.ApprovalFilter) error {
+				if fails.Load() && f.Digest != "" && slices.Contains(f.States, core.ApprovalOpen) {
+					return core.Errorf(core.CodeStoreFailed, "no list")
+				}
+				return nil
+			}
+		},
+		"Decide": func(m *meddling, fails *atomic.Bool) {
+			decided := 0
+			m.decide = func(core.Decision) error {
+				if decided++; fails.Load() && decided == 2 {
+					return core.Errorf(core.CodeStoreFailed, "no decision")
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.writeHome("config.json", `{"models": {"home": {"protocol": "openai", "model": "m", "base_url": "https://models.example.org/v1"}}}`)
+			model := &scripted{base: "https://models.example.org/v1"}
+			m.models = model
+			var fails atomic.Bool
+			fails.Store(true)
+			c := m.clientOn(func(s store.Store) store.Store {
+				st := &meddling{Store: s}
+				fail(st, &fails)
+				return st
+			})
+			r := c.execute(both, api.StatusApprovalRequired)
+			c.awaitOpen(2)
+			got, err := c.decide(r.WorkflowID, api.Decision{Approve: true})
+			if err != nil || got.Status != api.StatusApprovalRequired || len(got.Pending) != 1 {
+				t.Fatalf("%v %+v", err, got)
+			}
+			c.awaitOpen(1)
+			fails.Store(false)
+			got, err = c.decide(r.WorkflowID, api.Decision{Approve: true})
+			if err != nil || string(got.Result) != `"fulfilled,fulfilled"` || model.requests() != 2 {
+				t.Errorf("%v %+v, %d requests", err, got, model.requests())
+			}
+		})
 	}
 }
 

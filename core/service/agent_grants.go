@@ -109,15 +109,17 @@ func (c *process) mayPrompt(ctx context.Context, run core.Run, name string) (str
 // workspace and the owner of a run.
 func (c *process) given(ctx context.Context, run core.Run, ask engine.Ask) (bool, error) {
 	grant := providerGrant{run.Workspace, run.Owner, ask.Digest}
-	if _, ok := c.granted.Load(grant); ok {
-		return true, nil
+	if _, ok := c.granted.Load(grant); ok || ask.Digest == "" {
+		return ok, nil
 	}
-	list, err := c.base.Store.Approvals(ctx, store.ApprovalFilter{Workspace: run.Workspace, Owner: run.Owner, States: []core.ApprovalState{core.ApprovalApproved}, Now: c.base.Clock.Now()})
+	list, err := c.base.Store.Approvals(ctx, store.ApprovalFilter{
+		Workspace: run.Workspace, Owner: run.Owner, Digest: ask.Digest, States: []core.ApprovalState{core.ApprovalApproved}, Now: c.base.Clock.Now(),
+	})
 	if err != nil {
 		return false, err
 	}
 	ok := slices.ContainsFunc(list, func(a core.Approval) bool {
-		return a.Type == ask.Type && a.Tool == ask.Tool && a.Digest == ask.Digest && a.Digest != "" && a.Owner == run.Owner
+		return a.Type == ask.Type && a.Tool == ask.Tool && a.Owner == run.Owner
 	})
 	if ok {
 		c.granted.Store(grant, nil)
@@ -135,7 +137,7 @@ func (c *decisions) decideEquals(ctx context.Context, run core.Run, ap core.Appr
 	if !core.IsProvider(ap.Tool) || ap.Digest == "" {
 		return
 	}
-	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{Workspace: ap.Workspace, States: []core.ApprovalState{core.ApprovalOpen}, Now: c.now()})
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{Workspace: ap.Workspace, Digest: ap.Digest, States: []core.ApprovalState{core.ApprovalOpen}, Now: c.now()})
 	top := run
 	if err == nil {
 		top, err = c.root(ctx, run)
@@ -145,7 +147,7 @@ func (c *decisions) decideEquals(ctx context.Context, run core.Run, ap core.Appr
 		return
 	}
 	for _, other := range list {
-		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Digest != ap.Digest || other.Owner != ap.Owner {
+		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Owner != ap.Owner {
 			continue
 		}
 		if same, err := c.within(ctx, other.RunID, top); err != nil || !d.Approved && !same {

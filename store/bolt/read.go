@@ -229,6 +229,12 @@ func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval, err err
 				get(id)
 			}
 		})
+	case f.Agent != "" && f.RunID == "":
+		err = t.createdSince(f.Agent, func(run core.ID) {
+			for _, id := range t.approvalsOf(run) {
+				get(id)
+			}
+		})
 	case f.ID != "":
 		get(f.ID)
 	case f.RunID != "":
@@ -243,10 +249,25 @@ func (t *txn) candidates(f store.ApprovalFilter) (rows []storedApproval, err err
 	default:
 		c := b.Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
-			rows = append(rows, storedApproval{core.ID(k), bytes.Clone(v)})
+			if f.Digest == "" || bytes.Contains(v, []byte(f.Digest)) { // a row is text
+				rows = append(rows, storedApproval{core.ID(k), bytes.Clone(v)})
+			}
 		}
 	}
 	return rows, err
+}
+
+// createdSince walks the runs that were created since a run was, which may be gone.
+func (t *txn) createdSince(id core.ID, found func(core.ID)) error {
+	run, err := t.run(id)
+	if err != nil || run == nil {
+		return err
+	}
+	c := t.bucket(bucketCreated).Cursor()
+	for k, _ := c.Seek(timeKey(&run.CreatedAt, "")); k != nil; k, _ = c.Next() {
+		found(timeKeyID(k))
+	}
+	return nil
 }
 
 // storedApproval is an approval to be decoded after the transaction.
@@ -258,7 +279,7 @@ type storedApproval struct {
 func matchApproval(a core.Approval, f store.ApprovalFilter) bool {
 	return (f.ID == "" || a.ID == f.ID) && (f.RunID == "" || a.RunID == f.RunID) &&
 		(f.Workspace == "" || a.Workspace == f.Workspace) && (f.Owner == "" || a.Owner == f.Owner) &&
-		(!f.Decidable || approval.CanDecide(a, f.Now)) &&
+		(f.Agent == "" || a.Agent == f.Agent) && (f.Digest == "" || a.Digest == f.Digest) && (!f.Decidable || approval.CanDecide(a, f.Now)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, a.StateAt(f.Now)))
 }
 

@@ -272,15 +272,16 @@ func BenchmarkRuns(b *testing.B) {
 	})
 }
 
-// BenchmarkApprovals_History lists what a decision can be about, 10 approvals, where
-// 100,000 belong to runs that have ended; and all of them, as a comparison.
+// BenchmarkApprovals_History lists what a decision can be about, and what an agent's tree was
+// asked, 10 approvals, where 100,000 belong to runs that have ended; those with a digest that
+// none has; and all of them, as a comparison.
 func BenchmarkApprovals_History(b *testing.B) {
 	s := open(b, database(b), wall{})
-	storetest.FillApprovals(b, s, newRun, newApproval)
-	for name, f := range map[string]store.ApprovalFilter{"Decidable": {Decidable: true}, "All": {}} {
+	agent := storetest.FillApprovals(b, s, newRun, newApproval)
+	for name, f := range map[string]store.ApprovalFilter{"Decidable": {Decidable: true}, "Agent": {Agent: agent}, "Digest": {Digest: "sha256:of-none"}, "All": {}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if as, err := s.Approvals(b.Context(), f); err != nil || len(as) != 10 && f.Decidable {
+				if as, err := s.Approvals(b.Context(), f); err != nil || len(as) != 10 && (f.Decidable || f.Agent != "") {
 					b.Fatal(len(as), err)
 				}
 			}

@@ -222,6 +222,12 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		where.add("a.owner = ?", clean(f.Owner))
 	}
 	const gone = "(a.state = 'open' AND " + pastExpiry + ")"
+	if f.Agent != "" {
+		where.add("w.created_at >= (SELECT r.created_at FROM workflows r WHERE r.id = ?)", clean(string(f.Agent)))
+	}
+	if f.Digest != "" {
+		where.add("position(?::bytea in a.data) > 0", []byte(f.Digest))
+	}
 	if len(f.States) > 0 {
 		states := make([]string, len(f.States))
 		for i, st := range f.States {
@@ -235,20 +241,27 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 		}
 		where.add("CASE WHEN "+gone+" OR a.state = 'open' AND a.expires_at <= $1 THEN 'expired' ELSE a.state END = ANY (?)", states)
 	}
-	limit := f.Limit
-	if f.Decidable { // what was asked again says so in its data
+	limit, chosen := f.Limit, f.Decidable || f.Agent != "" || f.Digest != ""
+	if chosen { // the data says the rest
 		limit = 0
+	}
+	if f.Decidable {
 		where.conditions = append(where.conditions, "a.state IN ('open', 'expired')", "w.state IN "+unended+" AND NOT "+pastExpiry)
 	}
 	where.args = append(where.args, limitOf(limit))
 	sql := "SELECT " + approvalColumns + ", " + gone + " FROM approvals a JOIN workflows w ON w.id = a.workflow_id" + where.where() +
 		fmt.Sprintf(" ORDER BY a.expires_at NULLS LAST, a.created_at, a.id LIMIT $%d", len(where.args))
+	var out []core.Approval
+	var err error
 	if f.Into != nil {
-		return s.withRun(ctx, f, sql, where.args)
+		out, err = s.withRun(ctx, f, sql, where.args)
+	} else {
+		out, err = list(ctx, s, approvalOf, sql, where.args...)
 	}
-	out, err := list(ctx, s, approvalOf, sql, where.args...)
-	if f.Decidable {
-		out = slices.DeleteFunc(out, func(a core.Approval) bool { return !approval.CanDecide(a, f.Now) })
+	if chosen {
+		out = slices.DeleteFunc(out, func(a core.Approval) bool {
+			return f.Decidable && !approval.CanDecide(a, f.Now) || f.Agent != "" && a.Agent != f.Agent || f.Digest != "" && a.Digest != f.Digest
+		})
 		if f.Limit > 0 && len(out) > f.Limit {
 			out = out[:f.Limit]
 		}

@@ -72,16 +72,19 @@ func (k *kit) wantDecidable(f store.ApprovalFilter, want []core.ID) {
 }
 
 // FillApprovals puts 100,000 approvals of runs that have ended into a store, and 10 of
-// one that waits.
-func FillApprovals(b *testing.B, s store.Store, newRun func(runner string) core.Run, newApproval func(run core.ID) core.Approval) {
+// an agent that waits, whose id it returns.
+func FillApprovals(b *testing.B, s store.Store, newRun func(runner string) core.Run, newApproval func(run core.ID) core.Approval) (waiting core.ID) {
 	b.Helper()
 	for i := range 101 {
 		step, n := store.Step{Run: newRun("r"), Create: true}, 1000
 		if i == 100 {
-			step.Run.State, n = core.RunWaiting, 10
+			step.Run.State, step.Run.Kind, n = core.RunWaiting, core.KindAgent, 10
+			waiting = step.Run.ID
 		}
 		for range n {
-			step.Open = append(step.Open, newApproval(step.Run.ID))
+			a := newApproval(step.Run.ID)
+			a.Agent = waiting
+			step.Open = append(step.Open, a)
 		}
 		err := s.Commit(b.Context(), step)
 		if i < 100 && err == nil {
@@ -92,4 +95,5 @@ func FillApprovals(b *testing.B, s store.Store, newRun func(runner string) core.
 			b.Fatal(err)
 		}
 	}
+	return waiting
 }

@@ -1,6 +1,10 @@
 package storetest
 
 import (
+	"slices"
+	"sync"
+	"time"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/store"
 )
@@ -59,4 +63,105 @@ func testCommitRelies(k *kit) {
 			k.t.Errorf("%s: a refused step changed the run: %+v", name, now)
 		}
 	}
+}
+
+// testCommitReliesTogether: of steps that are committed at the same moment, and so perhaps in
+// one transaction, those are refused whose permission does not count, and no others.
+func testCommitReliesTogether(k *kit) {
+	const agent = core.ID("agent-1")
+	_, a := k.waiting(func(a *core.Approval) { a.Agent = agent })
+	if _, err := k.Store.Decide(k.ctx(), core.Decision{ApprovalID: a.ID, Approved: true, By: human, At: k.now(), Answer: &core.Answer{Remember: core.RememberRun}}, store.Renewal{}); err != nil {
+		k.t.Fatal(err)
+	}
+	runs, errs := make([]core.Run, 20), make([]error, 20)
+	var all sync.WaitGroup
+	for i := range runs {
+		runs[i] = k.create(func(s *store.Step) { s.Run.UnderAgent = []core.ID{agent, "agent-2"}[i%2] })
+	}
+	for i, run := range runs {
+		run.JournalSeq++
+		step := store.Step{
+			Run: run, Relies: []store.Reliance{{Approval: a.ID, CallID: "c1", Tool: a.Tool}},
+			Records: []core.Record{{Seq: run.JournalSeq, Kind: core.RecordStarted, CallID: "c1", Tool: a.Tool, At: k.now()}},
+		}
+		all.Go(func() { errs[i] = k.Store.Commit(k.ctx(), step) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		want, kept := core.Code(""), int64(1)
+		if i%2 == 1 {
+			want, kept = core.CodeAlreadyDecided, 0
+		}
+		if now := k.get(runs[i].ID); core.CodeOf(err) != want || now.JournalSeq != runs[i].JournalSeq+kept {
+			k.t.Errorf("%d: %v, %d records after %d", i, err, now.JournalSeq, runs[i].JournalSeq)
+		}
+	}
+}
+
+// testApprovalsAgent: what was asked below an agent is found by it, as the store lets calls
+// rely on it, and what was asked about something by its digest; each among others.
+func testApprovalsAgent(k *kit) {
+	mine := func(agent core.ID) func(*core.Approval) { return func(a *core.Approval) { a.Agent = agent } }
+	_, before := k.waiting(func(a *core.Approval) { a.Digest = "sha256:bb" })
+	k.Clock.Advance(time.Second)
+	agent := k.create(func(s *store.Step) { s.Run.Kind, s.Run.Owner = core.KindAgent, "ann" })
+	other := k.create(func(s *store.Step) { s.Run.Kind = core.KindAgent })
+	k.Clock.Advance(time.Second)
+	run := k.create(func(s *store.Step) {
+		s.Run.State, s.Run.Owner, s.Run.UnderAgent = core.RunWaiting, "ann", agent.ID
+		for range 2 {
+			a := k.approval(s.Run.ID)
+			a.Agent = agent.ID
+			s.Open = append(s.Open, a)
+		}
+	})
+	_, others := k.waiting(mine(other.ID), func(a *core.Approval) { a.Description, a.Digest = "about sha256:bb", "sha256:bbb" })
+	given, err := k.Store.Decide(k.ctx(), core.Decision{ApprovalID: k.openOf(run.ID)[0], Approved: true, By: human, At: k.now(), Answer: &core.Answer{Remember: core.RememberRun}}, store.Renewal{})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	approved := []core.ApprovalState{core.ApprovalApproved}
+	want := func(name string, f store.ApprovalFilter, want ...core.ID) []core.Approval {
+		list, err := k.Store.Approvals(k.ctx(), f)
+		got := []core.ID{}
+		for _, a := range list {
+			got = append(got, a.ID)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			k.t.Errorf("%s: %v %v, want %v", name, err, got, want)
+		}
+		return list
+	}
+	all := append(k.openOf(run.ID), given.ID)
+	want("Agent", store.ApprovalFilter{Agent: agent.ID}, all...)
+	want("AgentOfRun", store.ApprovalFilter{Agent: agent.ID, RunID: run.ID}, all...)
+	want("OtherRun", store.ApprovalFilter{Agent: agent.ID, RunID: others.RunID})
+	want("Other", store.ApprovalFilter{Agent: other.ID, Workspace: "/w"}, others.ID)
+	want("OtherOwner", store.ApprovalFilter{Agent: agent.ID, Owner: "bob"})
+	want("Unknown", store.ApprovalFilter{Agent: k.id()})
+	want("Digest", store.ApprovalFilter{Digest: "sha256:bb"}, before.ID)
+	want("NoDigest", store.ApprovalFilter{Digest: "sha256:b"})
+	if one, err := k.Store.Approvals(k.ctx(), store.ApprovalFilter{Agent: agent.ID, Limit: 1}); err != nil || len(one) != 1 || one[0].Agent != agent.ID {
+		k.t.Errorf("the first: %v %+v", err, one)
+	}
+	list := want("Approved", store.ApprovalFilter{Agent: agent.ID, States: approved}, given.ID)
+	below := core.Run{ID: k.id(), UnderAgent: agent.ID, Workspace: agent.Workspace, Owner: "ann"}
+	if len(list) == 1 && !list[0].ForTree(below, given.Tool) {
+		k.t.Errorf("what is listed does not count in the tree: %+v", list[0])
+	}
+}
+
+// openOf are the open approvals of a run.
+func (k *kit) openOf(run core.ID) (ids []core.ID) {
+	k.t.Helper()
+	list, err := k.Store.Approvals(k.ctx(), store.ApprovalFilter{RunID: run, States: []core.ApprovalState{core.ApprovalOpen}, Now: k.now()})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, a := range list {
+		ids = append(ids, a.ID)
+	}
+	return ids
 }
