@@ -90,6 +90,9 @@ func askAlike(ctx context.Context, a *app.App, b app.Backend, list []core.Approv
 	}
 	fmt.Fprintf(a.Stderr, "%d approvals are alike: %s\n\n", len(list), core.Visible(approval.Pattern(whats), 200, false))
 	for i, p := range list {
+		if i > 0 && core.IsProvider(p.Tool) { // the others ask the very same
+			break
+		}
 		io.WriteString(a.Stderr, cardErr(a, view.Approval(p, i+1, len(list), a.Now()))+"\n")
 	}
 	question := fmt.Sprintf("%s these %d? [y]es, all / [o]ne by one", verb, len(list))

@@ -8,13 +8,16 @@ import (
 )
 
 // Kin is what approvals have in common that can be decided as one: a decision on them
-// never reaches across runs or risks.
+// never reaches across runs or risks, unless they ask the same about a provider of models,
+// whose yes is for the workspace whichever run asks.
 type Kin struct {
 	run  core.ID
 	typ  core.ApprovalType
 	tool string
 	risk core.Risk
 	once bool
+
+	workspace, owner, digest string // of a question about a provider, in place of the run
 }
 
 // KinOf is what an approval has in common with those like it; false for what is decided
@@ -23,7 +26,11 @@ func KinOf(a core.Approval) (Kin, bool) {
 	if TypeOf(a.Type).Single || a.Type == core.ApproveInDoubt {
 		return Kin{}, false
 	}
-	return Kin{a.RunID, a.Type, a.Tool, a.Risk, a.Once}, true
+	kin := Kin{run: a.RunID, typ: a.Type, tool: a.Tool, risk: a.Risk, once: a.Once}
+	if core.IsProvider(a.Tool) && a.Digest != "" {
+		kin.run, kin.workspace, kin.owner, kin.digest = "", a.Workspace, a.Owner, a.Digest
+	}
+	return kin, true
 }
 
 // Alike are the approvals of a list that one decision can be about together with the

@@ -7,8 +7,8 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 )
 
-// TestKinOf: what is decided as one never reaches across runs, tools or risks, and some
-// types are always decided one by one.
+// TestKinOf: what is decided as one never reaches across runs, tools or risks, unless it is
+// the same question about a provider, and some types are always decided one by one.
 func TestKinOf(t *testing.T) {
 	t.Parallel()
 	a := core.Approval{ID: "a", RunID: "r", Type: core.ApproveTool, Tool: "fs:write", Risk: core.RiskMedium, State: core.ApprovalOpen}
@@ -32,6 +32,26 @@ func TestKinOf(t *testing.T) {
 		change(&b)
 		if got, _ := approval.KinOf(b); got == of {
 			t.Errorf("%s: another, and yet %+v", name, got)
+		}
+	}
+	p := a
+	p.Tool, p.Digest, p.Workspace, p.Owner = "pml:model/example.org", "sha256:a", "/w", "ann"
+	of, _ = approval.KinOf(p)
+	for name, tt := range map[string]struct {
+		change func(*core.Approval)
+		same   bool
+	}{
+		"Run":       {func(b *core.Approval) { b.RunID = "s" }, true},
+		"URL":       {func(b *core.Approval) { b.Digest = "sha256:b" }, false},
+		"Workspace": {func(b *core.Approval) { b.Workspace = "/v" }, false},
+		"Owner":     {func(b *core.Approval) { b.Owner = "bob" }, false},
+		"Type":      {func(b *core.Approval) { b.Type = core.ApproveKeys }, false},
+		"NoDigest":  {func(b *core.Approval) { b.Digest = "" }, false},
+	} {
+		b := p
+		tt.change(&b)
+		if got, _ := approval.KinOf(b); (got == of) != tt.same {
+			t.Errorf("a provider, %s: %+v", name, got)
 		}
 	}
 	for _, typ := range []core.ApprovalType{core.ApproveIntegrity, core.ApproveInDoubt} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -32,6 +33,10 @@ func TestAgent_ProviderOnce(t *testing.T) {
 		}
 		r := c.execute(both, api.StatusApprovalRequired)
 		c.awaitOpen(4)
+		shown, err := c.Approvals(c.ctx(), false)
+		if err != nil || len(approval.Alike(shown)) != 4 {
+			t.Fatalf("%v: they have %d rows", err, len(shown))
+		}
 		got, err := c.decide(r.WorkflowID, api.Decision{Approve: yes})
 		if err != nil || got.Status != api.StatusSuccess && got.Status != api.StatusComplete {
 			t.Fatalf("%v: %v %+v", yes, err, got)
@@ -47,6 +52,12 @@ func TestAgent_ProviderOnce(t *testing.T) {
 		rows, err := c.Audit(c.ctx(), api.AuditQuery{})
 		if err != nil || len(rows) != 4-left {
 			t.Errorf("%v: %v %d rows in the audit log", yes, err, len(rows))
+		}
+		for _, ap := range shown { // who decides all that are shown gets no error for those that are answered already
+			req := api.ContinueRequest{ID: ap.RunID, Decision: &api.Decision{Approve: yes, Checkpoint: ap.ID, ExpectDigest: ap.Digest}, By: me, Wait: -1}
+			if _, err := c.Continue(c.ctx(), req); err != nil {
+				t.Errorf("%v, again: %v", yes, err)
+			}
 		}
 	}
 }
