@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
@@ -52,8 +53,9 @@ func TestAgent_Chaos(t *testing.T) {
 		fails core.Code // empty: the agent goes on
 		says  string
 		exit  int
+		after time.Duration // how long the provider is left alone at least
 	}{
-		"RetryAfter":    {first: status(429, "Retry-After", "1")},
+		"RetryAfter":    {first: status(429, "Retry-After", "4"), after: 4 * time.Second}, // pml by itself waits a second or so
 		"Overloaded":    {first: status(529)},
 		"Disconnect":    {first: stream(answerBegins+fmt.Sprintf(answerText, "half"), func(*http.Request) { panic(http.ErrAbortHandler) })},
 		"Malformed":     {first: stream(answerBegins+"data: {\"type\":\"content_blo\n\n", nothing)},
@@ -64,11 +66,16 @@ func TestAgent_Chaos(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var requests atomic.Int32
+			var last atomic.Int64 // when the last answer was over
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body) // or the end of the client is not noticed
 				if requests.Add(1) == 1 {
+					defer func() { last.Store(time.Now().UnixNano()) }()
 					tt.first(w, r)
 					return
+				}
+				if alone := time.Since(time.Unix(0, last.Load())); alone < tt.after {
+					t.Errorf("it is asked again after %s, and wants %s", alone, tt.after)
 				}
 				stream(answerBegins+fmt.Sprintf(answerText, "done")+answerEnds, nothing)(w, r)
 			}))
