@@ -78,3 +78,52 @@ func TestClients_AgentElicitation(t *testing.T) {
 		}
 	}
 }
+
+// TestStdio_AgentHuman: where only a person may decide, neither the model inside an agent nor
+// the one that has called agent_delegate decides what is asked inside, by whichever id and
+// however the host answers; a person at a terminal does. Where anybody may, that model does.
+func TestStdio_AgentHuman(t *testing.T) {
+	t.Parallel()
+	for _, decider := range []string{"human", "any"} {
+		t.Run(decider, func(t *testing.T) {
+			t.Parallel()
+			c := pmltest.AllowRec()
+			c.Approvals = map[string]any{"decider": decider}
+			m := pmltest.NewMachine(t, c)
+			config := fmt.Sprintf(`{"permissions": {"allow": ["pml:model/*"]}, "models": {"m": {"protocol": "openai", "model": "m-1", "base_url": %q}}}`, oneScript(t, `return await mcp.workspace.write_file({path: "a.txt", content: "x"})`))
+			if err := os.WriteFile(filepath.Join(m.Home, "config.json"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			written := func() bool {
+				_, err := os.Stat(filepath.Join(m.WS, "a.txt"))
+				return err == nil
+			}
+			h := startHost(m)
+			r := h.result(h.tool("agent_delegate", map[string]any{"goal": "write it", "allowed_tools": []string{"workspace:*"}}))
+			if r.Status != api.StatusApprovalRequired || len(r.Pending) != 1 || r.Pending[0].Tool != "workspace:write_file" {
+				t.Fatalf("%+v", r)
+			}
+			ap := r.Pending[0]
+			answer := func(id core.ID, yes bool) api.Result {
+				return h.result(h.tool("approval_response", map[string]any{"workflow_id": id, "checkpoint_id": ap.ID, "approved": yes}))
+			}
+			if decider == "any" {
+				if got := answer(r.WorkflowID, true); got.Status != api.StatusComplete || !written() {
+					t.Errorf("%+v", got)
+				}
+				h.close()
+				return
+			}
+			for _, no := range []api.Result{answer(r.WorkflowID, true), answer(ap.RunID, true), answer(r.WorkflowID, false)} {
+				if no.Status != api.StatusAwaitingHuman || written() || len(m.Approvals()) != 1 {
+					t.Errorf("%+v, %d open, written %v", no, len(m.Approvals()), written())
+				}
+			}
+			h.close()
+			m.ApproveOnTerminal(ap)
+			if out := m.JSON(0, "continue", string(r.WorkflowID)); !written() || !strings.Contains(string(out.Result), "it is done") {
+				t.Errorf("%s", out.Result)
+			}
+		})
+	}
+}
