@@ -62,9 +62,14 @@ func (l *Loop) affordable(req model.Request, most int) (tokens int, ok bool) {
 	}
 	if limit, p := l.spec.Budget.USD, l.spec.Price; limit > 0 && u.USD == nil {
 		return 0, false // nobody knows what is left
-	} else if limit > 0 && p != nil && p.Output > 0 {
+	} else if limit > 0 && p != nil {
 		left := limit - *u.USD - float64(l.estimated)*max(p.Input, p.CacheWrite)/1e6
-		tokens = min(tokens, int(left*1e6/p.Output))
+		if left < 0 {
+			return 0, false
+		}
+		if p.Output > 0 {
+			tokens = int(min(float64(tokens), left*1e6/p.Output))
+		}
 	}
 	return tokens, tokens >= min(leastAnswer, most)
 }
@@ -88,12 +93,19 @@ func (l *Loop) share(runs []Run) {
 	}
 }
 
+// mostTokens is more than any model reads or writes for one answer; sums of it stay numbers.
+const mostTokens = 1 << 40
+
+func plausible(u model.Usage) bool {
+	return min(u.Input, u.Output, u.CacheRead, u.CacheWrite) >= 0 && max(u.Input, u.Output, u.CacheRead, u.CacheWrite) <= mostTokens
+}
+
 // spend adds what an answer has used. Where its provider does not say, or says what
 // cannot be, the request and the answer are estimated: a budget holds all the same.
 func (l *Loop) spend(a model.Answer) {
 	var u model.Usage
 	t := &l.total.Usage
-	if a.Usage == nil || min(a.Usage.Input, a.Usage.Output, a.Usage.CacheRead, a.Usage.CacheWrite) < 0 {
+	if a.Usage == nil || !plausible(*a.Usage) {
 		t.Unreported++
 		said := model.Request{Messages: []model.Message{{Answer: a.Blocks}}}
 		u = model.Usage{Input: int64(l.estimated), Output: model.Estimate(said)}

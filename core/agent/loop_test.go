@@ -3,6 +3,7 @@ package agent_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,6 +146,7 @@ func TestLoop_Hostile(t *testing.T) {
 		"UnknownStop":      {model.Answer{Stop: "whatever", Text: "x", Blocks: json.RawMessage(`[]`)}, 0, "", core.AgentEndTurn},
 		"ToolsButNone":     {model.Answer{Stop: model.StopTools, Text: "x", Blocks: json.RawMessage(`[]`)}, 0, "", core.AgentEndTurn},
 		"NegativeUsage":    {model.Answer{Stop: model.StopEnd, Usage: &model.Usage{Input: -1e9, Output: -1e9}, Blocks: json.RawMessage(`[]`)}, 0, "", core.AgentEndTurn},
+		"HugeUsage":        {model.Answer{Stop: model.StopEnd, Usage: &model.Usage{Input: math.MaxInt64, Output: math.MaxInt64}, Blocks: json.RawMessage(`[]`)}, 0, "", core.AgentEndTurn},
 		"PauseForEver":     {model.Answer{Stop: model.StopPause, Blocks: json.RawMessage(`[]`)}, 0, "-", ""},
 		"SameIdentifiers":  {model.Answer{Stop: model.StopTools, Blocks: json.RawMessage(`[]`), Calls: append(script("return 1").Calls, script("return 2").Calls...)}, 2, "", ""},
 		"ForgesAnIDOfAPml": {call(agent.Execute.Name, `{"code":"return 1","workflow_id":"x","max_calls":99}`), 1, "", ""},
@@ -162,7 +164,7 @@ func TestLoop_Hostile(t *testing.T) {
 				if !s.Done || s.Result == nil || s.Result.Stop != tt.stop || len(s.Result.Result) > 64<<10 {
 					t.Errorf("%+v", s)
 				}
-				if u := s.Result.Usage; u.Input < 0 || u.Output < 0 {
+				if u := s.Result.Usage; u.Input < 0 || u.Output < 0 || u.Tokens() < 0 {
 					t.Errorf("it has used %+v", u)
 				}
 			case tt.says != "" && tt.says != "-":
@@ -249,6 +251,9 @@ func TestLoop_Unreported(t *testing.T) {
 	l := agent.New(sp, objectsOnly)
 	s := l.Begin()
 	for n := 1; !s.Done && n < 20; n++ {
+		if used := l.Failed(core.AgentAborted).Usage.Tokens(); used > sp.Budget.Tokens {
+			t.Errorf("it is asked with %d tokens of %d used", used, sp.Budget.Tokens)
+		}
 		a := script(fmt.Sprint("return ", n))
 		a.Usage, a.Blocks = nil, json.RawMessage(`"`+strings.Repeat("x", 1500)+`"`)
 		s = l.Answered(a, 1)

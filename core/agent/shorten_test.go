@@ -52,7 +52,7 @@ func TestLoop_Shortens(t *testing.T) {
 				big, _ := json.Marshal(strings.Repeat("x", 6000) + strconv.Itoa(n))
 				s = l.Ran(s.Runs[0].Call, agent.Outcome{Result: big})
 			}
-			if summaries == 0 || s.Result == nil || s.Result.Iterations != sp.Iterations {
+			if summaries == 0 || s.Result == nil || s.Result.Iterations != sp.Iterations || s.Result.Usage.Tokens() != 15*(sp.Iterations+summaries) {
 				t.Errorf("%d summaries, %+v", summaries, s.Result)
 			}
 		})

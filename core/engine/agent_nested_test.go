@@ -257,3 +257,43 @@ func TestAgent_OneCount(t *testing.T) {
 		})
 	}
 }
+
+// TestAgent_TreeBudget: agents inside one another, one after the other and at the same time,
+// spend no more together than the one that began was given, where each answer is as long as it
+// may be; where answers are longer than what was asked for, each agent is over by one at most.
+// What the model was paid is what is counted.
+func TestAgent_TreeBudget(t *testing.T) {
+	t.Parallel()
+	const limit, over = 30000, 5000
+	delegate := `mcp.agent.delegate({goal: "inner", budget: {tokens: 1000000}}).then(r => r.stop_reason, e => e.code)`
+	for name, more := range map[string]int{"Obeys": 0, "Longer": over} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			m := &byGoal{scripts: map[string][]string{
+				"reach it": {`return await Promise.all([` + delegate + `, ` + delegate + `, ` + delegate + `]);`, `return [await ` + delegate + `, await ` + delegate + `];`, `return 3;`, `return 4;`, `return 5;`},
+				"inner":    {`return 1;`, `return 2;`, `return await ` + strings.ReplaceAll(delegate, "inner", "third") + `;`, `return 4;`},
+				"third":    {`return 1;`, `return 2;`, `return 3;`},
+			}}
+			var mu sync.Mutex
+			paid, agents := 0, map[core.ID]bool{}
+			b.ask = func(ctx context.Context, run core.Run, call string, req model.Request) (model.Answer, error) {
+				a, err := m.answer(ctx, run, call, req)
+				a.Usage = &model.Usage{Input: model.Estimate(req), Output: int64(req.MaxTokens + more)}
+				mu.Lock()
+				defer mu.Unlock()
+				paid += int(a.Usage.Input + a.Usage.Output)
+				agents[run.ID] = true
+				return a, err
+			}
+			h := b.start(b.process(), agentProgramOf(core.AgentSpec{Budget: core.AgentBudget{Tokens: limit}}), core.RunOptions{Agents: 1})
+			r := resultOf(t, b.wait(h, engine.Ended))
+			if r.Stop != core.AgentBudgetSpent || r.Usage.Tokens() != paid || len(agents) < 4 {
+				t.Errorf("%d agents were paid %d tokens: %+v", len(agents), paid, r)
+			}
+			if most := limit + more*len(agents); paid > most {
+				t.Errorf("%d tokens of %d", paid, most)
+			}
+		})
+	}
+}
