@@ -3,6 +3,8 @@ package env
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 type Notify struct {
 	Carriers map[string]NotifyCarrier
 	Details  bool          // messages say what was asked, with arguments
+	Page     string        // where a browser finds the pages of the server; empty: messages have no link
 	After    time.Duration // an approval that is decided sooner is not worth a message
 	Burst    time.Duration // at least between two messages of one kind
 	Remind   time.Duration // before an approval expires; 0: never
@@ -49,6 +52,7 @@ var notifyTypes = []string{"webhook", "ntfy", "slack", "telegram", "command", "d
 type notifyPart struct {
 	Carriers map[string]*NotifyCarrier `json:"carriers,omitempty"`
 	Details  *bool                     `json:"details,omitempty"`
+	Page     *string                   `json:"page,omitempty"`
 	After    *duration                 `json:"after,omitempty"`
 	Burst    *duration                 `json:"burst,omitempty"`
 	Remind   *duration                 `json:"remind,omitempty"`
@@ -72,6 +76,7 @@ const (
 func (m *merger) notify(h notifyPart) Notify {
 	n := Notify{
 		Details: pick(m, "/approvals/notify/details", false, h.Details, nil),
+		Page:    pick(m, "/approvals/notify/page", "", h.Page, nil),
 		After:   m.duration("/approvals/notify/after", defaultAfter, h.After, nil),
 		Burst:   m.duration("/approvals/notify/burst", defaultBurst, h.Burst, nil),
 		Remind:  m.duration("/approvals/notify/remind", defaultRemind, h.Remind, nil),
@@ -206,12 +211,37 @@ func (p *notifyPart) fields() []field {
 	return []field{
 		{"carriers", sch{}, readCarriers(&p.Carriers)},
 		{"details", sch{"type": "boolean", "description": "Messages say what was asked, with arguments, keys left out. Default false: how much waits, of which risk and run, until when."}, readBool(&p.Details)},
+		{"page", schString("Where a browser finds the pages of pml serve, e.g. https://home.example.org:7465: messages have a link, which decides nothing."), readPage(&p.Page)},
 		{"after", schDuration("An approval that is decided sooner is not worth a message. Default 3s."), readDuration(&p.After)},
 		{"burst", schDuration("At least between two messages of one kind; what comes meanwhile is one message. Default 30s."), readDuration(&p.Burst)},
 		{"remind", schDuration(`How long before it expires an approval is told of again. Default 1m; "0" never.`), readDuration(&p.Remind)},
 		{"decided", sch{"type": "boolean", "description": "Say what became of approvals of which was told. Default true."}, readBool(&p.Decided)},
 		{"quiet", schObject("The hours in which nothing is sent; after them one message tells of all that still waits.", p.Quiet.fields()), readQuiet(&p.Quiet)},
 	}
+}
+
+// readPage reads the address of a server: with TLS, unless it is on this machine.
+func readPage(to **string) func(*decoder, jsonc.Value, string) {
+	return func(d *decoder, v jsonc.Value, at string) {
+		s, ok := d.str(v, at)
+		if !ok {
+			return
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+			u.Scheme != "https" && (u.Scheme != "http" || !onLoopback(u.Hostname())) {
+			d.fault(v, at, "must be the address of a server, https://NAME or https://NAME:PORT; http:// on this machine only")
+			return
+		}
+		s = u.Scheme + "://" + u.Host
+		*to = &s
+	}
+}
+
+// onLoopback reports whether a host is this machine by its very name.
+func onLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // readNotify refuses one that a workspace would bring.
@@ -388,6 +418,9 @@ func (c *Config) showNotify() map[string]any {
 	out := map[string]any{
 		"carriers": carriers, "details": n.Details, "after": formatDuration(n.After), "burst": formatDuration(n.Burst),
 		"remind": formatDuration(n.Remind), "decided": n.Decided,
+	}
+	if n.Page != "" {
+		out["page"] = n.Page
 	}
 	if n.Quiet.From != n.Quiet.To {
 		quiet := map[string]any{"from": formatMinute(n.Quiet.From), "to": formatMinute(n.Quiet.To)}

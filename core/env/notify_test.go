@@ -10,6 +10,22 @@ import (
 	"github.com/casys-ai/pml/core/env"
 )
 
+// The page that messages lead to is the server's, with TLS beyond this machine.
+func TestNotify_Page(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://home.example.org:7465/": "https://home.example.org:7465", "http://127.0.0.1:7465": "http://127.0.0.1:7465", "http://localhost": "http://localhost",
+		"http://home.example.org": "", "javascript:alert(1)": "", "https://a@b": "", "https://b/?next=x": "", "https://b/approvals": "", "home": "", "http://127.0.0.1.evil.example": "",
+	} {
+		b := newBox(t)
+		b.write(b.home.Config(), `{"approvals": {"notify": {"page": "`+text+`"}}}`)
+		c, err := b.home.Load(env.Environ(b.get))
+		if (err == nil) != (want != "") || err == nil && c.Approvals.Notify.Page != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

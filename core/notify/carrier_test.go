@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -201,6 +203,34 @@ func TestTelegram(t *testing.T) {
 	r.status, r.answer = 429, `{"ok":false,"description":"Too Many Requests","parameters":{"retry_after":17}}`
 	if f := failureOf(c.Send(t.Context(), hostile())); f.final || f.after != 17*time.Second || f.reason != "answered: Too Many Requests" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestLinks: the link is one where a carrier has links; all else stays plain.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	n := hostile()
+	plain := n.Text
+	n.Link = "https://home.example/approvals/1"
+	n.Text += openLine + n.Link
+	for _, tt := range []struct {
+		spec Spec
+		want []string
+	}{
+		{Spec{Type: Ntfy, URL: "/topic"}, []string{`"click":"https://home.example/approvals/1"`}},
+		{Spec{Type: Slack, URL: "/services/T"}, []string{`"verbatim":true`, `\u003chttps://home.example/approvals/1|Open it\u003e`}},
+		{Spec{Type: Telegram, Token: "1:2", Chat: "3"}, []string{fmt.Sprintf(`"length":%d`, len(utf16.Encode([]rune(plain))))}},
+	} {
+		r := newReceiver(t)
+		tt.spec.URL = r.URL + tt.spec.URL
+		if err := made(t, tt.spec).Send(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(string(r.body), want) {
+				t.Errorf("%s: no %s in %s", tt.spec.Type, want, r.body)
+			}
+		}
 	}
 }
 

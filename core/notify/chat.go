@@ -41,7 +41,11 @@ func (c *ntfy) Send(ctx context.Context, n Note) error {
 	if n.Risk == core.RiskHigh && n.Kind != KindDecided {
 		priority = 4
 	}
-	_, err := c.post(ctx, map[string]any{"topic": c.topic, "title": n.Title, "message": n.Text, "priority": priority, "markdown": false}, h)
+	message := map[string]any{"topic": c.topic, "title": n.Title, "message": n.Text, "priority": priority, "markdown": false}
+	if n.Link != "" {
+		message["click"] = n.Link
+	}
+	_, err := c.post(ctx, message, h)
 	return err
 }
 
@@ -53,15 +57,16 @@ var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // Send implements Carrier.
 func (c *slack) Send(ctx context.Context, n Note) error {
-	_, err := c.post(ctx, map[string]any{
-		"text": slackEscape.Replace(n.Title), "unfurl_links": false, "unfurl_media": false,
-		"blocks": []any{map[string]any{"type": "section", "text": map[string]any{"type": "plain_text", "emoji": false, "text": n.Text}}},
-	}, nil)
+	blocks := []any{map[string]any{"type": "section", "text": map[string]any{"type": "plain_text", "emoji": false, "text": n.Text}}}
+	if n.Link != "" { // of pml's own making, without a sign that the markup knows
+		blocks = append(blocks, map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "verbatim": true, "text": "<" + slackEscape.Replace(n.Link) + "|Open it>"}})
+	}
+	_, err := c.post(ctx, map[string]any{"text": slackEscape.Replace(n.Title), "unfurl_links": false, "unfurl_media": false, "blocks": blocks}, nil)
 	return err
 }
 
-// telegram sends by a bot of Telegram. The whole text is marked as preformatted: Telegram
-// looks for no names, commands and links in such a one.
+// telegram sends by a bot of Telegram. The whole text but the link at its end is marked as
+// preformatted: Telegram looks for no names, commands and links in such a one.
 type telegram struct {
 	address
 	chat string
@@ -69,10 +74,11 @@ type telegram struct {
 
 // Send implements Carrier.
 func (c *telegram) Send(ctx context.Context, n Note) error {
+	plain := strings.TrimSuffix(n.Text, openLine+n.Link)
 	answer, err := c.post(ctx, map[string]any{
 		"chat_id": c.chat, "text": n.Text, "disable_notification": n.Kind == KindDecided,
 		"link_preview_options": map[string]any{"is_disabled": true},
-		"entities":             []any{map[string]any{"type": "pre", "offset": 0, "length": len(utf16.Encode([]rune(n.Text)))}},
+		"entities":             []any{map[string]any{"type": "pre", "offset": 0, "length": len(utf16.Encode([]rune(plain)))}},
 	}, nil)
 	if err == nil {
 		return nil

@@ -21,6 +21,8 @@ type Settings struct {
 	// Details: messages say what was asked, with arguments; otherwise only how much waits,
 	// of which risk and run, until when.
 	Details bool
+	// Page is where a browser finds the pages of the server; empty: messages have no link.
+	Page    string
 	After   time.Duration // an approval that is decided sooner is not worth a message
 	Burst   time.Duration // at least between two messages of one kind
 	Remind  time.Duration // before an approval expires
@@ -90,6 +92,9 @@ type Note struct {
 	Risk  core.Risk `json:"risk,omitempty"`
 	Title string    `json:"title"`
 	Text  string    `json:"text"` // some lines, without markup
+	// Link opens what waits in a browser that is signed in; it decides nothing, and stands
+	// at the end of Text, too.
+	Link string `json:"link,omitempty"`
 	// Approvals are the first of them, at most 20.
 	Approvals []Item `json:"approvals"`
 }

@@ -682,6 +682,31 @@ func TestSender_Details(t *testing.T) {
 	}
 }
 
+// TestLink: a message leads to a page, for one approval to its own; what was decided leads
+// nowhere.
+func TestLink(t *testing.T) {
+	t.Parallel()
+	a := core.Approval{ID: "01234567-0000", RunID: "r", Risk: core.RiskLow, State: core.ApprovalOpen}
+	set := Settings{Page: "https://home.example:7465"}
+	for _, tt := range []struct {
+		kind Kind
+		list []core.Approval
+		want string
+	}{
+		{KindAsked, []core.Approval{a}, "https://home.example:7465/approvals/01234567-0000"},
+		{KindReminder, []core.Approval{a, a}, "https://home.example:7465/"},
+		{KindDecided, []core.Approval{a}, ""},
+	} {
+		n := compose(message{ID: "89abcdef-0000", Kind: tt.kind}, tt.list, set, noon)
+		if n.Link != tt.want || strings.HasSuffix(n.Text, "\nopen: "+tt.want) != (tt.want != "") {
+			t.Errorf("%s: %q in %q", tt.kind, n.Link, n.Text)
+		}
+	}
+	if n := compose(message{Kind: KindAsked}, []core.Approval{a}, Settings{}, noon); n.Link != "" || strings.Contains(n.Text, "open:") {
+		t.Errorf("%+v", n)
+	}
+}
+
 // TestClean: names of runs come from agents. Nothing of them acts where a message is shown.
 func TestClean(t *testing.T) {
 	t.Parallel()
@@ -690,7 +715,7 @@ func TestClean(t *testing.T) {
 		"\x1b]8;;http://evil\a", "\u202eexe.txt", "*bold* _it_ `code`", "<b>x</b>&amp;", `", expires never`, strings.Repeat("long ", 500), "\u2028x", "/start@bot",
 	} {
 		a := core.Approval{ID: "01234567-0000", RunID: "r", RunName: name, Risk: core.RiskLow, State: core.ApprovalOpen, Tool: name, Description: name, Context: []byte(`{"arguments":{"a":"x"}}`)}
-		n := compose(message{ID: "89abcdef-0000", Kind: KindAsked}, []core.Approval{a}, true, noon)
+		n := compose(message{ID: "89abcdef-0000", Kind: KindAsked}, []core.Approval{a}, Settings{Details: true}, noon)
 		lines := strings.Split(n.Text, "\n")
 		if len(lines) != 4 || !strings.HasPrefix(lines[0], `1 approval waits (low), run "`) || strings.Count(lines[0], `"`) != 2 || lines[2] != "decide: pml approve "+a.ID.Short() {
 			t.Errorf("%q", n.Text)

@@ -193,7 +193,7 @@ func (s *Sender) sendOne(ctx context.Context, set Settings, j job) outcome {
 	if len(list) == 0 {
 		return outcome{job: j, stale: len(left) == 0, put: len(left) > 0}
 	}
-	note := compose(j.message, list, set.Details, s.o.Clock.Now())
+	note := compose(j.message, list, set, s.o.Clock.Now())
 	err := set.carrier(j.carrier).Send(ctx, note)
 	switch {
 	case err != nil && ctx.Err() != nil: // this process ends: another one tries

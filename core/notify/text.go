@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,8 @@ const (
 )
 
 // compose makes the message of approvals as they are now, which are without keys.
-func compose(m message, list []core.Approval, details bool, now time.Time) Note {
+func compose(m message, list []core.Approval, set Settings, now time.Time) Note {
+	details := set.Details
 	n := Note{Version: 1, ID: string(m.ID), Kind: m.Kind, At: now.UTC(), Count: len(list), Risk: riskOf(list), Approvals: []Item{}}
 	for _, a := range list[:min(len(list), maxItems)] {
 		n.Approvals = append(n.Approvals, itemOf(a, details))
@@ -45,7 +47,24 @@ func compose(m message, list []core.Approval, details bool, now time.Time) Note 
 		lines = append(lines, "decide: pml approve")
 	}
 	n.Text = strings.Join(lines, "\n") + "\n(message " + m.ID.Short() + ")"
+	if n.Link = linkTo(set.Page, m.Kind, list); n.Link != "" {
+		n.Text += openLine + n.Link
+	}
 	return n
+}
+
+// openLine begins the line of a text that is a link.
+const openLine = "\nopen: "
+
+// linkTo is where a browser shows what waits: the approval, or all.
+func linkTo(page string, kind Kind, list []core.Approval) string {
+	switch {
+	case page == "" || kind == KindDecided:
+		return ""
+	case len(list) == 1:
+		return page + "/approvals/" + url.PathEscape(string(list[0].ID))
+	}
+	return page + "/"
 }
 
 // TestNote is a message that says that it is one.

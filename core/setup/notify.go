@@ -59,7 +59,7 @@ func carriers(cfg *env.Config, o NotifyOptions) ([]carrier, error) {
 func notifySettings(cfg *env.Config, o NotifyOptions) (notify.Settings, []string, error) {
 	n := cfg.Approvals.Notify
 	set := notify.Settings{
-		Details: n.Details, After: n.After, Burst: n.Burst, Remind: n.Remind, Decided: n.Decided,
+		Details: n.Details, Page: n.Page, After: n.After, Burst: n.Burst, Remind: n.Remind, Decided: n.Decided,
 		Quiet: notify.Quiet{From: n.Quiet.From, To: n.Quiet.To, Zone: n.Quiet.Zone},
 	}
 	list, err := carriers(cfg, o)
