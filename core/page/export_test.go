@@ -272,7 +272,33 @@ func TestExport_LayoutStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if digest != "sha256:2578033081846caf5d527b9e4237cf4d83914b1e8530ea0d9cd917f4325b8cb3" {
+	if digest != "sha256:688d49c1bf20c7cf28296d84f6c235a7bdb169bde4635aa3fd1be6b7c4bebebe" {
 		t.Errorf("the layout of version %d has changed to %s", page.ExportVersion, digest)
+	}
+}
+
+// A page leaves out of an approval only what it says elsewhere.
+func TestCard_Whole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 4000)
+	until := at.Add(time.Minute)
+	a := core.Approval{
+		ID: "52e3f18c", RunID: run, Type: core.ApproveTool, Tool: "fs:write", Risk: core.RiskHigh, State: core.ApprovalOpen, ExpiresAt: &until, Description: "Write it?", Digest: "sha256:9f04",
+		Context: json.RawMessage(`{"arguments":{"body":"` + long + `"},"tool":"fs:write","namespace":"fs","tool_id":"fs:writes","needs_installation":true,"leaves_workspace":false,"risk_why":"because","new_thing":{"a":1},"changed":["+ one","- two"]}`),
+	}
+	text, err := page.Card{Approval: a, Who: "ann", Now: at, Form: &page.Form{Token: "t", Confirm: "7f3a", Pin: true}}.Page().HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := string(text)
+	for _, want := range []string{long, "fs:writes", "needs installation", "high: because", "new thing", "+ one", "- two", "1m0s left", "sha256:9f04", "type <code>7f3a</code>", `name="pin"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for _, no := range []string{">namespace<", ">leaves workspace<", ">tool<\n"} {
+		if strings.Contains(body, no) {
+			t.Errorf("it says %q", no)
+		}
 	}
 }

@@ -83,7 +83,32 @@ type entry struct {
 	Title string
 	State string
 	Risk  string
+	Text  string
 	Notes []string
+}
+
+// titleRunes and shortRunes are how much of a question, and of the arguments that it is
+// about, stands in a list.
+const (
+	titleRunes = 120
+	shortRunes = 160
+)
+
+// inShort is the beginning of the arguments that an approval asks about.
+func inShort(context json.RawMessage) string {
+	var c struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal(context, &c) != nil {
+		return ""
+	}
+	var texts []string
+	for _, l := range asked.Arguments(c.Arguments, nil) {
+		if len(texts) < 4 && len(c.Arguments) > 0 {
+			texts = append(texts, strings.TrimSpace(l.Label)+" "+l.Text)
+		}
+	}
+	return core.OneLine(strings.Join(texts, " · "), shortRunes)
 }
 
 // Inbox lists what waits for somebody, soonest expiry first.
@@ -94,8 +119,8 @@ func Inbox(who string, list []core.Approval, now time.Time) Page {
 			continue
 		}
 		out = append(out, entry{
-			Href: "/approvals/" + string(a.ID), Title: approval.TypeOf(a.Type).Question, Risk: shown(string(a.Risk)),
-			Notes: notes(a.Tool, nameOf(a), left(a, now)),
+			Href: "/approvals/" + string(a.ID), Title: core.OneLine(cmp.Or(a.Description, approval.TypeOf(a.Type).Question), titleRunes), Risk: shown(string(a.Risk)),
+			Text: inShort(a.Context), Notes: notes(nameOf(a), left(a, now)),
 		})
 	}
 	title := "Nothing waits"
@@ -159,7 +184,7 @@ func (c Card) Page() Page {
 	a := c.Approval
 	state := a.StateAt(c.Now)
 	d := map[string]any{
-		"State": string(state), "Risk": shown(string(a.Risk)), "Text": core.Visible(a.Description, 0, true), "Parts": parts(a.Context),
+		"State": string(state), "Risk": shown(string(a.Risk)), "Text": core.Visible(a.Description, 0, true), "Parts": parts(a.Context, a.Tool),
 		"Facts": cardFacts(a, c.Now), "Form": c.Form, "Wrong": shown(c.Wrong), "Run": string(a.RunID), "ID": string(a.ID), "Waits": state == core.ApprovalOpen,
 	}
 	return Page{Title: approval.TypeOf(a.Type).Question, Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
@@ -171,8 +196,8 @@ func cardFacts(a core.Approval, now time.Time) (out []Fact) {
 		decided, reason = d.Origin()+", "+stamp(d.At), d.Reason
 	}
 	for _, f := range []Fact{
-		{"tool", a.Tool}, {"risk", strings.Trim(string(a.Risk)+": "+a.RiskWhy(), ": ")}, {"run", nameOf(a)}, {"path", strings.Join(a.Path, " → ")},
-		{"asked by", origin(a.RequestedBy)}, {"workspace", a.Workspace}, {"expires", left(a, now)}, {"decided by", decided}, {"reason", reason},
+		{"risk", strings.Trim(string(a.Risk)+": "+a.RiskWhy(), ": ")}, {"tool", a.Tool}, {"run", nameOf(a)},
+		{"path", strings.Join(a.Path, " → ")}, {"asked by", origin(a.RequestedBy)}, {"workspace", a.Workspace}, {"time", left(a, now)}, {"decided by", decided}, {"reason", reason},
 		{"asked again as", string(a.RenewedBy)}, {"asks again for", string(a.Renews)}, {"question", string(a.ID)}, {"digest", a.Digest},
 	} {
 		if f.Value != "" {
@@ -187,7 +212,7 @@ func cardFacts(a core.Approval, now time.Time) (out []Fact) {
 const wholeBytes = 1500
 
 // parts are what an approval asks about: arguments line by line, all else as it is.
-func parts(context json.RawMessage) (out []part) {
+func parts(context json.RawMessage, tool string) (out []part) {
 	fields, ok := asked.Fields(context)
 	if !ok && len(bytes.TrimSpace(context)) > 0 {
 		return []part{{Title: "context", Text: whole(context)}}
@@ -200,6 +225,9 @@ func parts(context json.RawMessage) (out []part) {
 		}
 	}
 	for _, f := range fields {
+		if says(f, tool) {
+			continue
+		}
 		title := shown(strings.ReplaceAll(f.Key, "_", " "))
 		switch {
 		case f.Key == "arguments":
@@ -207,12 +235,30 @@ func parts(context json.RawMessage) (out []part) {
 			if len(f.Value) > wholeBytes {
 				out = append(out, part{Title: title + " as JSON, whole", Lines: lines(asked.Raw(f.Value))})
 			}
-		case f.Key == "risk_why", f.Key == "file" && file != nil:
+		case f.Key == "file" && file != nil: // the arguments show what becomes of it
 		default:
 			out = append(out, part{Title: title, Text: whole(f.Value)})
 		}
 	}
 	return out
+}
+
+// says reports whether a field says again what stands elsewhere on the page: the tool's
+// name, why the risk is what it is, or that nothing is out of the way.
+func says(f asked.Field, tool string) bool {
+	var text string
+	if json.Unmarshal(f.Value, &text) != nil {
+		return (f.Key == "needs_installation" || f.Key == "leaves_workspace") && string(f.Value) == "false"
+	}
+	switch f.Key {
+	case "risk_why":
+		return true
+	case "tool", "tool_id", "fqdn_base":
+		return text == tool
+	case "namespace":
+		return strings.HasPrefix(tool, text+":")
+	}
+	return false
 }
 
 func lines(list []asked.Line) (out []cardLine) {
@@ -235,9 +281,11 @@ func left(a core.Approval, now time.Time) string {
 		return ""
 	case a.StateAt(now) == core.ApprovalExpired:
 		return "expired " + stamp(*a.ExpiresAt)
+	case a.State != core.ApprovalOpen:
+		return ""
 	default:
 		d = a.ExpiresAt.Sub(now).Round(time.Second)
-		return "expires in " + d.String() + ", at " + stamp(*a.ExpiresAt)
+		return d.String() + " left"
 	}
 }
 
