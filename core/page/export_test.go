@@ -291,7 +291,7 @@ func TestCard_Whole(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := string(text)
-	for _, want := range []string{long, "fs:writes", "needs installation", "high: because", "new thing", "+ one", "- two", "1m0s left", "sha256:9f04", "type <code>7f3a</code>", `name="pin"`} {
+	for _, want := range []string{long, "fs:writes", "needs installation", "high: because", "new thing", "&#43; one\n- two", "1m0s left", "sha256:9f04", "type <code>7f3a</code>", `name="pin"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q", want)
 		}

@@ -237,7 +237,15 @@ func parts(context json.RawMessage, tool string) (out []part) {
 			}
 		case f.Key == "file" && file != nil: // the arguments show what becomes of it
 		default:
-			out = append(out, part{Title: title, Text: whole(f.Value)})
+			text := whole(f.Value)
+			var list []string
+			if json.Unmarshal(f.Value, &list) == nil { // changes, scripts: read line by line
+				for i := range list {
+					list[i] = shown(list[i])
+				}
+				text = strings.Join(list, "\n")
+			}
+			out = append(out, part{Title: title, Text: text})
 		}
 	}
 	return out
