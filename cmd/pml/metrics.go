@@ -40,7 +40,7 @@ func newObserver(ctx context.Context, s *serving) (*observer, error) {
 	o := &observer{events: make(chan toldOf, observed), done: make(chan struct{})}
 	var err error
 	if o.tracer, err = trace.NewTracer(ctx, trace.Options{
-		Environ: s.environ, Version: buildVersion().Version, Logger: s.log, Begun: func(id core.ID) time.Time { return s.look(id).CreatedAt },
+		Environ: s.environ, Version: buildVersion().Version, Logger: s.log, Look: s.look,
 	}); err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ type Options struct {
 	Environ func(name string) (string, bool)
 	Version string
 	Logger  *slog.Logger
-	// Begun says when a run began that another process started; nil, or a zero
-	// time: its spans begin with what is first seen of it.
-	Begun func(id core.ID) time.Time
+	// Look is the header of a run that another process started, which says when it began
+	// and what it is below; nil, or a zero one: its spans begin with what is first seen of it.
+	Look func(id core.ID) core.Run
 	// Exporter replaces the one over HTTP, for tests.
 	Exporter sdk.SpanExporter
 }
@@ -56,7 +56,7 @@ type Options struct {
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
-	begun    func(core.ID) time.Time
+	look     func(core.ID) core.Run
 
 	mu   sync.Mutex
 	runs map[core.ID]*runTrace
@@ -102,11 +102,11 @@ func NewTracer(ctx context.Context, o Options) (*Tracer, error) {
 		return nil, core.Errorf(core.CodeInvalidConfig, "OTEL_RESOURCE_ATTRIBUTES cannot be read: %w", err)
 	}
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(res), sdk.WithIDGenerator(ids{}))
-	if o.Begun == nil {
-		o.Begun = func(core.ID) time.Time { return time.Time{} }
+	if o.Look == nil {
+		o.Look = func(core.ID) core.Run { return core.Run{} }
 	}
 	return &Tracer{
-		provider: provider, tracer: provider.Tracer("github.com/casys-ai/pml"), begun: o.Begun, runs: map[core.ID]*runTrace{},
+		provider: provider, tracer: provider.Tracer("github.com/casys-ai/pml"), look: o.Look, runs: map[core.ID]*runTrace{},
 	}, nil
 }
 
@@ -183,7 +183,15 @@ func (t *Tracer) run(id core.ID, begins bool) *runTrace {
 	}
 	r = &runTrace{layers: map[int]*layerTrace{}, calls: map[string]time.Time{}}
 	if !begins {
-		r.begun = t.begun(id)
+		header := t.look(id)
+		r.begun = header.CreatedAt
+		if header.Below() { // whoever started it knows the call
+			up := trace.SpanContextConfig{TraceID: t.traceOf(header.ParentID), SpanID: (&runTrace{}).rootID(header.ParentID), Remote: true}
+			if t.sampled(&runTrace{}, up.TraceID) {
+				up.TraceFlags = trace.FlagsSampled
+			}
+			r.parent = trace.NewSpanContext(up)
+		}
 	}
 	if len(t.runs) < maxRuns {
 		t.runs[id] = r
@@ -212,8 +220,12 @@ func (t *Tracer) observe(e core.Event, next []core.Event) {
 	case core.EventTaskStart:
 		r.calls[e.TaskID] = e.At
 		r.layer(e, e.At)
+		t.below(r, e)
 	case core.EventTaskComplete, core.EventTaskError:
 		t.call(r, e, next)
+		if child := core.ChildID(e.RunID, e.TaskID); t.runs[child] != nil && t.runs[child].begun.IsZero() {
+			delete(t.runs, child) // no run was made of it
+		}
 	case core.EventCheckpoint:
 		if e.Layer != nil {
 			t.layer(r, e.RunID, *e.Layer, e.At)
@@ -227,6 +239,33 @@ func (t *Tracer) observe(e core.Event, next []core.Event) {
 	default:
 		// The others say more of the same, for people.
 	}
+}
+
+// below makes the run that a call starts, if it does, a child of the call's span.
+func (t *Tracer) below(r *runTrace, e core.Event) {
+	if e.Tool != core.RunTool && !core.StartsAgent(e.Tool) {
+		return
+	}
+	tid := traceID(e.RunID)
+	if r.parent.IsValid() {
+		tid = r.parent.TraceID()
+	}
+	up := trace.SpanContextConfig{TraceID: tid, SpanID: callID(e, e.At), Remote: true}
+	if t.sampled(r, tid) {
+		up.TraceFlags = trace.FlagsSampled
+	}
+	t.run(core.ChildID(e.RunID, e.TaskID), true).parent = trace.NewSpanContext(up)
+}
+
+// traceOf is the trace of a run, which is that of the run at the top of its tree.
+func (t *Tracer) traceOf(id core.ID) trace.TraceID {
+	if r := t.runs[id]; r != nil && r.parent.IsValid() {
+		return r.parent.TraceID()
+	}
+	if header := t.look(id); header.Below() {
+		return t.traceOf(header.ParentID)
+	}
+	return traceID(id)
 }
 
 // layer notes that a layer was at work at a time.
@@ -269,8 +308,7 @@ func (t *Tracer) call(r *runTrace, e core.Event, next []core.Event) {
 	}
 	attrs = append(attrs, genAI(e, next)...)
 	r.agent = r.agent || e.Tool == core.ModelTool
-	id := spanID("call", e.RunID, e.TaskID, begun.UTC().Format(time.RFC3339Nano))
-	t.span(r, e.RunID, id, r.layerID(e.RunID, n), "call "+e.Tool, begun, e.At, attrs, e.Error, failed)
+	t.span(r, e.RunID, callID(e, begun), r.layerID(e.RunID, n), "call "+e.Tool, begun, e.At, attrs, e.Error, failed)
 }
 
 // layer makes the span of a layer that is complete, or whose run has ended.
@@ -380,6 +418,11 @@ func (r *runTrace) rootID(run core.ID) trace.SpanID { return spanID("run", run, 
 
 func (r *runTrace) layerID(run core.ID, n int) trace.SpanID {
 	return spanID("layer", run, r.again, strconv.Itoa(n))
+}
+
+// callID is the span of a call that began at a time.
+func callID(e core.Event, begun time.Time) trace.SpanID {
+	return spanID("call", e.RunID, e.TaskID, begun.UTC().Format(time.RFC3339Nano))
 }
 
 func spanID(what string, parts ...any) trace.SpanID {

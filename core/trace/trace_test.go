@@ -323,10 +323,65 @@ func TestTracer_TakenOver(t *testing.T) {
 	}
 }
 
+// The runs below an agent are in its trace, each below the call that has started it, also
+// where another process goes on with one.
+func TestTracer_Below(t *testing.T) {
+	t.Parallel()
+	child := core.ChildID(run, "m1.t1")
+	inner := core.ChildID(child, "c1")
+	of := func(id core.ID, list ...core.Event) []core.Event {
+		for i := range list {
+			list[i].RunID = id
+		}
+		return list
+	}
+	ends := of(inner, task(core.EventTaskComplete, 9, "m1", core.ModelTool, 0, nil), event(core.EventWorkflowComplete, 10, nil))
+	all := slices.Concat(
+		of(run, event(core.EventWorkflowStart, 0, nil), task(core.EventTaskStart, 1, "m1.t1", core.RunTool, 0, nil), task(core.EventTaskStart, 1, "m1.t2", core.RunTool, 0, nil)),
+		of(child, event(core.EventWorkflowStart, 2, nil), task(core.EventTaskStart, 3, "c1", core.DelegateTool, 0, nil)),
+		of(inner, event(core.EventWorkflowStart, 4, nil)), ends,
+		of(child, task(core.EventTaskComplete, 11, "c1", core.DelegateTool, 0, nil), event(core.EventWorkflowComplete, 12, nil)),
+		of(run, task(core.EventTaskComplete, 13, "m1.t1", core.RunTool, 0, nil), task(core.EventTaskComplete, 13, "m1.t2", core.RunTool, 0, nil), event(core.EventWorkflowComplete, 14, nil)),
+	)
+	list := spans(t, func(tr *trace.Tracer) { tr.Observe(all) })
+	up := map[string]string{}
+	for _, s := range list {
+		if s.SpanContext.TraceID() != list[0].SpanContext.TraceID() {
+			t.Errorf("%s is in another trace", s.Name)
+		}
+		for _, a := range s.Attributes {
+			if string(a.Key) == "pml.run.id" && s.Name == "run" {
+				up[a.Value.AsString()] = s.Parent.SpanID().String()
+			}
+		}
+	}
+	if got, want := up[string(child)], find(t, list, "call "+core.RunTool).SpanContext.SpanID().String(); got != want {
+		t.Errorf("the script is below %s, want the call %s", got, want)
+	}
+	if got, want := up[string(inner)], find(t, list, "call "+core.DelegateTool).SpanContext.SpanID().String(); got != want {
+		t.Errorf("the agent inside is below %s, want the call %s", got, want)
+	}
+	headers := map[core.ID]core.Run{run: {ID: run, Kind: core.KindAgent}, child: {ID: child, Kind: core.KindCode, ParentID: run, UnderAgent: run}, inner: {ID: inner, Kind: core.KindAgent, ParentID: child, UnderAgent: run}}
+	kept := &keeper{tracetest.NewInMemoryExporter()}
+	tr, err := trace.NewTracer(t.Context(), trace.Options{Exporter: kept, Look: func(id core.ID) core.Run { return headers[id] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Observe(ends)
+	if err := tr.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range kept.GetSpans() {
+		if s.SpanContext.TraceID() != list[0].SpanContext.TraceID() {
+			t.Errorf("in another process %s is in another trace", s.Name)
+		}
+	}
+}
+
 func TestTracer_Begun(t *testing.T) {
 	t.Parallel()
 	kept := &keeper{tracetest.NewInMemoryExporter()}
-	tr, err := trace.NewTracer(t.Context(), trace.Options{Exporter: kept, Begun: func(core.ID) time.Time { return at(-5000) }})
+	tr, err := trace.NewTracer(t.Context(), trace.Options{Exporter: kept, Look: func(core.ID) core.Run { return core.Run{CreatedAt: at(-5000)} }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,11 @@ func TestAgent_KilledServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.judge(w, undisturbed)
+		outer, err := nodes[0].Client.Workflow(t.Context(), core.ChildID(n.id, "c1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.judge(w, outer, undisturbed)
 	}
 	t.Logf("seed %d: %d runs, %d kills, %d requests lost on the way", seed, runs, n.kills, n.lost)
 }
@@ -359,12 +363,13 @@ func (n *nested) conversations() map[string]string {
 func (n *nested) check(undisturbed map[string]string) {
 	n.t.Helper()
 	w, _ := n.look()
-	n.judge(w, undisturbed)
+	n.judge(w, n.m.Workflow(core.ChildID(n.id, "c1")), undisturbed)
 }
 
-// judge looks at what a run came to: each answer that was kept was asked for no more after
-// that, each call was made once, and the conversations are those of a run without kills.
-func (n *nested) judge(w core.Workflow, undisturbed map[string]string) {
+// judge looks at what a run and its outer agent came to: each answer that was kept was asked
+// for no more after that, what was asked for in vain is counted, each call was made once, and
+// the conversations are those of a run without kills.
+func (n *nested) judge(w, outer core.Workflow, undisturbed map[string]string) {
 	t := n.t
 	t.Helper()
 	if w.State != core.RunComplete || string(w.Result) != `"all is counted"` {
@@ -377,6 +382,7 @@ func (n *nested) judge(w core.Workflow, undisturbed map[string]string) {
 		}
 	}
 	_, answers, want := nestedAgents()
+	before := n.lost
 	for goal, count := range answers {
 		for k := range count {
 			key := fmt.Sprint(goal, " ", k)
@@ -385,6 +391,9 @@ func (n *nested) judge(w core.Workflow, undisturbed map[string]string) {
 			}
 			n.lost += asked[key] - 1
 		}
+	}
+	if lost, said := n.lost-before, agentOf(t, outer.Result).Usage.LostAttempts; lost > said {
+		t.Errorf("%d answers were asked for again, and %d are said to be lost", lost, said)
 	}
 	got := n.m.Calls()[n.made:]
 	slices.Sort(got)
