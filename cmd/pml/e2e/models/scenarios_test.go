@@ -101,9 +101,9 @@ var scenarios = map[string]scenario{
 	},
 	"BudgetCalls": {
 		answers: []answer{{scripts: []string{callsThree}}, {text: "done"}}, args: []string{"--budget-calls", "2"},
-		stop: core.AgentEndTurn, text: "done", calls: []string{`inc {"key":"a"}`, `inc {"key":"b"}`}, requests: 2,
+		stop: core.AgentEndTurn, text: "done", calls: []string{}, requests: 2, // a script that asks for more than is left at once makes none
 		check: func(t *testing.T, r core.AgentResult, sent []json.RawMessage) {
-			if r.Calls != 2 || !strings.Contains(string(sent[1]), "call_limit") {
+			if r.Calls != 0 || !strings.Contains(string(sent[1]), "call_limit") {
 				t.Errorf("%d calls of 2, and the model is told %s", r.Calls, sent[1])
 			}
 		},
@@ -120,8 +120,12 @@ var scenarios = map[string]scenario{
 	"NothingReported": {
 		answers: []answer{{text: "one", scripts: []string{callsA}, used: -1}, {text: "done", used: -1}}, args: []string{"--budget-tokens", "20000"},
 		stop: core.AgentEndTurn, text: "done", calls: []string{`inc {"key":"a"}`}, requests: 2,
-		check: func(t *testing.T, r core.AgentResult, _ []json.RawMessage) {
-			if u := r.Usage; u.Input+u.Output == 0 || u.Unreported != 2 {
+		check: func(t *testing.T, r core.AgentResult, sent []json.RawMessage) {
+			unreported := 2
+			if strings.Contains(string(sent[0]), "stream_options") {
+				unreported = 0 // in the protocol of OpenAI the stand-in says what it thinks
+			}
+			if u := r.Usage; u.Input+u.Output == 0 || u.Unreported != unreported {
 				t.Errorf("nothing is counted: %+v", u)
 			}
 		},
