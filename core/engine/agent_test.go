@@ -15,6 +15,7 @@ import (
 	"github.com/casys-ai/pml/core/agent"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/model"
+	"github.com/casys-ai/pml/store"
 )
 
 // agentProgramOf completes a goal.
@@ -162,6 +163,34 @@ func TestAgent_Runs(t *testing.T) {
 		}
 		if run.Workspace != s.Run.Workspace || run.Owner != s.Run.Owner || run.Side != s.Run.Side || run.RequestedBy != s.Run.RequestedBy || run.Owner != "ann" {
 			t.Errorf("run %d has another identity than its agent: %+v, %+v", i, run, s.Run)
+		}
+	}
+}
+
+// TestAgent_Unreported: of an answer whose provider does not say what it has used, the event
+// says that, and no number.
+func TestAgent_Unreported(t *testing.T) {
+	t.Parallel()
+	for _, usage := range []*model.Usage{nil, {Input: 10, Output: 5}} {
+		b := newBench(t)
+		b.ask = func(context.Context, core.Run, string, model.Request) (model.Answer, error) {
+			a := said("there")
+			a.Usage = usage
+			return a, nil
+		}
+		p := b.process()
+		h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+		b.wait(h, engine.Ended)
+		list, err := p.st.Events(t.Context(), store.EventFilter{RunID: h.ID, Types: []core.EventType{core.EventAgentIteration}})
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%v %+v", err, list)
+		}
+		want := "tokens not reported"
+		if usage != nil {
+			want = "10 tokens read, 5 written"
+		}
+		if e := list[0]; !strings.Contains(e.Message, want) || strings.Contains(string(e.Data), `"usage"`) != (usage != nil) {
+			t.Errorf("%s %s", e.Message, e.Data)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/agent"
-	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/redact"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
@@ -94,10 +93,6 @@ func (b *batch) iteration(c *call, r core.Record) {
 	if err != nil || c.prompt == nil {
 		return
 	}
-	var used model.Usage
-	if a.Usage != nil {
-		used = *a.Usage
-	}
 	e := b.event(core.EventAgentIteration)
 	layer := c.layer
 	e.TaskID, e.Tool, e.Layer, e.DurationMS = c.id, c.tool, &layer, r.DurationMS()
@@ -105,9 +100,13 @@ func (b *batch) iteration(c *call, r core.Record) {
 	if len(a.Calls) == 1 {
 		scripts = "1 script"
 	}
-	e.Message = fmt.Sprintf("%s: %d tokens read, %d written, %s to run", c.id, used.Prompt(), used.Output, scripts)
-	data, err := json.Marshal(map[string]any{"model": c.prompt.name, "usage": used, "runs": len(a.Calls), "stop": a.Stop})
-	if err == nil {
+	used, data := "tokens not reported", map[string]any{"model": c.prompt.name, "runs": len(a.Calls), "stop": a.Stop}
+	if a.Usage != nil {
+		used = fmt.Sprintf("%d tokens read, %d written", a.Usage.Prompt(), a.Usage.Output)
+		data["usage"] = a.Usage
+	}
+	e.Message = fmt.Sprintf("%s: %s, %s to run", c.id, used, scripts)
+	if data, err := json.Marshal(data); err == nil {
 		e.Data = data
 	}
 	b.emit(e)
