@@ -21,6 +21,7 @@ import (
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/cli/app"
+	_ "github.com/casys-ai/pml/cmd/pml/gcpercent" // before what the others import is initialised
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/env"

@@ -28,8 +28,9 @@ const (
 // maxRecord bounds what is read of a record, in bytes.
 const maxRecord = 16 << 10
 
-// Join lists a record in a folder until leave is called or the process ends. It must
-// be small: 16 KiB as JSON at most.
+// Join lists a record in a folder until leave is called or the process ends; the caller
+// keeps leave until then, because a lock that nobody refers to is given back. The record
+// must be small: 16 KiB as JSON at most.
 func Join[T any](dir string, record T) (leave func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)

@@ -109,11 +109,25 @@ func connect(t testing.TB, address string) *pgx.Conn {
 	return conn
 }
 
+// fewConnections bounds those of a store: other packages, and other runs of these tests,
+// have the same server.
+func fewConnections(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("pool_max_conns", "4")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
 func TestStore(t *testing.T) {
 	t.Parallel()
 	requirePostgres(t).Close(context.Background())
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		address, clock := database(t), storetest.NewClock()
+		address, clock := fewConnections(t, database(t)), storetest.NewClock()
 		s := open(t, address, clock)
 		return storetest.Harness{
 			Store:      s,

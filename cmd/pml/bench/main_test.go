@@ -7,6 +7,7 @@ package bench_test
 import (
 	"testing"
 
+	_ "github.com/casys-ai/pml/cmd/pml/gcpercent" // the engine runs in this process, too
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 )
 

@@ -101,9 +101,10 @@ var allowed = map[string][]string{
 	"tui": {
 		"core", "core/approval", "core/api", "tui/decide", "tui/feed", "tui/noprobe", "tui/keys", "tui/osc", "tui/paint", "tui/screen", "tui/state",
 	},
-	"core/skiptest":   {},
-	"cmd/pml/pmltest": nil,
-	"cmd/pml":         nil, // the one place that puts everything together
+	"core/skiptest":     {},
+	"cmd/pml/gcpercent": {},
+	"cmd/pml/pmltest":   nil,
+	"cmd/pml":           nil, // the one place that puts everything together
 }
 
 // confined lists import prefixes and the packages that may use each.
