@@ -112,8 +112,12 @@ func inShort(context json.RawMessage) string {
 }
 
 // Inbox lists what waits for somebody, soonest expiry first.
-func Inbox(who string, list []core.Approval, now time.Time) Page {
+func Inbox(who string, list []core.Approval, halts []core.Halt, now time.Time) Page {
 	var out []entry
+	var held []string
+	for _, h := range halts {
+		held = append(held, shown("All calls are "+h.Text()))
+	}
 	for _, a := range list {
 		if a.StateAt(now) != core.ApprovalOpen {
 			continue
@@ -127,7 +131,7 @@ func Inbox(who string, list []core.Approval, now time.Time) Page {
 	if len(out) > 0 {
 		title = fmt.Sprintf("%d waiting", len(out))
 	}
-	return Page{Title: title, Who: shown(who), Live: true, view: "list.tmpl", Data: out}
+	return Page{Title: title, Who: shown(who), Live: true, view: "list.tmpl", Data: map[string]any{"List": out, "Halts": held, "May": true}}
 }
 
 // Runs lists runs, newest first.
@@ -138,7 +142,7 @@ func Runs(who string, list []core.Run) Page {
 			Href: "/runs/" + string(r.ID), Title: shown(r.Title()), State: string(r.State), Notes: notes(origin(r.RequestedBy), stamp(r.CreatedAt)),
 		})
 	}
-	return Page{Title: "Runs", Who: shown(who), Live: true, view: "list.tmpl", Data: out}
+	return Page{Title: "Runs", Who: shown(who), Live: true, view: "list.tmpl", Data: map[string]any{"List": out, "Halts": nil, "May": false}}
 }
 
 // Run shows one run, as its file would.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -16,16 +17,37 @@ const listed = 50
 
 func (b *web) inbox(w http.ResponseWriter, r *http.Request, v visitor) {
 	var list []core.Approval
+	var halts []core.Halt
 	for _, half := range v.halves {
 		some, err := half.Approvals(r.Context(), false)
+		var held []core.Halt
+		if err == nil {
+			held, err = half.Halts(r.Context())
+		}
 		if err != nil {
 			b.failed(w, r, err)
 			return
 		}
-		list = append(list, some...)
+		list, halts = append(list, some...), append(halts, held...)
 	}
 	slices.SortStableFunc(list, core.BySoonest)
-	b.show(w, http.StatusOK, pages.Inbox(v.who(), list, b.s.o.Clock.Now()))
+	b.show(w, http.StatusOK, pages.Inbox(v.who(), list, halts, b.s.o.Clock.Now()))
+}
+
+// halt halts all calls of what the visitor sees. Whoever sees something go wrong may;
+// only a person at a terminal, or with the PIN, lets them go on, and not here.
+func (b *web) halt(w http.ResponseWriter, r *http.Request, v visitor) {
+	var errs []error
+	for _, half := range v.halves { // each, whatever becomes of the other
+		_, err := half.HaltCalls(r.Context(), half.scope.By, core.OneLine(r.PostForm.Get("reason"), 500))
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		b.s.log.WarnContext(r.Context(), "calls could not all be halted from a page", "error", core.AsError(err))
+		b.message(w, r, http.StatusServiceUnavailable, "Not all calls are halted", core.AsError(err).Message)
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func (b *web) runs(w http.ResponseWriter, r *http.Request, v visitor) {

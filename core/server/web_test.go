@@ -503,6 +503,29 @@ func TestPages_VisitorsFile(t *testing.T) {
 	}
 }
 
+// Whoever is signed in may halt; nobody lets calls go on from a page, and no other page
+// halts.
+func TestPages_Halt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	b := s.browser(t).signIn("ana")
+	if r := b.post("/halt", url.Values{"reason": {"stop"}}, "Origin", "https://evil.example"); r.status != 403 || last[[]any](s.b) != nil && last[[]any](s.b)[0] == "halt" {
+		t.Errorf("%d", r.status)
+	}
+	if r := b.get("/halt"); r.status == 200 {
+		t.Errorf("to look halts: %d", r.status)
+	}
+	if r := b.post("/halt", url.Values{"reason": {"sto\np"}}); r.status != http.StatusSeeOther {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if got := last[[]any](s.b); len(got) != 3 || got[0] != "halt" || got[1] != core.ViaPage || got[2] != "sto…" {
+		t.Errorf("%v", got)
+	}
+	if r := b.get("/"); !strings.Contains(r.body, "All calls are halted by ann") {
+		t.Error(r.body)
+	}
+}
+
 // A page is told that something has happened, until its session is worth nothing.
 func TestPages_Live(t *testing.T) {
 	t.Parallel()
