@@ -42,6 +42,11 @@ func TestInbox_Alike(t *testing.T) {
 	p.sees("Decide 3 together?")
 	p.sees("release-notes, medium risk")
 	p.sees("docs/one.md")
+	if strings.Contains(p.frame(), "too early") {
+		t.Error("it says too early, and no key was pressed")
+	}
+	p.press("d")
+	p.sees("too early: it had only just appeared; press again")
 	p.wait(decide.Quiet)
 	p.press("space", "space", "space", "space", "space", "a")
 	p.wants(Decide{Approvals: list, Approve: true})

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,11 +95,16 @@ func (b *bulk) why(e *Env) string {
 	return ""
 }
 
-// lock says why nothing can be decided at all.
-func (b *bulk) lock(e *Env) string {
+// early is what a key that decides is told that comes too soon to have been meant.
+func (b *bulk) early(e *Env) string {
 	if e.Now.Before(e.QuietUntil) || !b.guard.Ready(e.Now) {
 		return "too early: it had only just appeared; press again"
 	}
+	return ""
+}
+
+// lock says why nothing can be decided at all.
+func (b *bulk) lock(e *Env) string {
 	for _, a := range b.shown {
 		now, known := e.State.Approval(a.ID)
 		c := decide.Open(a, e.Now)
@@ -130,7 +136,7 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		case keys.Approve, keys.ApproveRemember:
 			return b.approve(e)
 		case keys.Deny:
-			if b.note = b.lock(e); b.note != "" {
+			if b.note = cmp.Or(b.early(e), b.lock(e)); b.note != "" {
 				return nil, false
 			}
 			return []Intent{Decide{Approvals: b.shown}}, true
@@ -152,7 +158,7 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 }
 
 func (b *bulk) approve(e *Env) (intents []Intent, closed bool) {
-	if b.note = b.why(e); b.note != "" {
+	if b.note = cmp.Or(b.early(e), b.why(e)); b.note != "" {
 		return nil, false
 	}
 	if e.NeedPin {
@@ -171,7 +177,7 @@ func (b *bulk) keyPin(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	case k.Name == "enter" && b.pin.Text == "":
 		b.note = "no PIN was typed"
 	case k.Name == "enter":
-		if b.note = b.why(e); b.note == "" {
+		if b.note = cmp.Or(b.early(e), b.why(e)); b.note == "" {
 			return []Intent{Decide{Approvals: b.shown, Approve: true, Pin: b.pin.Text}}, true
 		}
 	default:
