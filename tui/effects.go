@@ -94,7 +94,7 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 	case screen.LoadAudit:
 		return m.loadAudit()
 	case screen.LoadServers:
-		return m.loadServers()
+		return m.loadServers(now)
 	case screen.LoadFlows:
 		return m.loadFlows()
 	case screen.FindFlowRuns:

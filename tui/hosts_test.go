@@ -12,8 +12,9 @@ import (
 // machine has hosts that come and go.
 type machine struct {
 	Machine
-	hosts []api.ConnectedHost
-	asked int
+	hosts   []api.ConnectedHost
+	servers []api.ServerInfo
+	asked   int
 }
 
 func (m *machine) ConnectedHosts(context.Context) ([]api.ConnectedHost, error) {
@@ -46,4 +47,36 @@ func TestModel_Hosts(t *testing.T) {
 	h.shows("1 connected")
 	h.shows("codex")
 	h.shows("stdio 12")
+}
+
+func (m *machine) Servers(context.Context) ([]api.ServerInfo, error) {
+	m.asked++
+	return m.servers, nil
+}
+
+// The servers are read while their panel is on the screen, at once and every 5 s: no
+// event tells of a process that has ended.
+func TestModel_ServersAgain(t *testing.T) {
+	t.Parallel()
+	on := &machine{servers: []api.ServerInfo{{Name: "slack", State: api.ServerReady, Health: &api.ServerHealth{State: "running", PID: 77}}}}
+	h := newHarness(t, func(o *Options) { o.Machine = on })
+	h.learn(loaded)
+	h.tick(serversEvery)
+	h.send(letter("7"))
+	h.shows("running, pid 77")
+	if on.asked != 1 {
+		t.Errorf("asked %d times at once", on.asked)
+	}
+	on.servers = []api.ServerInfo{{Name: "slack", State: api.ServerFailed, Error: "exit status 7"}}
+	h.tick(time.Second)
+	if on.asked != 1 {
+		t.Errorf("asked %d times within a second", on.asked)
+	}
+	h.tick(serversEvery)
+	h.shows("exit status 7")
+	h.send(letter("1"))
+	h.tick(serversEvery)
+	if on.asked != 2 {
+		t.Errorf("asked %d times without the panel", on.asked)
+	}
 }

@@ -65,6 +65,7 @@ type model struct {
 	running  []core.ID
 	watched  watched
 	hosts    lookout
+	servers  lookout
 	title    string
 	working  bool
 	ticking  bool
@@ -217,17 +218,13 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 		m.screen.SetRunning(running)
 	}
 	var cmds []tea.Cmd
-	if cmd := m.lookForKeys(now); cmd != nil {
-		cmds = append(cmds, cmd)
-	}
-	if cmd := m.followFlows(now); cmd != nil {
-		cmds = append(cmds, cmd)
-	}
-	if cmd := m.lookForHosts(now); cmd != nil {
-		cmds = append(cmds, cmd)
+	for _, look := range []func(time.Time) tea.Cmd{m.lookForKeys, m.followFlows, m.lookForHosts, m.lookForServers} {
+		if cmd := look(now); cmd != nil {
+			cmds = append(cmds, cmd)
+		}
 	}
 	d := m.activity.every(now, m.said)
-	if m.screen.Shows(screen.PanelHosts) {
+	if m.screen.Shows(screen.PanelHosts) || m.screen.Shows(screen.PanelServers) {
 		d = cmp.Or(d, slowTick)
 	}
 	if len(m.commands.running) > 0 {

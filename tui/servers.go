@@ -28,16 +28,38 @@ type Machine interface {
 	ConnectedHosts(ctx context.Context) ([]api.ConnectedHost, error)
 }
 
+// serversEvery is how often the servers are read while their panel is on the screen:
+// there are no events for a process that ends.
+const serversEvery = 5 * time.Second
+
 // loadServers reads the servers.
-func (m *model) loadServers() tea.Cmd {
+func (m *model) loadServers(now time.Time) tea.Cmd {
 	if m.o.Machine == nil {
 		m.screen.ShowServers(nil, true, errors.New("this terminal has no set-up of a machine"))
 		return nil
 	}
+	m.servers = lookout{at: now, asking: true}
 	return m.effect(func(ctx context.Context) then {
 		list, err := m.o.Machine.Servers(ctx)
-		return func(m *model, _ time.Time) tea.Cmd { m.screen.ShowServers(list, true, err); return nil }
+		return func(m *model, _ time.Time) tea.Cmd {
+			m.servers.asking = false
+			m.screen.ShowServers(list, true, err)
+			return nil
+		}
 	})
+}
+
+// lookForServers reads the servers again while their panel is on the screen, at once when
+// it is shown.
+func (m *model) lookForServers(now time.Time) tea.Cmd {
+	if !m.screen.Shows(screen.PanelServers) {
+		m.servers.at = time.Time{}
+		return nil
+	}
+	if m.o.Machine == nil || m.servers.asking || now.Sub(m.servers.at) < serversEvery {
+		return nil
+	}
+	return m.loadServers(now)
 }
 
 // checkServer starts one server and says how it stands.
@@ -94,7 +116,7 @@ func (m *model) shell(i screen.Shell, now time.Time) tea.Cmd {
 				m.say(screen.Bad, problem(line, err), now)
 			}
 			m.feed.Refresh()
-			return tea.Batch(m.back(), m.loadServers(), m.loadFlows())
+			return tea.Batch(m.back(), m.loadServers(now), m.loadFlows())
 		}}
 	})
 }
