@@ -65,7 +65,10 @@ func Run(ctx context.Context, o Options) (left []core.ID, err error) {
 	s := &session{o: o, stop: stop, out: &output{file: o.Out, fd: o.Out.Fd(), synchronized: o.Profile > paint.Dumb}}
 	known := state.New(maxEvents)
 	safe := guarded{o.Backend, s.crash}
-	s.feed = feed.New(feed.Options{Backend: safe, Links: safe.links(o.Links), Clock: o.Clock})
+	s.feed = feed.New(feed.Options{
+		Backend: safe, Links: safe.links(o.Links), Clock: o.Clock,
+		Listed: debug.FreeOSMemory, // reading thousands of runs takes twice the memory that is needed from then on
+	})
 	s.model = newModel(o, known, s.feed)
 	s.model.send, s.model.crashed = s.out.send, s.crash
 	s.model.reading, s.model.deciding = inner, deciding

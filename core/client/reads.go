@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +85,11 @@ func (c *Client) Workflows(ctx context.Context, states []core.RunState, limit in
 		if err != nil {
 			return api.Page[core.Run]{}, err
 		}
-		out.Items, out.Next = append(out.Items, page.Items...), page.Next
+		if out.Next = page.Next; len(out.Items) == 0 && page.Items != nil {
+			out.Items = slices.Clip(page.Items) // what is known is not appended to
+		} else {
+			out.Items = append(out.Items, page.Items...)
+		}
 		out.Warnings = append(out.Warnings, page.Warnings...)
 		if page.Next == "" || page.Next == cursor || limit > 0 && len(out.Items) >= limit {
 			return out, nil

@@ -100,6 +100,7 @@ func (b *Backend) served(ctx context.Context, r Remote, states []core.RunState, 
 		if err != nil {
 			return page, err
 		}
+		out.Items = slices.Grow(out.Items, len(page.Items))
 		for _, run := range page.Items {
 			if run.Remote {
 				if _, _, err := b.o.Local.Resolve(ctx, string(run.ID)); err == nil {
@@ -119,7 +120,7 @@ func (b *Backend) served(ctx context.Context, r Remote, states []core.RunState, 
 
 // mergePages puts two pages in order, up to a limit (0: none).
 func mergePages(ours, theirs api.Page[core.Run], limit int, from cursor) api.Page[core.Run] {
-	page := api.Page[core.Run]{Items: []core.Run{}}
+	page := api.Page[core.Run]{Items: make([]core.Run, 0, len(ours.Items)+len(theirs.Items))}
 	end := from
 	i, j := 0, 0
 	for limit <= 0 || len(page.Items) < limit {

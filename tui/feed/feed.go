@@ -43,6 +43,9 @@ type Options struct {
 	// Recheck is how often is looked for what no event tells: a run whose process
 	// is gone, an approval whose missing key is there; 0: 5 seconds.
 	Recheck time.Duration
+	// Listed is called once, a moment after all runs were read for the first time. May
+	// be nil.
+	Listed func()
 }
 
 // Feed reads in the background. Its methods are safe for concurrent use.

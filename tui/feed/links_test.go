@@ -361,3 +361,37 @@ func TestFeed_Touch(t *testing.T) {
 		}
 	})
 }
+
+// TestFeed_FoundMeanwhile: a server that is found while all runs are being read has them
+// read anew, not twice; who waits for that is told once.
+func TestFeed_FoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, w := newBackend(), make(wires)
+		for i := range 3000 { // a page of 200, and six of 500
+			b.put(run(i, core.RunComplete))
+		}
+		b.delay["list"] = 50 * time.Millisecond
+		listed := 0
+		v := running(t, feed.Options{Backend: b, Links: w.links, Listed: func() { listed++ }})
+		v.after(80*time.Millisecond, func(*state.State) {})
+		w <- feed.Link{Side: core.SideServer, Up: true}
+		v.after(10*time.Second, func(s *state.State) {
+			if len(s.Runs()) != 3000 {
+				t.Errorf("%d runs", len(s.Runs()))
+			}
+		})
+		if n := b.calls("list"); n < 8 || n > 11 {
+			t.Errorf("%d pages were read", n)
+		}
+		v.feed.Refresh()
+		v.after(10*time.Second, func(*state.State) {
+			if listed != 1 {
+				t.Errorf("told %d times", listed)
+			}
+		})
+		if n := b.calls("list"); n != 7 {
+			t.Errorf("%d pages were read again", n)
+		}
+	})
+}

@@ -26,6 +26,7 @@ var unsettled = []core.RunState{core.RunRunning, core.RunWaiting, core.RunInterr
 type lists struct {
 	loading  bool // all runs are being read
 	again    bool // and once more behind that
+	anew     bool // the reading was begun anew already
 	retrying bool // all runs will be read after a pause
 	// postponed: all runs will be read once what was read is handed over.
 	postponed bool
@@ -33,7 +34,7 @@ type lists struct {
 	warnings  []string // of the last list of runs
 	listed    map[core.ID]bool
 	known     []core.ID // before the reading began
-	first     struct{ runs, approvals, said bool }
+	first     struct{ runs, approvals, said, all bool }
 
 	approvals struct {
 		old, reading, resting bool
@@ -79,7 +80,7 @@ func (l *loop) reload() {
 		t.again = true
 		return
 	}
-	t.loading, t.again = true, false
+	t.loading, t.again, t.anew = true, false, false
 	t.listed, t.known = map[core.ID]bool{}, l.runs.ids()
 	l.readPage("", firstPage)
 }
@@ -105,6 +106,11 @@ func (l *loop) havePage(p api.Page[core.Run], err error, cursor string, gen int6
 	for i := range p.Items {
 		t.listed[p.Items[i].ID] = true
 	}
+	if t.again && !t.anew { // what is left would be read twice: a server was found meanwhile, say
+		t.again, t.anew, t.listed = false, true, map[core.ID]bool{}
+		l.readPage("", firstPage)
+		return
+	}
 	if p.Next != "" && p.Next != cursor && len(t.listed) < l.o.MaxRuns {
 		l.readPage(p.Next, page)
 		return
@@ -118,10 +124,20 @@ func (l *loop) havePage(p api.Page[core.Run], err error, cursor string, gen int6
 		}
 	}
 	t.listed, t.known = nil, nil
+	l.all()
 	if t.again {
 		l.reload()
 	}
 	l.schedule()
+}
+
+// all says that all runs were read, the first time, once that is handed over.
+func (l *loop) all() {
+	if l.lists.first.all || l.o.Listed == nil {
+		return
+	}
+	l.lists.first.all = true
+	l.after(time.Second, l.o.Listed)
 }
 
 // reloadLater reloads after a failure, later each time.
