@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -259,6 +261,9 @@ func (d *dispatcher) failed(c *call, err *core.Error) {
 			times = c.failures // what was lost with a process has not failed
 		}
 		wait := max(time.Duration(c.spec.Retry.BackoffMS)*time.Millisecond<<min(times-1, 16), min(time.Duration(err.RetryAfter)*time.Second, longestRetryAfter))
+		if c.tool == core.ModelTool {
+			wait = spread(wait, d.run.ID, c.id, times)
+		}
 		d.background.backoffs++
 		d.background.after(wait, nil, func() {
 			d.background.backoffs--
@@ -267,6 +272,14 @@ func (d *dispatcher) failed(c *call, err *core.Error) {
 		return
 	}
 	d.calls.settleFailed(c, core.OutcomeError, err)
+}
+
+// spread makes a wait longer by up to a quarter, for each run another part of that: agents
+// that a provider has refused together do not come back together.
+func spread(wait time.Duration, run core.ID, call string, times int) time.Duration {
+	h := fnv.New32a()
+	fmt.Fprint(h, run, call, times)
+	return wait + wait/4*time.Duration(h.Sum32()%1000)/1000
 }
 
 // triesAgain reports whether another attempt of a call is made without asking
