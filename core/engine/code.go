@@ -132,11 +132,8 @@ func (c *codeProgram) turn(t sandbox.Turn) turn {
 			is.args = fmt.Appendf(nil, `{"ms":%d}`, sc.Sleep.Milliseconds())
 		} else {
 			is.tool, is.args = sc.Server+":"+sc.Tool, sc.Args
-			if ownCall(is.tool) || is.tool == core.SleepTool {
-				// It would start a run of any id, or ask a model anything. No record has such a
-				// name but of what pml does itself.
-				is.reason = core.Errorf(core.CodeNoSuchTool, "there is no tool %s", is.tool)
-				is.tool = "mcp." + is.tool
+			if reserved(is.tool) {
+				is.reason, is.tool = noSuchTool(is.tool), "mcp."+is.tool
 			}
 			is.layer = max(is.layer, c.plannedLayer(sc.Site))
 		}

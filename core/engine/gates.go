@@ -399,6 +399,15 @@ func ownCall(tool string) bool {
 	return tool == core.CodeTool || tool == core.ModelTool || tool == core.RunTool
 }
 
+// reserved reports whether a name is that of a pseudo-tool under which pml journals what it
+// does itself. Whoever called one could start a run of any id, or ask a model anything: no
+// record has such a name but of what pml does.
+func reserved(tool string) bool { return ownCall(tool) || tool == core.SleepTool }
+
+func noSuchTool(tool string) *core.Error {
+	return core.Errorf(core.CodeNoSuchTool, "there is no tool %s", tool).WithNotMade()
+}
+
 // own takes a call of pml's own to its gates. One that asks a model passes that of the
 // model's provider first, which may take a look at the store.
 func (g *gates) own(c *call) {

@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
 )
 
 // TestOwnTools: the pseudo-tools under which pml journals what it does itself are nobody's to
-// call: a script asks no model with them, starts no run, reads none by its id, and is told
-// so. (A DAG that names one is not valid.)
+// call: no script and no single call asks a model with them, starts a run or reads one by its
+// id, and the caller is told so. (A DAG that names one is not valid.)
 func TestOwnTools(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -30,6 +31,10 @@ func TestOwnTools(t *testing.T) {
 			s := b.wait(b.code(p, fmt.Sprintf(`const name = [%q].pop(); return await mcp.pml[name](%s);`, tool, args), core.RunOptions{}), engine.Ended)
 			if s.Run.State != core.RunFailed || s.Run.Error.Code != core.CodeNoSuchTool || !strings.Contains(s.Run.Error.Message, name) {
 				t.Errorf("%s %v %s", s.Run.State, s.Run.Error, s.Run.Result)
+			}
+			one := engine.One{Run: core.Run{ID: newID(), Workspace: "/w", Kind: core.KindDAG, CreatedAt: time.Now()}, Task: ref("t1", name, args), Verdict: engine.Verdict{Known: true}}
+			if _, err := p.RunOne(t.Context(), one); core.CodeOf(err) != core.CodeNoSuchTool {
+				t.Errorf("a single call: %v", err)
 			}
 			records, err := p.st.Journal(t.Context(), s.Run.ID, 0)
 			if err != nil {

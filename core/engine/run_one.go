@@ -30,6 +30,9 @@ func (e *Engine) RunOne(ctx context.Context, one One) (Status, error) {
 	if err := e.stopping(one.Run.ID); err != nil {
 		return Status{}, err
 	}
+	if reserved(one.Task.Tool) {
+		return Status{}, noSuchTool(one.Task.Tool)
+	}
 	a, err := e.newRun(one.Run, core.Program{Kind: core.KindDAG, Version: 1, Tasks: []core.TaskSpec{one.Task}})
 	if err != nil {
 		return Status{}, err
