@@ -12,10 +12,10 @@ import (
 )
 
 // guarded are the parts of a home that have to be its own: what was decided, what
-// is trusted, which commands are, who runs what, and the logs.
+// is trusted, which commands are, who runs what, who may see the pages, and the logs.
 var guarded = []string{
 	"pending.db", "pending.db.lock", "pending.db.redo", "pending.seq", "server.db", "server.db.lock", "server.db.redo",
-	"blobs", "server.blobs", "runners", "trust", "logs", "commands",
+	"blobs", "server.blobs", "runners", "trust", "logs", "commands", "visitors.json", "visitors.json.lock",
 }
 
 // Check refuses a home that borrows the database, the locks, the trust or the logs

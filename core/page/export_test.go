@@ -302,3 +302,28 @@ func TestCard_Whole(t *testing.T) {
 		}
 	}
 }
+
+// An agent is shown step by step, with what its model said, and the runs below it whole.
+func TestExport_Agent(t *testing.T) {
+	t.Parallel()
+	const below core.ID = "8a000000-0000-4000-8000-000000000002"
+	agent := core.Workflow{
+		Run: core.Run{ID: run, Side: core.SideClient, Kind: core.KindAgent, State: core.RunComplete, Name: "tidy up", CreatedAt: at, Agent: &core.AgentSpent{Model: "main", Iterations: 1, MaxIterations: 5}},
+		Layers: []core.Layer{{Tasks: []core.Task{
+			{ID: "m1", Tool: core.ModelTool, State: core.TaskSuccess, Output: json.RawMessage(`{"text":"I look <b>first</b>","model":"m-1","usage":{"input_tokens":7,"output_tokens":3}}`)},
+			{ID: "r1", Tool: core.RunTool, State: core.TaskSuccess, Arguments: quoted(map[string]string{"workflow_id": string(below), "intent": "look"}), Output: json.RawMessage(`{"calls":1}`)},
+		}}},
+	}
+	child := workflow("look around")
+	child.ID, child.State = below, core.RunComplete
+	l := newLog(t, row(below, core.ApprovalApproved, "go"))
+	file := export(t, l, agent, child)
+	for _, want := range []string{"Step 1", "I look &lt;b&gt;first&lt;/b&gt;", "m-1", "pml:run", "<h2>look around</h2>", "fs:look around", string(below), "iteration"} {
+		if !strings.Contains(string(file), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if v := verify(t, l, file); !v.OK || v.Decisions != 1 {
+		t.Errorf("%+v", v)
+	}
+}

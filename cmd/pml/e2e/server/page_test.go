@@ -183,3 +183,53 @@ func TestPages(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 }
+
+// TestPages_Person: where people decide, a browser that is signed in shows none: a decision
+// there needs the PIN, and a cookie alone does not get past it.
+func TestPages_Person(t *testing.T) {
+	t.Parallel()
+	c := pmltest.AllowRec()
+	c.Approvals = map[string]any{"decider": "human"}
+	m := pmltest.NewMachine(t, c)
+	ann := keyUser{t: t, name: "ann", key: strings.TrimSpace(m.OK("server", "key", "add", "ann").Stdout)}
+	m.Serving("--listen", "127.0.0.1:0")
+	ann.url = m.Status(0).Server.URL
+	waits := ann.run(`return (await mcp.rec.danger({x: "a"})).done`, "one")
+	at := "/approvals/" + string(waits.CheckpointID)
+	b := newTab(t, ann.url)
+	b.send("/sign-in", url.Values{"key": {ann.key}})
+	_, body := b.send(at, nil)
+	form := url.Values{"decision": {"approve"}, "typed": {string(waits.WorkflowID[:4])}}
+	try := func(pin string) (int, string) {
+		t.Helper()
+		form.Set("token", b.token(body))
+		form.Set("pin", pin)
+		var status int
+		status, body = b.send(at, form)
+		return status, body
+	}
+	if status, body := try(""); status != http.StatusForbidden || !strings.Contains(body, "waits for a person") {
+		t.Errorf("without a PIN there is: %d %s", status, body)
+	}
+	set := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
+		pmltest.Typed("the new PIN: ", pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
+	}, "config", "pin")
+	if set.Exit != 0 {
+		t.Fatal(set.Text)
+	}
+	_, body = b.send(at, nil)
+	pmltest.Wants(t, body, `name="pin"`)
+	for _, pin := range []string{"", "letmein1"} {
+		if status, body := try(pin); status < 400 || strings.Contains(body, "decided by") {
+			t.Errorf("with the PIN %q: %d %s", pin, status, body)
+		}
+	}
+	if m.Count("danger") != 0 {
+		t.Fatal("it was done without the PIN")
+	}
+	if status, body := try(pmltest.MachinePIN); status != http.StatusOK || !strings.Contains(body, "ann via page") {
+		t.Errorf("%d %s", status, body)
+	}
+	pmltest.WaitFor(t, "the call", func() bool { return m.Count("danger") == 1 })
+	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"asked": "pin"`, `"via": "page"`)
+}
