@@ -162,7 +162,7 @@ func TestInit_OffersImport(t *testing.T) {
 	if !json.Valid([]byte(s.out)) || s.err != "" || s.fake.world.written != nil {
 		t.Errorf("%s %s %+v", s.out, s.err, s.fake.world.written)
 	}
-	s = (&shell{tty: true, stdin: "\ny\n", fake: changing()}).run("init").want(t, 0).has(t, "err", "from /u/.cursor/mcp.json", "take these servers over? ", "next: pml servers check")
+	s = (&shell{tty: true, stdin: "\ny\n", fake: changing()}).run("init").want(t, 0).has(t, "err", "from /u/.cursor/mcp.json", "take these servers over? ", "next: pml servers install --all")
 	if diff := cmp.Diff([]writing{{Digest: hashA, Keep: true}}, s.fake.world.written); diff != "" {
 		t.Error(diff)
 	}

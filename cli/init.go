@@ -198,5 +198,5 @@ func offerImport(ctx context.Context, a *app.App, b app.Backend) error {
 		a.Note("next: pml servers import")
 		return nil
 	}
-	return changes.Conclude(a, p, nil, "pml", "servers", "check")
+	return changes.Conclude(a, p, nil, "pml", "servers", "install", "--all")
 }

@@ -203,11 +203,12 @@ func (p *Proposal) text(w *strings.Builder) {
 // in colour, notes folded at the width of the terminal, the rest as it is.
 func Show(a *app.App, text string) {
 	if a.StderrTTY {
-		const note, hang = "  note: ", "    "
 		lines := strings.Split(text, "\n")
 		for i, l := range lines {
-			if rest, is := strings.CutPrefix(l, note); is {
-				lines[i] = note + strings.Join(layout.Wrap(rest, max(a.Width()-len(note), 0)), "\n"+hang)
+			for _, note := range []string{"  note: ", "note: ", "warning: "} { // no line of a change begins like that
+				if rest, is := strings.CutPrefix(l, note); is {
+					lines[i] = note + strings.Join(layout.Wrap(rest, max(a.Width()-len(note), 0)), "\n    ")
+				}
 			}
 		}
 		text = strings.Join(lines, "\n")

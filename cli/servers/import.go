@@ -77,5 +77,5 @@ func importServers(ctx context.Context, a *app.App, req api.ImportRequest, f cha
 	}
 	p := &changes.Proposal{Sources: imp.Sources, ChangeSet: imp.ChangeSet, Ask: "take these servers over?", Again: a.WithFlags("--yes")}
 	err = changes.Propose(ctx, a, b, p, f)
-	return changes.Conclude(a, p, err, "pml", "servers", "check")
+	return changes.Conclude(a, p, err, "pml", "servers", "install", "--all")
 }
