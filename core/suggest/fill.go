@@ -171,7 +171,7 @@ func (f *filler) takeNamed(word string, i int) bool {
 func (f *filler) paths() {
 	var have []int
 	for i, v := range f.values {
-		if !f.used[i] && v.key == "" && (v.kind == kindPath || v.kind == kindSlug) {
+		if !f.used[i] && v.key == "" && (v.kind == kindPath || v.kind == kindSlug || v.held()) {
 			have = append(have, i)
 		}
 	}

@@ -41,6 +41,15 @@ func TestSuggest_DAG(t *testing.T) {
 			intent: `read the file notes.txt`,
 			want:   []core.TaskSpec{task("t1", "filesystem:read_text_file", `{"path":"notes.txt"}`)},
 		},
+		"FilesOfAFolder": {
+			intent: `list the files of src`,
+			want:   []core.TaskSpec{task("t1", "filesystem:list_directory", `{"path":"src"}`)},
+		},
+		"FilesOfAll": {
+			intent:  `list the directory with the files of the project`,
+			want:    []core.TaskSpec{task("t1", "filesystem:list_directory", `{}`)},
+			missing: []api.MissingArgument{{TaskID: "t1", Argument: "path"}},
+		},
 		"ThenOrders": {
 			intent: `create the directory build/out, then move report.pdf to build/out/report.pdf`,
 			want: []core.TaskSpec{

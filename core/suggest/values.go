@@ -219,7 +219,22 @@ func (s *scanner) announced(text string) bool {
 		return false
 	}
 	last := fold(s.recent[len(s.recent)-1])
+	if len(s.recent) > 1 && holding[last] && held[fold(s.recent[len(s.recent)-2])] {
+		return !everywhere[fold(text)]
+	}
 	return naming[last] || nouns[last]
+}
+
+// What a folder is named after: "the files of src", unless that is all there is.
+var (
+	holding    = set("of in under inside below within de dans sous")
+	held       = set("file files folders directories content contents entries fichiers dossiers contenu")
+	everywhere = set("workspace project repo repository folder directory root here projet depot dossier ici")
+)
+
+// held reports whether a value is a folder, by the words before it.
+func (v value) held() bool {
+	return v.kind == kindWord && len(v.before) > 1 && holding[fold(v.before[0])] && held[fold(v.before[1])]
 }
 
 var (
