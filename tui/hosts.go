@@ -19,13 +19,18 @@ type lookout struct {
 	asking bool
 }
 
+// due reports whether it is time to look again: at once when it is shown, and never
+// while it is not.
+func (l *lookout) due(shown bool, every time.Duration, now time.Time) bool {
+	if !shown {
+		l.at = time.Time{}
+	}
+	return shown && !l.asking && now.Sub(l.at) >= every
+}
+
 // lookForHosts reads which hosts are connected, at once when their panel is shown.
 func (m *model) lookForHosts(now time.Time) tea.Cmd {
-	if !m.screen.Shows(screen.PanelHosts) {
-		m.hosts.at = time.Time{}
-		return nil
-	}
-	if m.o.Machine == nil || m.hosts.asking || now.Sub(m.hosts.at) < hostsEvery {
+	if m.o.Machine == nil || !m.hosts.due(m.screen.Shows(screen.PanelHosts), hostsEvery, now) {
 		return nil
 	}
 	m.hosts = lookout{at: now, asking: true}

@@ -218,10 +218,13 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 		m.screen.SetRunning(running)
 	}
 	var cmds []tea.Cmd
-	for _, look := range []func(time.Time) tea.Cmd{m.lookForKeys, m.followFlows, m.lookForHosts, m.lookForServers} {
+	for _, look := range []func(time.Time) tea.Cmd{m.lookForKeys, m.followFlows, m.lookForHosts} {
 		if cmd := look(now); cmd != nil {
 			cmds = append(cmds, cmd)
 		}
+	}
+	if m.o.Machine != nil && m.servers.due(m.screen.Shows(screen.PanelServers), serversEvery, now) {
+		cmds = append(cmds, m.loadServers(now))
 	}
 	d := m.activity.every(now, m.said)
 	if m.screen.Shows(screen.PanelHosts) || m.screen.Shows(screen.PanelServers) {

@@ -49,19 +49,6 @@ func (m *model) loadServers(now time.Time) tea.Cmd {
 	})
 }
 
-// lookForServers reads the servers again while their panel is on the screen, at once when
-// it is shown.
-func (m *model) lookForServers(now time.Time) tea.Cmd {
-	if !m.screen.Shows(screen.PanelServers) {
-		m.servers.at = time.Time{}
-		return nil
-	}
-	if m.o.Machine == nil || m.servers.asking || now.Sub(m.servers.at) < serversEvery {
-		return nil
-	}
-	return m.loadServers(now)
-}
-
 // checkServer starts one server and says how it stands.
 func (m *model) checkServer(i screen.CheckServer, now time.Time) tea.Cmd {
 	if m.o.Machine == nil {
