@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,7 +46,7 @@ func eachRow(ctx context.Context, trail api.Audit, side core.Side, f func(core.A
 			return err
 		}
 		for _, r := range rows {
-			since = since.Past(r.Side, r.Seq)
+			since = since.Past(cmp.Or(r.Side, side), r.Seq)
 			if r.Side != "" && r.Side != side {
 				continue
 			}
