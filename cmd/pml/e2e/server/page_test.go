@@ -3,9 +3,11 @@
 package server_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -232,4 +234,63 @@ func TestPages_Person(t *testing.T) {
 	}
 	pmltest.WaitFor(t, "the call", func() bool { return m.Count("danger") == 1 })
 	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"asked": "pin"`, `"via": "page"`)
+}
+
+// TestPages_Chromium: a person with a phone, in a real browser.
+func TestPages_Chromium(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	m.OK("server", "key", "add", "ann")
+	m.Serving("--listen", "127.0.0.1:0")
+	var p struct{ URL string }
+	m.OK("pair", "phone", "--json").Decode(&p)
+	b := newChromium(t)
+	b.open(p.URL)
+	b.until(`document.querySelector("button") && document.querySelector("button").textContent == "Pair as phone"`)
+	b.eval(`document.querySelector("button").click()`)
+	b.until(`document.querySelector("h1").textContent == "Nothing waits"`)
+
+	// What comes is there without a look, and is text, whatever it is.
+	hostile := `<img src=x onerror=alert(1)>` + "\u202e" + strings.Repeat("y", 4000)
+	quoted, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := m.Execute(8, `return (await mcp.rec.danger({x: `+string(quoted)+`})).done`)
+	b.until(`document.querySelectorAll("article").length == 1`)
+	at := m.Status(0).Server.URL + "/approvals/" + string(waits.CheckpointID)
+
+	// A link of another site leads to it; a form of that site decides nothing.
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<a href="`+at+`">look</a><form method=post action="`+at+`"><input name=decision value=deny></form>`)
+	}))
+	defer site.Close()
+	other := strings.Replace(site.URL, "127.0.0.1", "localhost", 1) // another site for a browser
+	b.open(other)
+	b.until(`document.querySelector("form")`)
+	b.eval(`document.querySelector("form").submit()`)
+	b.until(`document.body.textContent.includes("another page has sent this")`)
+	b.open(other)
+	b.until(`document.querySelector("a") && document.querySelector("a").textContent == "look"`)
+	b.eval(`document.querySelector("a").click()`)
+	b.until(`location.href == "` + at + `" && document.querySelector("#decide")`)
+	for expression, want := range map[string]string{
+		"document.images.length": "0", "window.shift": "0", "document.documentElement.scrollWidth > innerWidth": "false", `document.body.textContent.includes("` + strings.Repeat("y", 4000) + `")`: "true",
+		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length == 1)`: "true",
+	} {
+		if got := b.eval(expression); got != want {
+			t.Errorf("%.60s: %s", expression, got)
+		}
+	}
+	b.eval(`document.querySelector("#typed").value = "` + string(waits.WorkflowID[:4]) + `"; document.querySelector("button.good").click()`)
+	b.until(`document.querySelector("#live") && document.querySelector("#live").textContent.includes("via page on phone")`)
+	pmltest.WaitFor(t, "the call", func() bool { return m.Count("danger") == 1 })
+
+	// A terminal is faster: the form goes while somebody looks at it.
+	second := m.Execute(8, `return (await mcp.rec.danger({x: "b"})).done`)
+	b.open(m.Status(0).Server.URL + "/approvals/" + string(second.CheckpointID))
+	b.until(`document.querySelector("#decide")`)
+	m.JSON(0, "continue", string(second.WorkflowID), "--approve")
+	b.until(`!document.querySelector("#decide") && document.querySelector("#live").textContent.includes("decided by")`)
 }
