@@ -18,6 +18,7 @@ import (
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/testdata/clients/hosts/model"
 	"github.com/casys-ai/pml/testdata/clients/hosts/trial"
@@ -108,6 +109,39 @@ func TestHosts_Hook(t *testing.T) {
 				t.Errorf("%v: %q", err, r[1])
 			}
 		})
+	}
+}
+
+// TestHosts_Search: in Claude Code the model finds a tool with search_tools, and calls it
+// with call_tool. The host knows no others of all that is exposed.
+func TestHosts_Search(t *testing.T) {
+	t.Parallel()
+	skiptest.Long(t, "installs agent hosts from the npm registry (1.4 GB)")
+	i := slices.IndexFunc(trial.Hosts, func(h trial.Host) bool { return h.Name == "claude-code" })
+	p := hostOn(t, trial.Hosts[i], pmltest.AllowRec())
+	p.Write(".pml.json", fmt.Sprintf(`{"mcpServers": {"rec": {"command": %q, "args": ["--log", %q]}}, "permissions": {"allow": ["rec:*"]},
+		"expose": {"mode": "search", "tools": ["rec"]}}`, pmltest.Recorder(t), p.Log))
+	p.OK("trust", "--yes")
+	p.loosen()
+	p.model.Turns = []model.Turn{
+		{Tool: api.SearchTools, Args: map[string]any{"query": "rec:inc"}},
+		{Tool: api.CallTool, Args: map[string]any{"name": "rec:inc", "arguments": map[string]any{"key": "k"}}},
+		{Say: theEnd},
+	}
+	p.works()
+	r := p.results()
+	pmltest.Wants(t, r[0], "rec:inc", "inputSchema")
+	pmltest.Wants(t, r[1], "count")
+	var offered []string
+	for _, s := range p.model.Seen() {
+		offered = append(offered, s.Offered...)
+	}
+	other := func(name string) bool { return !slices.Contains(append(ownTools, api.SearchTools, api.CallTool), name) }
+	if !slices.Contains(offered, api.SearchTools) || !slices.Contains(offered, api.CallTool) || slices.ContainsFunc(offered, other) {
+		t.Errorf("the model is offered %q", offered)
+	}
+	if p.Count("inc") != 1 {
+		t.Errorf("inc ran %d times", p.Count("inc"))
 	}
 }
 
