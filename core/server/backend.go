@@ -32,6 +32,12 @@ type Journal interface {
 	api.Traces
 }
 
+// PairKeeper is a Backend that puts into the audit log that its caller, a browser, was
+// made a device.
+type PairKeeper interface {
+	Paired(ctx context.Context, device string) error
+}
+
 // PinKeeper is a Backend whose decisions can need a PIN.
 type PinKeeper interface {
 	api.Pin

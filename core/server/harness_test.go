@@ -275,6 +275,8 @@ func (s *scoped) Refused(_ context.Context, run core.ID, _ core.Actor, reason st
 	return s.ask(refusal{s.scope.Owner, run, reason})
 }
 
+func (s *scoped) Paired(_ context.Context, device string) error { return s.ask("paired " + device) }
+
 func (s *scoped) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
 	run, err := s.find(id)
 	if err != nil {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -72,8 +74,24 @@ func (b *web) pair(w http.ResponseWriter, r *http.Request) {
 		b.failed(w, r, err)
 		return
 	}
+	if err := b.audited(r, s); err != nil {
+		b.failed(w, r, err)
+		return
+	}
 	b.s.log.InfoContext(r.Context(), "a device was paired", "device", s.Device, "remote", r.RemoteAddr)
 	b.enter(w, r, cookie, s, "/")
+}
+
+// audited puts a pairing into the audit log. One that cannot be there is none.
+func (b *web) audited(r *http.Request, s session) error {
+	half, err := b.s.o.Half(b.scopeOf(s))
+	if keeper, ok := half.(PairKeeper); ok && err == nil {
+		err = keeper.Paired(r.Context(), s.Device)
+	}
+	if err != nil {
+		err = errors.Join(err, b.s.o.Visitors.signOut(context.WithoutCancel(r.Context()), s.Hash))
+	}
+	return err
 }
 
 // visits slows down all together who are not signed in.

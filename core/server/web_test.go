@@ -22,6 +22,20 @@ import (
 	"github.com/casys-ai/pml/core/server"
 )
 
+// fails sets what every request of the half comes to, nil for what it should.
+func (b *backend) fails(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = err
+}
+
+// now changes what is asked.
+func (b *backend) now(change func(*core.Approval)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(b.asks)
+}
+
 // pinned is a half whose approvals need a PIN.
 type pinned struct{ *scoped }
 
@@ -252,17 +266,17 @@ func TestPages_Attacks_Forms(t *testing.T) {
 		},
 		"about something else": func(_ *testing.T, s *site, b *browser) reply {
 			token := b.token()
-			s.b.asks.Digest = "sha256:1"
+			s.b.now(func(a *core.Approval) { a.Digest = "sha256:1" })
 			return b.post(s.at, yes(token))
 		},
 		"about another approval": func(_ *testing.T, s *site, b *browser) reply {
 			token := b.token()
-			s.b.asks.ID = id(9)
+			s.b.now(func(a *core.Approval) { a.ID = id(9) })
 			return b.post(s.at, yes(token))
 		},
 		"what was decided": func(_ *testing.T, s *site, b *browser) reply {
 			token := b.token()
-			s.b.asks.State = core.ApprovalDenied
+			s.b.now(func(a *core.Approval) { a.State = core.ApprovalDenied })
 			return b.post(s.at, yes(token))
 		},
 		"somebody else's approval": func(t *testing.T, s *site, b *browser) reply {
@@ -468,6 +482,21 @@ func TestPages_Pairing(t *testing.T) {
 	if err := s.visitors.Remove(ctx, "phone"); core.CodeOf(err) != core.CodeNotFound {
 		t.Error(err)
 	}
+
+	if last[string](s.b) != "paired phone" {
+		t.Error("it is not in the audit log")
+	}
+	lost, _, err := s.visitors.Pair(ctx, "lost")
+	must(t, err)
+	s.b.fails(core.Errorf(core.CodeStoreFailed, "the disk is full"))
+	unaudited := s.browser(t)
+	if r := unaudited.post("/pair", url.Values{"code": {lost}}); r.status != 503 || r.header.Get("Set-Cookie") != "" {
+		t.Errorf("%d %v", r.status, r.header)
+	}
+	if list, err := s.visitors.Devices(); err != nil || len(list) != 0 {
+		t.Errorf("%v %v", list, err)
+	}
+	s.b.fails(nil)
 
 	old, _, err := s.visitors.Pair(ctx, "old")
 	must(t, err)

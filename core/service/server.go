@@ -150,3 +150,8 @@ func (n *newest) last(ctx context.Context, s store.Reader) (int64, error) {
 	n.seq = high
 	return high, nil
 }
+
+// Paired puts into the audit log that a browser was made a device, which the caller is.
+func (c *Service) Paired(ctx context.Context, device string) error {
+	return c.trail.Record(ctx, core.AuditRow{Outcome: core.ApprovalApproved, Asked: core.PresencePage, Reason: "paired the device " + device})
+}

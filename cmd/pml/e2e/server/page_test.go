@@ -108,7 +108,7 @@ func TestPages_Device(t *testing.T) {
 	if status, body := b.send(path, form); status != http.StatusOK || !strings.Contains(body, "via page on phone") {
 		t.Errorf("%d %s", status, body)
 	}
-	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"via": "page"`, `"name": "phone"`, "not from here")
+	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"via": "page"`, `"name": "phone"`, "not from here", "paired the device phone")
 
 	// What this machine runs by itself: the process that asked is gone, and this server
 	// goes on with its run.
