@@ -140,7 +140,13 @@ func (b *web) own(r *http.Request) bool {
 	if strings.EqualFold(origins[0], "https://"+r.Host) {
 		return true
 	}
-	return r.TLS == nil && strings.EqualFold(origins[0], "http://"+r.Host) && (loopback(nameOf(r.Host)) || b.s.o.PlainPages)
+	return b.plain(r) && strings.EqualFold(origins[0], "http://"+r.Host)
+}
+
+// plain reports whether a browser sends a request without TLS: to this machine by its own
+// name, or where that was said to be no matter.
+func (b *web) plain(r *http.Request) bool {
+	return r.TLS == nil && (loopback(nameOf(r.Host)) || b.s.o.PlainPages)
 }
 
 // visitor is a browser that is signed in. A device sees two halves: the server's, and
@@ -178,10 +184,11 @@ func cookieOf(secure bool) string {
 }
 
 // sessionOf is the session of a request. Cookies that are there twice are none: somebody
-// else may have put one of them there.
+// else may have put one of them there, and so may a neighbour of a server that is
+// addressed by a name, but for a cookie with the prefix.
 func (b *web) sessionOf(r *http.Request) (s session, ok bool, err error) {
 	found := r.CookiesNamed(cookieOf(true))
-	if len(found) == 0 && r.TLS == nil {
+	if len(found) == 0 && b.plain(r) {
 		found = r.CookiesNamed(cookieOf(false))
 	}
 	if len(found) != 1 || found[0].Value == "" {

@@ -409,6 +409,11 @@ func TestPages_Attacks_Requests(t *testing.T) {
 	if r := b.get("/runs/22220002"); r.status != 404 {
 		t.Errorf("somebody else's run: %d", r.status)
 	}
+	u, err := url.Parse(b.base)
+	must(t, err)
+	if r := s.browser(t).get("/", "Host", "pml.example", "Cookie", "pml-page="+b.c.Jar.Cookies(u)[0].Value); r.status != http.StatusSeeOther {
+		t.Errorf("a cookie that a neighbour can set: %d", r.status)
+	}
 	s.clock.add(13 * time.Hour)
 	if r := b.get("/"); r.status != http.StatusSeeOther {
 		t.Errorf("an old session: %d", r.status)
