@@ -258,8 +258,8 @@ func auditVerifyCmd(a *app.App) *cobra.Command {
 that does not hold, or that cannot be checked, ends with exit code 1.
 
 --export checks a page that pml workflows export --html has written, too: whether it
-shows just the lines about its run that the log had when it was made. Arguments and
-results are not in the log, and are not checked.`,
+shows just the lines about its run that the log had when it was made. All else that it
+says (state, calls, arguments, results) is not in the log, and is not checked.`,
 		Example: "  pml audit verify && echo untouched\n  pml audit verify --export run.html",
 		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

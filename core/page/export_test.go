@@ -272,7 +272,7 @@ func TestExport_LayoutStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if digest != "sha256:688d49c1bf20c7cf28296d84f6c235a7bdb169bde4635aa3fd1be6b7c4bebebe" {
+	if digest != "sha256:e7659cfc549a5484db5752c6a89778f61667d84ef3dd941ecc303a1def020b51" {
 		t.Errorf("the layout of version %d has changed to %s", page.ExportVersion, digest)
 	}
 }
