@@ -70,10 +70,14 @@ func (p *inboxPanel) lines() int {
 }
 
 func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
-	right := fmt.Sprintf("%d waiting  sort time left %s", p.rows.total, e.Theme.Glyph.ArrowUp)
-	if p.reverse {
-		right = fmt.Sprintf("%d waiting  sort time left %s", p.rows.total, e.Theme.Glyph.ArrowDown)
+	count, arrow := itoa(p.rows.total), e.Theme.Glyph.ArrowUp
+	if p.filter != "" {
+		count = itoa(len(p.rows.all)) + " of " + count
 	}
+	if p.reverse {
+		arrow = e.Theme.Glyph.ArrowDown
+	}
+	right := count + " waiting  sort time left " + arrow
 	if s := staleLists(e); s != "" {
 		right = s + "  " + right
 	}

@@ -212,6 +212,7 @@ func TestInbox_Filter(t *testing.T) {
 	t.Parallel()
 	p := atInbox(t, 80, 24)
 	p.press("/", `"risk:high !integ"`, "enter")
+	p.sees("2 of 8 waiting")
 	if n := p.s.panels[PanelApprovals].(*inboxPanel).rows.waiting; len(n) != 2 {
 		t.Errorf("%v", n)
 	}
