@@ -95,7 +95,18 @@ func decide(ctx context.Context, c call, in *decideInput) (*outcome, error) {
 		return nil, err
 	}
 	req := api.ContinueRequest{ID: run, Decision: d, By: c.scope.By, Wait: waitOf(in.Body.Wait)}
-	return c.waits(req.Wait, func() (api.Result, error) { return c.Continue(ctx, req) })
+	return c.waits(req.Wait, func() (api.Result, error) { return c.carryOn(ctx, req, in.Body.Presence) })
+}
+
+// carryOn goes on with a run. Who says that a person has answered at a terminal and is not
+// believed, because the program is another one, gets to know that: it can be mended.
+func (c call) carryOn(ctx context.Context, req api.ContinueRequest, said core.Presence) (api.Result, error) {
+	r, err := c.Continue(ctx, req)
+	if said == core.PresenceTerminal && core.CodeOf(err) == core.CodeAwaitingHuman && otherProgram(ctx) {
+		err = core.Errorf(core.CodeAwaitingHuman, "an answer at this terminal does not count for the run %s: the pml that asked is not the one that serves, which was started before an update, perhaps. Nothing was decided; stop the server, and decide again: the next one takes the run up",
+			req.ID.Short()).WithRun(req.ID).WithNext("pml", "server", "stop")
+	}
+	return r, err
 }
 
 // both resolves a run and one of its approvals.

@@ -14,13 +14,26 @@ type peerKey struct{}
 // that starts pml in a terminal of its own making passes, as it would without a
 // server.
 func atTerminal(ctx context.Context) bool {
+	unix := peerOf(ctx)
+	return unix != nil && peerAtTerminal(unix)
+}
+
+// otherProgram reports whether the process behind a request is known to be another
+// program than this one: another version of pml, say.
+func otherProgram(ctx context.Context) bool {
+	unix := peerOf(ctx)
+	return unix != nil && peerIsOther(unix)
+}
+
+// peerOf is the connection behind a request that came over the socket, nil for another.
+func peerOf(ctx context.Context) *net.UnixConn {
 	if !listenerOf(ctx).socket {
-		return false
+		return nil
 	}
 	conn, _ := ctx.Value(peerKey{}).(net.Conn)
 	if outer, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = outer.NetConn()
 	}
-	unix, ok := conn.(*net.UnixConn)
-	return ok && peerAtTerminal(unix)
+	unix, _ := conn.(*net.UnixConn)
+	return unix
 }

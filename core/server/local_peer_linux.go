@@ -14,15 +14,27 @@ import (
 const seesTerminals = true
 
 func peerAtTerminal(conn *net.UnixConn) bool {
+	pid, ok := peerPID(conn)
+	return ok && sameProgram(pid) && hasTerminal(pid)
+}
+
+func peerIsOther(conn *net.UnixConn) bool {
+	pid, ok := peerPID(conn)
+	return ok && !sameProgram(pid)
+}
+
+// peerPID is the process of this user that has opened a connection; ok is false for
+// another user's, and where it is not known.
+func peerPID(conn *net.UnixConn) (pid int, ok bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return false
+		return 0, false
 	}
 	var cred *unix.Ucred
 	if cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); cerr != nil || err != nil {
-		return false
+		return 0, false
 	}
-	return int(cred.Uid) == os.Getuid() && cred.Pid > 0 && sameProgram(int(cred.Pid)) && hasTerminal(int(cred.Pid))
+	return int(cred.Pid), int(cred.Uid) == os.Getuid() && cred.Pid > 0
 }
 
 func procFile(pid int, name string) string {

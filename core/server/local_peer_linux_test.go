@@ -60,6 +60,9 @@ func TestPeerAtTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := server.PeerAtTerminal(conn.(*net.UnixConn))
+			if other := server.PeerIsOther(conn.(*net.UnixConn)); other != (name == "AnotherProgram") {
+				t.Errorf("it is another program: %v", other)
+			}
 			if err := conn.Close(); err != nil {
 				t.Error(err)
 			}

@@ -9,3 +9,6 @@ const seesTerminals = false
 
 // peerAtTerminal: here the PIN shows that somebody is a person.
 func peerAtTerminal(*net.UnixConn) bool { return false }
+
+// peerIsOther: nobody tells.
+func peerIsOther(*net.UnixConn) bool { return false }

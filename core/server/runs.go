@@ -141,19 +141,19 @@ func goOn(ctx context.Context, c call, in *continueInput) (*outcome, error) {
 		}
 		return nil, err
 	}
-	req := api.ContinueRequest{ID: id, By: c.scope.By, Follow: in.Follow}
+	req, said := api.ContinueRequest{ID: id, By: c.scope.By, Follow: in.Follow}, core.Presence("")
 	if b := in.Body; b != nil {
 		req.Reason, req.Wait, req.HoldApprovals = b.Reason, waitOf(b.Wait), b.HoldApprovals
 		if d := b.Decision; d != nil {
 			if req.Decision, err = c.decides(ctx, id, approval, *d); err != nil {
 				return nil, err
 			}
-			if b.Wait == 0 {
+			if said = d.Presence; b.Wait == 0 {
 				req.Wait = waitOf(d.Wait)
 			}
 		}
 	}
-	return c.waits(req.Wait, func() (api.Result, error) { return c.Continue(ctx, req) })
+	return c.waits(req.Wait, func() (api.Result, error) { return c.carryOn(ctx, req, said) })
 }
 
 // decides is the decision of a body about an approval of a run: the one that
