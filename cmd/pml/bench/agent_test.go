@@ -130,6 +130,7 @@ func BenchmarkAgent_Text(b *testing.B) {
 		_, _ = io.Copy(io.Discard, r.Body) // what is asked is known
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, agentBegins+`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`+"\n\n")
+		w.(http.Flusher).Flush()
 		for text := range pieces {
 			fmt.Fprintf(w, `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":%q}}`+"\n\n", text)
 			w.(http.Flusher).Flush()
