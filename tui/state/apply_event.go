@@ -26,12 +26,17 @@ func EndOf(t core.EventType) core.RunState {
 // applyEvent changes what an event says as a fact.
 func (s *State) applyEvent(e *core.Event) {
 	if end := EndOf(e.Type); end != "" {
+		delete(s.begun, e.RunID)
 		s.endRun(e, end)
 		return
 	}
-	if e.Type == core.EventApprovalResolved {
+	switch e.Type {
+	case core.EventTaskStart, core.EventTaskComplete, core.EventTaskError:
+		s.begin(e)
+	case core.EventApprovalResolved:
 		s.decisions++
 		s.resolve(e)
+	default:
 	}
 }
 

@@ -183,6 +183,7 @@ func sameHeader(a, b *core.Run) bool {
 // DropRun forgets a run that is gone, with its approvals.
 func (s *State) DropRun(id core.ID) {
 	delete(s.details, id)
+	delete(s.begun, id)
 	gone := s.approvals.dropOf(id)
 	if s.runs.drop(id) || gone {
 		s.version++
