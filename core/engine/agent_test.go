@@ -196,7 +196,7 @@ func TestAgent_Unreported(t *testing.T) {
 }
 
 // TestAgent_Timeout: an agent whose model takes longer than the agent may ends with what it
-// had come to, and says why; the runs that it has started end with it.
+// had come to, and says why.
 func TestAgent_Timeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
