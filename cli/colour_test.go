@@ -56,9 +56,9 @@ func TestColour_Words(t *testing.T) {
 			t.Errorf("%v: %q", args, s.out)
 		}
 	}
-	host := host("claude", api.HostNew)
-	host.Change.Notes = []string{strings.Repeat("word ", 12)}
-	s := (&shell{fake: hosted(host), tty: true, width: 40, env: xterm, stdin: "\nn\n"}).run("init")
+	claude := host("claude", api.HostNew)
+	claude.Change.Notes = []string{strings.Repeat("word ", 12)}
+	s := (&shell{fake: hosted(claude), tty: true, width: 40, env: xterm, stdin: "\nn\n"}).run("init")
 	if !strings.Contains(s.err, "\x1b[32m  +  \"pml\": {}\x1b[0m\n") || !strings.Contains(s.err, "word\n    word") {
 		t.Errorf("what changes in a host: %q", s.err)
 	}

@@ -5,7 +5,6 @@ package client_test
 import (
 	"path/filepath"
 	"testing"
-	"unsafe"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/client"
@@ -33,7 +32,7 @@ func TestKnown(t *testing.T) {
 		if err != nil || len(list) != 1 || (list[0].Description == "another") != (n >= 2) {
 			t.Fatalf("%d: %+v, %v", n, list, err)
 		}
-		if got := last != nil && unsafe.SliceData(list) == unsafe.SliceData(last); got != again {
+		if got := last != nil && &list[0] == &last[0]; got != again {
 			t.Errorf("%d: the same list: %v", n, got)
 		}
 		last = list
