@@ -32,7 +32,8 @@ var bindings = []binding{
 	{Abort, lists | inbox | dag | task, "abort the run", []string{"x"}},
 	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},
 	{MoreTime, inbox, "5 more minutes", []string{"+"}},
-	{Again, lists | inbox | dag | task | servers, "retry, ask again, or start a server anew", []string{"R"}},
+	{Again, lists | inbox | dag | task, "retry, or ask again", []string{"R"}},
+	{Restart, servers, "start a server anew", []string{"R"}},
 	{Trail, inbox, "audit trail", []string{"i"}},
 
 	{Up, everywhere, "up", []string{"k", "up"}},

@@ -88,6 +88,7 @@ const (
 	Trail           Action = "trail"
 	Halt            Action = "halt" // all calls, or let them go on
 
+	Restart   Action = "restart"    // a server
 	Install   Action = "install"    // the package of a server
 	Connect   Action = "connect"    // a server that wants a sign-in
 	ServerLog Action = "server_log" // what a server wrote last

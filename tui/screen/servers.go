@@ -64,7 +64,7 @@ func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	switch act {
 	case keys.Open, keys.ServerLog:
 		return []Intent{showText{"servers: " + s.Name, serverText(s)}}, true
-	case keys.Again:
+	case keys.Restart:
 		return []Intent{restart(s)}, true
 	case keys.Install:
 		return []Intent{Shell{Args: []string{"servers", "install", s.Name}}}, true
@@ -106,7 +106,7 @@ func (p *serversPanel) click(_, y int, _ *Env) []Intent {
 }
 
 func (p *serversPanel) hints(*Env) []keys.Action {
-	return []keys.Action{keys.ServerLog, keys.Again, keys.Install, keys.Connect, keys.CopyCommand, keys.Palette}
+	return []keys.Action{keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand, keys.Palette}
 }
 
 // The columns of the list of servers.
