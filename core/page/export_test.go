@@ -222,7 +222,7 @@ func TestVerify_Forged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := page.NewExport(page.Source{Run: workflow("x"), Trail: change(rows), At: at}).HTML()
+		text, err := page.NewExport(page.Source{Run: workflow("x"), Trail: change(rows), At: at.Add(time.Hour)}).HTML()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,15 +242,17 @@ func TestVerify_Forged(t *testing.T) {
 			r.Of[0] = again(r.Of[0], l.rows[0])
 			return r
 		},
-		"one left out":     func(r page.Rows) page.Rows { r.Of = r.Of[1:]; return r },
-		"the last one":     func(r page.Rows) page.Rows { r.Of = r.Of[:1]; return r },
-		"one too many":     func(r page.Rows) page.Rows { r.Of = append(r.Of, again(r.Of[0], l.rows[4])); return r },
-		"another's":        func(r page.Rows) page.Rows { r.Of[0] = l.rows[0]; return r },
-		"twice":            func(r page.Rows) page.Rows { r.Of = append(r.Of, r.Of[1]); return r },
-		"another head":     func(r page.Rows) page.Rows { r.Head.Hash = "sha256:0"; return r },
-		"a head to come":   func(r page.Rows) page.Rows { r.Head.Seq = 9; return r },
-		"no log at all":    func(r page.Rows) page.Rows { r.Head = nil; return r },
-		"the other way up": func(r page.Rows) page.Rows { r.Of[0], r.Of[1] = r.Of[1], r.Of[0]; return r },
+		"one left out":          func(r page.Rows) page.Rows { r.Of = r.Of[1:]; return r },
+		"the last one":          func(r page.Rows) page.Rows { r.Of = r.Of[:1]; return r },
+		"one too many":          func(r page.Rows) page.Rows { r.Of = append(r.Of, again(r.Of[0], l.rows[4])); return r },
+		"another's":             func(r page.Rows) page.Rows { r.Of[0] = l.rows[0]; return r },
+		"twice":                 func(r page.Rows) page.Rows { r.Of = append(r.Of, r.Of[1]); return r },
+		"another head":          func(r page.Rows) page.Rows { r.Head.Hash = "sha256:0"; return r },
+		"a head to come":        func(r page.Rows) page.Rows { r.Head.Seq = 9; return r },
+		"no log at all":         func(r page.Rows) page.Rows { r.Head = nil; return r },
+		"as if it were older":   func(r page.Rows) page.Rows { return page.Rows{Head: &page.Head{Seq: 1, Hash: l.rows[0].Hash}} },
+		"as if there were none": func(page.Rows) page.Rows { return page.Rows{} },
+		"the other way up":      func(r page.Rows) page.Rows { r.Of[0], r.Of[1] = r.Of[1], r.Of[0]; return r },
 	} {
 		if v := verify(t, l, forge(change)); v.OK || v.Reason == "" {
 			t.Errorf("%s: %+v", name, v)
@@ -325,5 +327,28 @@ func TestExport_Agent(t *testing.T) {
 	}
 	if v := verify(t, l, file); !v.OK || v.Decisions != 1 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// A file of next to nothing, a thousand times over, is refused before it takes memory.
+func TestVerify_TooMuch(t *testing.T) {
+	l := twoRuns(t)
+	rows, err := page.RowsOf(t.Context(), l, core.SideClient, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := page.NewExport(page.Source{Run: workflow("x"), Trail: rows, At: at}).HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string][2]string{
+		"rows":  {`"audit":[`, `"audit":[` + strings.Repeat("{},", 200_000)},
+		"lists": {`"audit":[`, `"left_out":[` + strings.Repeat(`"",`, 4_000_000) + `""],"audit":[`},
+		"text":  {`"pml":"`, `"pml":"` + strings.Repeat(`'`, 1<<20)},
+	} {
+		file := bytes.Replace(whole, []byte(change[0]), []byte(change[1]), 1)
+		if v := verify(t, l, file); v.OK || !strings.Contains(v.Reason, "more than any page") {
+			t.Errorf("%s: %+v", name, v)
+		}
 	}
 }

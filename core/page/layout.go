@@ -5,6 +5,7 @@ import (
 	_ "embed" // of layout and style
 	"encoding/json"
 	"html/template"
+	"io"
 	"sync"
 
 	"github.com/casys-ai/pml/core"
@@ -28,20 +29,21 @@ func (e Export) HTML() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.laidOut(raw)
+	var b bytes.Buffer
+	err = e.layOut(&b, raw)
+	return b.Bytes(), err
 }
 
-// laidOut is the file with the data as it was written once.
-func (e Export) laidOut(raw json.RawMessage) ([]byte, error) {
-	var b bytes.Buffer
-	err := exportTemplate().Execute(&b, map[string]any{
+// layOut writes the file with the data as it was written once.
+func (e Export) layOut(w io.Writer, raw json.RawMessage) error {
+	err := exportTemplate().Execute(w, map[string]any{
 		"E": e, "Decisions": e.decisions(), "At": stamp(e.ExportedAt),
 		"Policy": "default-src 'none'; style-src " + hashOf(exportStyle) + "; base-uri 'none'; form-action 'none'",
 		"Style":  template.CSS(exportStyle), // our own
 		"Data":   template.JS(raw),          // of encoding/json: without <, > and &
 	})
 	if err != nil {
-		return nil, core.Errorf(core.CodeInternal, "the page of the run cannot be made: %w", err)
+		return core.Errorf(core.CodeInternal, "the page of the run cannot be made: %w", err)
 	}
-	return b.Bytes(), nil
+	return nil
 }

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -95,6 +97,9 @@ func Verify(ctx context.Context, trail api.Audit, file []byte) (Verdict, error) 
 	return v, err
 }
 
+// clocksDiffer is by how much the clocks of machines that share a log may.
+const clocksDiffer = time.Minute
+
 // compare compares the rows of a file with those of the log.
 func (v *Verdict) compare(ctx context.Context, trail api.Audit, e Export) error {
 	head, rest, ids := int64(0), e.Rows, e.ids()
@@ -108,6 +113,8 @@ func (v *Verdict) compare(ctx context.Context, trail api.Audit, e Export) error 
 		}
 		switch {
 		case v.Reason != "" || !slices.Contains(ids, r.RunID):
+		case r.Seq > head && r.At.Before(e.ExportedAt.Add(-clocksDiffer)):
+			v.wrong(r.Seq, "the file leaves out line %d of the audit log, which was there a while before the file says that it was made", r.Seq)
 		case r.Seq > head:
 			v.Later = append(v.Later, r.Seq)
 		case len(rest) == 0 || rest[0].Seq > r.Seq:
@@ -167,6 +174,9 @@ func parse(file []byte) (e Export, wrong string) {
 	if !ok || !ended || bytes.ContainsRune(raw, '<') || core.TooDeep(raw) {
 		return e, none
 	}
+	if tooMuch(raw) {
+		return e, "it says more than any page that pml writes"
+	}
 	if err := json.Unmarshal(raw, &e); err != nil || e.Format != exportFormat {
 		return e, none
 	}
@@ -176,20 +186,63 @@ func parse(file []byte) (e Export, wrong string) {
 	if core.CheckKeys("the page", raw) != nil || len(e.Runs) == 0 {
 		return e, none
 	}
-	page, err := e.laidOut(raw)
-	if err != nil {
+	same := compared{file: file}
+	if err := e.layOut(&same, raw); err != nil && !errors.Is(err, errDiffers) {
 		return e, core.AsError(err).Message
 	}
-	if !bytes.Equal(page, file) {
-		return e, fmt.Sprintf("the page was changed: from line %d on it shows something else than its data say", lineOfDifference(page, file))
+	if same.at < len(file) || same.differs {
+		return e, fmt.Sprintf("the page was changed: from line %d on it shows something else than its data say", bytes.Count(file[:same.at], []byte("\n"))+1)
 	}
 	return e, ""
 }
 
-func lineOfDifference(a, b []byte) int {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
+// maxObjects is how many objects the data of a file may have: more than those of any run,
+// and few enough that a file of nothing else fits into memory. maxText is for one text.
+const (
+	maxObjects = 100_000
+	maxText    = 256 << 10
+)
+
+// tooMuch reports whether data have more objects, more of other things, or a longer text
+// than a file of pml has. It is known before anything is made of them.
+func tooMuch(raw []byte) bool {
+	objects, others, text := 0, 0, -1 // text is where one begins
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text >= 0 && i-text > maxText:
+			return true
+		case text >= 0 && c == '\\':
+			i++
+		case text >= 0 && c == '"':
+			text = -1
+		case c == '"':
+			text = i
+		case text >= 0:
+		case c == '{':
+			objects++
+		case c == ',' || c == '[':
+			others++
+		}
 	}
-	return bytes.Count(a[:n], []byte("\n")) + 1
+	return objects > maxObjects || others > 30*maxObjects
+}
+
+var errDiffers = errors.New("it is another file")
+
+// compared takes a file only as far as it is the one that there is.
+type compared struct {
+	file    []byte
+	at      int // so far it is the same
+	differs bool
+}
+
+func (c *compared) Write(p []byte) (n int, err error) {
+	for n < len(p) && c.at < len(c.file) && p[n] == c.file[c.at] {
+		n, c.at = n+1, c.at+1
+	}
+	if n < len(p) {
+		c.differs = true
+		return n, errDiffers
+	}
+	return n, nil
 }
