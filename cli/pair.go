@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,9 @@ func pair(ctx context.Context, a *app.App, d app.Devices, name, url string) erro
 	if err != nil {
 		return err
 	}
+	if err := noted(ctx, a, "began the pairing of the device "+name); err != nil {
+		return errors.Join(err, d.RemoveDevice(context.WithoutCancel(ctx), name)) // what cannot be in the log is none
+	}
 	return a.Print(p, func(w *strings.Builder) {
 		if a.StdoutTTY {
 			w.WriteString(qrCode(p.URL, a.Colour()))
@@ -62,6 +66,15 @@ func pair(ctx context.Context, a *app.App, d app.Devices, name, url string) erro
 			w.WriteString("only this machine can open it: serve on an address that the device reaches, over TLS, and name it with --url\n")
 		}
 	})
+}
+
+// noted puts into the audit log of this machine what was done with its devices.
+func noted(ctx context.Context, a *app.App, what string) error {
+	b, err := a.Backend(ctx)
+	if visits, ok := b.(api.Visits); ok && err == nil {
+		err = visits.Visited(ctx, core.Actor{}, "", what)
+	}
+	return err
 }
 
 // qrCode draws a text as a code that a phone's camera reads, two rows of it in a line.
@@ -154,6 +167,9 @@ func pairRmCmd(a *app.App) *cobra.Command {
 			}
 			if err := d.RemoveDevice(cmd.Context(), args[0]); err != nil {
 				return err
+			}
+			if err := noted(cmd.Context(), a, "removed the device "+args[0]); err != nil {
+				return core.Errorf(core.CodeOf(err), "%s is removed, but that is not in the audit log: %w", args[0], err)
 			}
 			return a.Print(map[string]string{"removed": args[0]}, app.Line("removed %s", args[0]))
 		},

@@ -180,6 +180,16 @@ type AuditQuery struct {
 	Limit  int
 }
 
+// Visits are kept by whoever has the audit log of a scope: which browsers were let in, or
+// shut out, and who tried in vain. A zero by is whoever the scope is of.
+type Visits interface {
+	// Visited puts into the audit log what was done; what is done again within a minute,
+	// by the same one, with the same code, shares a row; with none each has its own.
+	Visited(ctx context.Context, by core.Actor, code, what string) error
+	// RefusedVisit is the same for an attempt that was refused.
+	RefusedVisit(ctx context.Context, by core.Actor, code, why string) error
+}
+
 // Refusals are kept by whoever has the audit log of a scope.
 type Refusals interface {
 	// Refused puts an attempt that was refused into the audit log. run may be empty;

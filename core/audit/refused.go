@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -26,6 +27,12 @@ func (t *Trail) Refused(ctx context.Context, run core.ID, by core.Actor, reason 
 		}
 	}
 	return t.refuse(ctx, "request", row)
+}
+
+// Visit puts into the audit log what somebody did, or tried, to be let in or to shut
+// somebody out: a row each, or one for all of the same code and actor within a minute.
+func (t *Trail) Visit(ctx context.Context, code string, row core.AuditRow) error {
+	return t.refuse(ctx, "visit: "+code, row)
 }
 
 // RefusedDecision puts a decision that was refused for good into the audit log.
@@ -70,7 +77,7 @@ func (t *Trail) NoteRefused(ctx context.Context, code string, row core.AuditRow)
 	}
 }
 
-// refuse writes the row of a refused attempt. When the same actor was refused
+// refuse writes the row of an attempt, refused unless the row says otherwise. When the same actor was refused
 // the same way within the last minute it is counted for a later row. code says
 // how it was refused.
 func (t *Trail) refuse(ctx context.Context, code string, row core.AuditRow) error {
@@ -80,7 +87,7 @@ func (t *Trail) refuse(ctx context.Context, code string, row core.AuditRow) erro
 	if row.Workspace == "" {
 		row.Workspace = t.view.Workspace
 	}
-	row.Outcome = core.OutcomeRefused
+	row.Outcome = cmp.Or(row.Outcome, core.OutcomeRefused)
 	row.Reason = core.Visible(t.o.Machine.Redactor(row.Workspace).Text(row.Reason), maxReason, false)
 	r := refusal{Code: code, Row: row}
 	if t.refusals.counted(r, t.now()) {

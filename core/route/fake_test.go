@@ -262,6 +262,14 @@ func (h *half) Audit(_ context.Context, q api.AuditQuery) ([]core.AuditRow, erro
 
 func (h *half) VerifyAudit(context.Context) (api.AuditReport, error) { return h.report, h.down }
 
+func (h *half) Visited(_ context.Context, _ core.Actor, _, what string) error {
+	return h.call("visited %s", what)
+}
+
+func (h *half) RefusedVisit(_ context.Context, _ core.Actor, _, why string) error {
+	return h.call("refused visit %s", why)
+}
+
 func (h *half) Refused(_ context.Context, run core.ID, _ core.Actor, reason string) error {
 	return h.call("refused %s %s", run, reason)
 }

@@ -36,6 +36,7 @@ type Local interface {
 	api.Archive
 	api.Answers
 	api.Refusals
+	api.Visits
 	// TraceOf is what to report of a run that a server gave to this machine.
 	TraceOf(ctx context.Context, id core.ID) (api.Trace, error)
 }
@@ -100,7 +101,8 @@ type Options struct {
 
 // Backend is both halves as one. It is safe for concurrent use.
 type Backend struct {
-	o Options
+	api.Visits // of this machine: what it lets in is in its own log
+	o          Options
 
 	mu       sync.Mutex
 	remote   Remote
@@ -114,7 +116,7 @@ func New(o Options) *Backend {
 	if o.Routing == nil {
 		o.Routing = func() (Routing, error) { return Routing{Default: core.SideClient}, nil }
 	}
-	return &Backend{o: o, warned: map[string]bool{}, reported: map[core.ID]bool{}}
+	return &Backend{Visits: o.Local, o: o, warned: map[string]bool{}, reported: map[core.ID]bool{}}
 }
 
 // server returns the server, nil where there is none.

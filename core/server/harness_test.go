@@ -275,6 +275,22 @@ func (s *scoped) Refused(_ context.Context, run core.ID, _ core.Actor, reason st
 	return s.ask(refusal{s.scope.Owner, run, reason})
 }
 
+// visit is what Visited, or RefusedVisit, was told of.
+type visit struct {
+	by      core.Actor
+	code    string
+	text    string
+	refused bool
+}
+
+func (s *scoped) Visited(_ context.Context, by core.Actor, code, what string) error {
+	return s.ask(visit{by, code, what, false})
+}
+
+func (s *scoped) RefusedVisit(_ context.Context, by core.Actor, code, why string) error {
+	return s.ask(visit{by, code, why, true})
+}
+
 func (s *scoped) Paired(_ context.Context, device string) error { return s.ask("paired " + device) }
 
 func (s *scoped) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {

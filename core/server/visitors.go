@@ -22,6 +22,7 @@ const (
 	deviceSession = 90 * 24 * time.Hour // how long a device stays paired
 	pairWithin    = 10 * time.Minute    // how long the code of a pairing is good
 	maxVisitors   = 200                 // that are kept at a time
+	maxOfKey      = 20                  // of them of one key
 )
 
 // Device is a browser of the user whose server it is.
@@ -209,8 +210,32 @@ func (v *Visitors) read() (f visitorsFile, err error) {
 	return f, nil
 }
 
-// change changes the file, one process after the other. Of sessions of API keys that are
-// too many the oldest go; devices stay until somebody removes them.
+// bound ends the oldest sessions of API keys where they are too many, first those of a key
+// that has too many by itself: who signs in again and again shuts nobody else out. Devices
+// stay until somebody removes them.
+func (f *visitorsFile) bound() {
+	of := map[string]int{}
+	for _, s := range f.Sessions {
+		of[s.Key]++
+	}
+	f.Sessions = slices.DeleteFunc(f.Sessions, func(s session) bool {
+		more := s.Device == "" && of[s.Key] > maxOfKey
+		if more {
+			of[s.Key]--
+		}
+		return more
+	})
+	n := len(f.Sessions)
+	f.Sessions = slices.DeleteFunc(f.Sessions, func(s session) bool {
+		more := s.Device == "" && n > maxVisitors
+		if more {
+			n--
+		}
+		return more
+	})
+}
+
+// change changes the file, one process after the other.
 func (v *Visitors) change(ctx context.Context, do func(f *visitorsFile) error) error {
 	unlock, err := atomicfile.Lock(ctx, v.file+".lock")
 	if err != nil {
@@ -224,13 +249,7 @@ func (v *Visitors) change(ctx context.Context, do func(f *visitorsFile) error) e
 	if err := do(&f); err != nil {
 		return err
 	}
-	for i := 0; i < len(f.Sessions) && len(f.Sessions) > maxVisitors; {
-		if f.Sessions[i].Device != "" {
-			i++
-			continue
-		}
-		f.Sessions = slices.Delete(f.Sessions, i, i+1)
-	}
+	f.bound()
 	data, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
 		err = atomicfile.Write(v.file, append(data, '\n'), 0o600)

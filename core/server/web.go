@@ -63,20 +63,20 @@ func (s *Server) paged(next http.Handler) http.Handler {
 			return
 		}
 		secured(w.Header())
-		if status, why := s.web.refused(r); why != "" {
-			s.web.message(w, r, status, "This is refused", why)
+		if d := s.web.refused(r); d.why != "" {
+			s.web.refuse(w, r, d)
 			return
 		}
 		if r.Method == http.MethodPost {
 			body, p := s.read(w, r, maxForm)
 			if p != nil {
 				w.Header().Set("Connection", "close")
-				s.web.message(w, r, p.Status, "This is refused", p.Detail)
+				s.web.refuse(w, r, denial{p.Status, "body", p.Detail})
 				return
 			}
 			form, err := url.ParseQuery(string(body))
 			if err != nil {
-				s.web.message(w, r, http.StatusBadRequest, "This is refused", "the form cannot be read")
+				s.web.refuse(w, r, denial{http.StatusBadRequest, "body", "the form cannot be read"})
 				return
 			}
 			r.PostForm, r.Form = form, form
@@ -96,27 +96,33 @@ func secured(h http.Header) {
 	h.Set("X-Robots-Tag", "noindex, nofollow")
 }
 
+// refuse answers a request that is refused before anything is looked at.
+func (b *web) refuse(w http.ResponseWriter, r *http.Request, d denial) {
+	b.denied(r, d.code, d.why)
+	b.message(w, r, d.status, "This is refused", d.why)
+}
+
 // refused says why no page is shown to a request, whoever sends it: it is addressed by a
 // name that was made to point here, it came over the network in the clear, or another
 // page made a browser send it.
-func (b *web) refused(r *http.Request) (status int, why string) {
+func (b *web) refused(r *http.Request) denial {
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
 	case !b.s.knownHost(r.Host):
-		return http.StatusForbidden, "this server is not known as " + core.Visible(r.Host, 100, false) + "; start it with that name allowed (--allow-host)"
+		return denial{http.StatusForbidden, "host", "this server is not known as " + core.Visible(r.Host, 100, false) + "; start it with that name allowed (--allow-host)"}
 	case !b.private(r):
-		return http.StatusForbidden, "the pages are shown over TLS only, for what is typed here must not be read on the way: start pml serve with --tls-cert and --tls-key, or behind a proxy on the same machine that has them"
+		return denial{http.StatusForbidden, "clear", "the pages are shown over TLS only, for what is typed here must not be read on the way: start pml serve with --tls-cert and --tls-key, or behind a proxy on the same machine that has them"}
 	case r.Method != http.MethodPost:
-		return 0, ""
+		return denial{}
 	case site != "" && site != "same-origin":
-		return http.StatusForbidden, "another page has sent this"
+		return denial{http.StatusForbidden, "site", "another page has sent this"}
 	case !b.own(r):
-		return http.StatusForbidden, "it does not say that it comes from a page of this server"
+		return denial{http.StatusForbidden, "origin", "it does not say that it comes from a page of this server"}
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		return http.StatusUnsupportedMediaType, "it is no form of this server"
+		return denial{http.StatusUnsupportedMediaType, "form", "it is no form of this server"}
 	}
-	return 0, ""
+	return denial{}
 }
 
 // private reports whether nobody on the way reads a request: it is encrypted, or has not
@@ -226,6 +232,7 @@ func (b *web) signedIn(next func(http.ResponseWriter, *http.Request, visitor)) h
 			b.show(w, http.StatusOK, pages.Through(r.URL.EscapedPath())) // a link of another page brings no cookie; one of ours does
 			return
 		case !ok && (r.Method != http.MethodGet || r.URL.Path == "/page/events"):
+			b.denied(r, "session", "the browser is not signed in, or not any more")
 			b.message(w, r, http.StatusUnauthorized, "You are not signed in", "nothing was done; sign in, and look at it again")
 			return
 		case !ok:
@@ -234,6 +241,7 @@ func (b *web) signedIn(next func(http.ResponseWriter, *http.Request, visitor)) h
 		}
 		if wait := b.s.limiter.wait("page "+s.Device+"/"+s.Key, b.s.o.Clock.Now()); wait > 0 {
 			w.Header().Set("Retry-After", retryAfter(wait).Get("Retry-After"))
+			b.denied(r, "often", "too many requests of one visitor")
 			b.message(w, r, http.StatusTooManyRequests, "Too many requests", "wait a moment, and look again")
 			return
 		}

@@ -34,12 +34,17 @@ func (b *web) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if !ok {
 		b.s.log.WarnContext(r.Context(), "a sign-in to the pages was refused", "remote", r.RemoteAddr)
+		b.denied(r, "key", "this server does not know the key")
 		b.show(w, http.StatusUnauthorized, pages.SignIn(next, "this server does not know that key; it may have been removed"))
 		return
 	}
 	cookie, s, err := b.s.o.Visitors.signIn(r.Context(), owner, hashOf(token))
 	if err != nil {
 		b.failed(w, r, err)
+		return
+	}
+	if err := b.visited(r.Context(), s, "sign-in", "signed in to the pages with the key "+owner); err != nil {
+		b.failed(w, r, errors.Join(err, b.s.o.Visitors.signOut(context.WithoutCancel(r.Context()), s.Hash)))
 		return
 	}
 	b.s.log.InfoContext(r.Context(), "somebody has signed in to the pages", "key", owner, "remote", r.RemoteAddr)
@@ -71,6 +76,7 @@ func (b *web) pair(w http.ResponseWriter, r *http.Request) {
 	cookie, s, err := b.s.o.Visitors.redeem(r.Context(), r.PostForm.Get("code"))
 	if err != nil {
 		b.s.log.WarnContext(r.Context(), "a pairing was refused", "remote", r.RemoteAddr)
+		b.denied(r, "code", core.AsError(err).Message)
 		b.failed(w, r, err)
 		return
 	}
@@ -99,6 +105,7 @@ func (b *web) visits(w http.ResponseWriter, r *http.Request) bool {
 	wait := b.s.limiter.wait("pages, not signed in", b.s.o.Clock.Now())
 	if wait > 0 {
 		w.Header().Set("Retry-After", retryAfter(wait).Get("Retry-After"))
+		b.denied(r, "often", "too many requests of browsers that are not signed in")
 		b.message(w, r, http.StatusTooManyRequests, "Too many requests", "wait a moment, and try again")
 	}
 	return wait <= 0
@@ -129,6 +136,11 @@ func (b *web) signOut(w http.ResponseWriter, r *http.Request, v visitor) {
 	if err := b.s.o.Visitors.signOut(r.Context(), v.session.Hash); err != nil {
 		b.failed(w, r, err)
 		return
+	}
+	if v.session.Device != "" {
+		if err := b.visited(r.Context(), v.session, "", "forgot the device "+v.session.Device+", which has signed out"); err != nil {
+			b.s.log.WarnContext(r.Context(), "a device that has signed out is not in the audit log yet", "error", core.AsError(err))
+		}
 	}
 	for _, secure := range []bool{true, false} {
 		http.SetCookie(w, &http.Cookie{Name: cookieOf(secure), Path: "/", MaxAge: -1, Secure: secure, HttpOnly: true, SameSite: http.SameSiteStrictMode})

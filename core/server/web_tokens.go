@@ -16,15 +16,17 @@ type tokens struct {
 	boxes
 }
 
-// tokenWithin is how long a form is good, and maxTokens how many of them a session has.
+// tokenWithin is how long a form is good, and maxTokens how many of them a device, or a
+// key, has.
 const (
 	tokenWithin = 15 * time.Minute
-	maxTokens   = 32
+	maxTokens   = 64
 )
 
 // shownForm is what a form was made for.
 type shownForm struct {
 	hash     string // of the token
+	session  string
 	approval core.ID
 	digest   string
 	until    time.Time
@@ -39,8 +41,8 @@ func (t *tokens) give(s session, ap core.Approval) (string, error) {
 	if ap.ExpiresAt != nil && ap.ExpiresAt.Before(until) {
 		until = *ap.ExpiresAt
 	}
-	t.update(s.Hash, func(list []shownForm) []shownForm {
-		list = append(t.good(list), shownForm{hash: hashOf(token), approval: ap.ID, digest: ap.Digest, until: until})
+	t.update(s, func(list []shownForm) []shownForm {
+		list = append(t.good(list), shownForm{hash: hashOf(token), session: s.Hash, approval: ap.ID, digest: ap.Digest, until: until})
 		return list[max(0, len(list)-maxTokens):]
 	})
 	return token, nil
@@ -48,9 +50,9 @@ func (t *tokens) give(s session, ap core.Approval) (string, error) {
 
 // take uses a token up, and returns what it was given for.
 func (t *tokens) take(s session, token string) (f shownForm, ok bool) {
-	t.update(s.Hash, func(list []shownForm) []shownForm {
+	t.update(s, func(list []shownForm) []shownForm {
 		list = t.good(list)
-		i := slices.IndexFunc(list, func(f shownForm) bool { return f.hash == hashOf(token) })
+		i := slices.IndexFunc(list, func(f shownForm) bool { return f.session == s.Hash && f.hash == hashOf(token) })
 		if i < 0 {
 			return list
 		}
@@ -65,21 +67,21 @@ func (t *tokens) good(list []shownForm) []shownForm {
 	return slices.DeleteFunc(list, func(f shownForm) bool { return !now.Before(f.until) })
 }
 
-// boxes are the forms of each session.
+// boxes are the forms of each device and key: whoever opens many shuts out only himself.
 type boxes struct {
 	mu sync.Mutex
-	of map[string][]shownForm
+	of map[[2]string][]shownForm
 }
 
-// update changes the forms of a session; one that has none is forgotten, and so are all
-// others' when there are more sessions than visitors can be.
-func (b *boxes) update(session string, change func([]shownForm) []shownForm) {
+// update changes the forms that a session is about. Who has none is forgotten.
+func (b *boxes) update(s session, change func([]shownForm) []shownForm) {
+	who := [2]string{s.Device, s.Key}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.of == nil || len(b.of) > 2*maxVisitors {
-		b.of = map[string][]shownForm{session: b.of[session]}
+	if b.of == nil {
+		b.of = map[[2]string][]shownForm{}
 	}
-	if b.of[session] = change(b.of[session]); len(b.of[session]) == 0 {
-		delete(b.of, session)
+	if b.of[who] = change(b.of[who]); len(b.of[who]) == 0 {
+		delete(b.of, who)
 	}
 }

@@ -151,6 +151,23 @@ func (n *newest) last(ctx context.Context, s store.Reader) (int64, error) {
 	return high, nil
 }
 
+// Visited implements api.Visits.
+func (c *Service) Visited(ctx context.Context, by core.Actor, code, what string) error {
+	row := core.AuditRow{Outcome: core.ApprovalApproved, By: by, Reason: what}
+	if by.Via == core.ViaPage || by.Via == "" && c.o.By.Via == core.ViaPage {
+		row.Asked = core.PresencePage
+	}
+	if code == "" {
+		return c.trail.Record(ctx, row)
+	}
+	return c.trail.Visit(ctx, code, row)
+}
+
+// RefusedVisit implements api.Visits.
+func (c *Service) RefusedVisit(ctx context.Context, by core.Actor, code, why string) error {
+	return c.trail.Visit(ctx, code, core.AuditRow{By: by, Reason: why})
+}
+
 // Paired puts into the audit log that a browser was made a device, which the caller is.
 func (c *Service) Paired(ctx context.Context, device string) error {
 	return c.trail.Record(ctx, core.AuditRow{Outcome: core.ApprovalApproved, Asked: core.PresencePage, Reason: "paired the device " + device})

@@ -108,7 +108,7 @@ func TestPages_Device(t *testing.T) {
 	if status, body := b.send(path, form); status != http.StatusOK || !strings.Contains(body, "via page on phone") {
 		t.Errorf("%d %s", status, body)
 	}
-	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"via": "page"`, `"name": "phone"`, "not from here", "paired the device phone")
+	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, `"via": "page"`, `"name": "phone"`, "not from here", "began the pairing of the device phone", "paired the device phone", "(not signed in)", "POST /pair on the pages")
 
 	// What this machine runs by itself: the process that asked is gone, and this server
 	// goes on with its run.
@@ -128,6 +128,7 @@ func TestPages_Device(t *testing.T) {
 	}
 	pmltest.Wants(t, m.OK("pair", "ls").Stdout, "phone")
 	m.OK("pair", "rm", "phone")
+	pmltest.Wants(t, m.OK("audit", "ls", "--json").Stdout, "removed the device phone")
 	if _, body := b.send("/", nil); !strings.Contains(body, "Sign in") {
 		t.Errorf("removed, it still sees %s", body)
 	}
