@@ -229,10 +229,10 @@ func (g *Group) add(t core.Task, left *int) {
 }
 
 // ids are the runs of the file.
-func (e Export) ids() []core.ID {
-	out := make([]core.ID, len(e.Runs))
-	for i, r := range e.Runs {
-		out[i] = r.ID
+func (e Export) ids() map[core.ID]bool {
+	out := map[core.ID]bool{}
+	for _, r := range e.Runs {
+		out[r.ID] = true
 	}
 	return out
 }

@@ -21,6 +21,7 @@ const (
 	keySession    = 12 * time.Hour      // how long a browser stays signed in with an API key
 	deviceSession = 90 * 24 * time.Hour // how long a device stays paired
 	pairWithin    = 10 * time.Minute    // how long the code of a pairing is good
+	setBack       = time.Hour           // by how much a clock may be set back, before what began later is not good
 	maxVisitors   = 200                 // that are kept at a time
 	maxOfKey      = 20                  // of them of one key
 )
@@ -192,7 +193,8 @@ func (f visitorsFile) pairing(code string) int {
 	return at
 }
 
-// read reads the file, without what has run out.
+// read reads the file, without what has run out, or begins in the future: a clock that was
+// wrong for a while makes nothing last for years.
 func (v *Visitors) read() (f visitorsFile, err error) {
 	data, err := os.ReadFile(v.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,9 +206,12 @@ func (v *Visitors) read() (f visitorsFile, err error) {
 	if err != nil {
 		return visitorsFile{}, core.Errorf(core.CodeStoreFailed, "who may see the pages cannot be read: %w; nobody is let in. Remove %s to begin anew: each browser signs in again, each device is paired again", err, v.file)
 	}
-	now := v.clock.Now()
-	f.Sessions = slices.DeleteFunc(f.Sessions, func(s session) bool { return !now.Before(s.Until) || len(s.Hash) != 2*sha256.Size })
-	f.Pairings = slices.DeleteFunc(f.Pairings, func(p pairing) bool { return !now.Before(p.Until) || len(p.Hash) != 2*sha256.Size })
+	good := func(hash string, at, until time.Time) bool {
+		now := v.clock.Now()
+		return len(hash) == 2*sha256.Size && now.Before(until) && !at.After(now.Add(setBack))
+	}
+	f.Sessions = slices.DeleteFunc(f.Sessions, func(s session) bool { return !good(s.Hash, s.At, s.Until) })
+	f.Pairings = slices.DeleteFunc(f.Pairings, func(p pairing) bool { return !good(p.Hash, p.Until.Add(-pairWithin), p.Until) })
 	return f, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/server"
@@ -88,5 +89,25 @@ func TestPages_ManySessions(t *testing.T) {
 	must(t, err)
 	if n := strings.Count(string(data), `"key": "ben"`); n != 20 {
 		t.Errorf("%d sessions", n)
+	}
+}
+
+// A clock that was years ahead for a while makes no session that lasts for years.
+func TestPages_ClockSetBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	old, _, err := s.visitors.Pair(t.Context(), "old")
+	must(t, err)
+	b := s.browser(t).signIn("ana")
+	s.clock.add(-30 * time.Minute) // as a clock is set right
+	if r := b.get("/runs"); r.status != http.StatusOK {
+		t.Errorf("%d", r.status)
+	}
+	s.clock.add(-24 * time.Hour)
+	if r := b.get("/runs"); r.status != http.StatusSeeOther {
+		t.Errorf("a session of tomorrow: %d", r.status)
+	}
+	if r := s.browser(t).post("/pair", url.Values{"code": {old}}); r.status != http.StatusUnauthorized {
+		t.Errorf("a code of tomorrow: %d", r.status)
 	}
 }
