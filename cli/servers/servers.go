@@ -60,6 +60,7 @@ failed is broken, with the reason below the list, until it starts again.`,
 				return err
 			}
 			sayBroken(a, list)
+			sayLoose(a, list)
 			sayNext(a, list)
 			return nil
 		}),
@@ -117,6 +118,15 @@ func sayBroken(a *app.App, list []api.ServerInfo) {
 		}
 		reason := core.Visible(strings.Join(strings.Fields(s.Error), " "), 2000, false)
 		a.Note("%s: %s: %s%s", core.Visible(s.Name, 80, false), a.PaintErr(layout.Bad, "broken"), reason, when)
+	}
+}
+
+// sayLoose names the servers whose command leaves open what it runs.
+func sayLoose(a *app.App, list []api.ServerInfo) {
+	for _, s := range list {
+		if s.Warning != "" {
+			a.Note("%s: %s: %s", core.Visible(s.Name, 80, false), a.PaintErr(layout.Warn, "warning"), core.Visible(s.Warning, 2000, false))
+		}
 	}
 }
 

@@ -55,10 +55,11 @@ func TestDAG_FailureStopsDependantsOnly(t *testing.T) {
 	}
 }
 
-// A DAG may go well later where each of its failures may.
+// A DAG may go well later where each of its failures may. The gates need not say of a
+// call that they refuse that it was not made: it never began.
 func TestDAG_Retryable(t *testing.T) {
 	t.Parallel()
-	slow := core.Errorf(core.CodeServerUnreachable, "slow").WithNotMade()
+	slow := core.Errorf(core.CodeServerUnreachable, "slow")
 	for _, c := range []struct {
 		second *core.Error
 		want   bool

@@ -101,6 +101,9 @@ func (g *gates) admit(c *call) {
 			outcome = core.OutcomeDenied
 			g.batch.audit(core.AuditRow{Tool: c.tool, Digest: c.digest, Outcome: core.ApprovalDenied, By: d.DeniedBy(), Reason: d.Message})
 		}
+		if !c.started { // not even by a process that is gone: nothing of it has got to its server
+			d = d.WithNotMade()
+		}
 		g.calls.settleFailed(c, outcome, d)
 		return
 	}

@@ -158,7 +158,7 @@ func (p *routingPart) fields() []field {
 func (p *limitsPart) fields() []field {
 	return []field{
 		{"concurrency", schInt(1, maxCount, "Calls at once in a run. Default 16."), readInt(&p.Concurrency, 1, maxCount)},
-		{"per_server", schInt(1, maxCount, "Calls at once to one MCP server, of all runs. Default 32."), readInt(&p.PerServer, 1, maxCount)},
+		{"per_server", schInt(1, maxCount, "Calls at once to one MCP server, of all runs of a process. Default 32."), readInt(&p.PerServer, 1, maxCount)},
 		{"calls", schInt(1, maxCount, "Calls in a run. Default 10000."), readInt(&p.Calls, 1, maxCount)},
 		{"timeout", schDuration(`Of a run, time spent waiting for a person not counted. Default 10m; "0" none.`), readDuration(&p.Timeout)},
 		{"call_timeout", schDuration(`Of a call without an answer or progress. Default 60s; "0" none.`), readDuration(&p.CallTimeout)},

@@ -30,7 +30,7 @@ func (s *settings) permissionFor(call engine.Call, e effect) engine.Ask {
 	}
 	description := fmt.Sprintf("Allow %s?", core.Visible(call.Tool, 120, false))
 	if e.unknown {
-		description = fmt.Sprintf("Allow %s, once its server is installed?", core.Visible(call.Tool, 120, false))
+		description = fmt.Sprintf("Allow %s, once its server is ready?", core.Visible(call.Tool, 120, false))
 	}
 	risk, why := e.risk()
 	context := map[string]any{

@@ -20,7 +20,7 @@ import (
 // say that it only reads, which its name must not contradict (believed).
 type effect struct {
 	builtin   bool   // it is a tool of pml's own workspace server
-	unknown   bool   // the server is not installed: nothing is known of the tool
+	unknown   bool   // the server is not ready: nothing is known of the tool
 	reads     bool   // the tool only reads
 	destroys  bool   // the tool or its name says that it destroys
 	leaves    bool   // the call reaches beyond this machine
@@ -58,7 +58,7 @@ var riskRules = []riskRule{
 	{"it changes files in the workspace, and how much cannot be told", core.RiskHigh, func(e effect) bool { return e.builtin && !e.reads }},
 	{"it reads beyond this machine, or outside of the workspace", core.RiskMedium, func(e effect) bool { return e.reads && (e.leaves || e.outside != "") }},
 	{"it only reads, by what its server says", core.RiskLow, func(e effect) bool { return e.reads }},
-	{"its server is not installed yet: nothing is known of it", core.RiskMedium, func(e effect) bool { return e.unknown }},
+	{"its server is not ready yet: nothing is known of it", core.RiskMedium, func(e effect) bool { return e.unknown }},
 	{"its server does not say that it destroys anything", core.RiskMedium, func(effect) bool { return true }},
 }
 

@@ -125,10 +125,14 @@ func firstTask(p core.Program, clean func(string) string) string {
 	return core.OneLine(clean(p.Tasks[0].ID), core.NameRunes)
 }
 
-// firstLine is the first line of code that says something; a remark does.
+// firstLine is the first line of code that says something; a remark does, the fence of a
+// Markdown block and a line for a shell do not.
 func firstLine(p core.Program, clean func(string) string) string {
 	for line := range strings.Lines(p.Source) {
-		if line = core.OneLine(clean(strings.TrimLeft(strings.TrimSpace(line), "/*# ")), core.NameRunes); line != "" {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "```") || strings.HasPrefix(line, "#!") {
+			continue
+		}
+		if line = core.OneLine(clean(strings.TrimLeft(line, "/*# ")), core.NameRunes); line != "" {
 			return line
 		}
 	}

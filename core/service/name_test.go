@@ -28,6 +28,7 @@ func TestName(t *testing.T) {
 		"read_file a.txt":     {Code: `await mcp.workspace.list_directory({path: "./"}); await mcp.workspace.read_file({path: "a.txt"})`},
 		"counts the pages":    {Code: "\n// counts the pages\nreturn 2"},
 		"return 1 + 1":        {Code: "return 1 + 1"},
+		"weekly figures":      {Code: "```ts\n#!/usr/bin/env node\n// weekly figures\nreturn 3\n```\n"},
 	} {
 		var id core.ID
 		req.Wait, req.Started = -1, func(started core.ID) { id = started }
