@@ -54,6 +54,7 @@ type fake struct {
 	report     *api.AuditReport // of audit verify
 	checks     []api.Check
 	closed     int
+	visited    []string
 	world      world
 	trustPin   string
 	since      api.Since
@@ -390,6 +391,15 @@ func (f *fake) Paths(context.Context) (api.Paths, error) {
 		return *f.world.paths, nil
 	}
 	return api.Paths{Home: "/h", HomeConfig: "/h/config.json", Workspace: "/w", Config: "/w/.pml.json", Lock: "/w/pml.lock"}, nil
+}
+
+func (f *fake) Visited(_ context.Context, _ core.Actor, _, what string) error {
+	f.visited = append(f.visited, what)
+	return f.failWith
+}
+
+func (f *fake) RefusedVisit(_ context.Context, _ core.Actor, _, why string) error {
+	return f.Visited(context.Background(), core.Actor{}, "", why)
 }
 
 func (f *fake) KeysFound(context.Context, core.ID) ([]string, error) { return nil, nil }

@@ -48,3 +48,23 @@ func TestPair(t *testing.T) {
 	s.run("pair", "ls").want(t, 0).has(t, "err", "no device is paired")
 	s.run("pair").want(t, 2)
 }
+
+// A pairing that cannot be in the audit log is none; what is removed is removed.
+func TestPair_Audited(t *testing.T) {
+	t.Parallel()
+	s := (&shell{fake: &fake{}}).run("pair", "phone", "--url", "https://home.example.org").want(t, 0)
+	s.run("pair", "rm", "phone").want(t, 0)
+	if got := strings.Join(s.fake.visited, "; "); got != "began the pairing of the device phone; removed the device phone" {
+		t.Error(got)
+	}
+	full := &fake{failWith: core.Errorf(core.CodeStoreFailed, "the disk is full")}
+	s = (&shell{fake: full}).run("pair", "phone", "--url", "https://home.example.org")
+	if s.code == 0 || s.out != "" || len(s.devices.list) != 0 || !strings.Contains(s.err, "the disk is full") {
+		t.Errorf("%d %q %q %v", s.code, s.out, s.err, s.devices.list)
+	}
+	s.devices.list = []app.Device{{Name: "phone"}}
+	s.run("pair", "rm", "phone")
+	if s.code == 0 || len(s.devices.list) != 0 || !strings.Contains(s.err, "phone is removed, but") {
+		t.Errorf("%d %q %v", s.code, s.err, s.devices.list)
+	}
+}
