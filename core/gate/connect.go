@@ -150,10 +150,13 @@ func cannotBegin(name string, err error) error {
 		return out
 	default:
 	}
-	out := core.Errorf(core.CodeAuth, "the server %s asks for authorization, and pml cannot ask for it: %w; set the header that it needs in its entry, or connect it", name, err)
-	if out.Next = e.Next; len(out.Next) == 0 {
-		out.Next = []string{"pml", "servers", "connect", name}
+	if len(e.Next) > 0 { // it says itself what helps
+		out := core.Errorf(core.CodeAuth, "the server %s asks for authorization, and pml cannot ask for it: %w", name, err)
+		out.Next = e.Next
+		return out
 	}
+	out := core.Errorf(core.CodeAuth, "the server %s asks for authorization, and pml cannot ask for it: %w; set the header that it needs in its entry, or connect it", name, err)
+	out.Next = []string{"pml", "servers", "connect", name}
 	return out
 }
 

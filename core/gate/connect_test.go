@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -288,6 +289,17 @@ func TestConnect_Command(t *testing.T) {
 		if err := p.Connect(t.Context(), name, func(string) {}); core.CodeOf(err) != code {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Where no program may register itself the error names what does help, and not the
+// command that has just failed.
+func TestConnect_NoRegistration(t *testing.T) {
+	t.Parallel()
+	p, _ := protected(t, oauthtest.Behaviour{NoRegistration: true})
+	e := core.AsError(p.Connect(t.Context(), "safe", func(string) {}))
+	if e.Code != core.CodeAuth || !strings.Contains(e.Message, "client_id") || strings.Contains(e.Message, "or connect it") || slices.Contains(e.Next, "connect") {
+		t.Errorf("%v, next %v", e, e.Next)
 	}
 }
 

@@ -136,7 +136,8 @@ func (c *Client) register(ctx context.Context, s Server, t target, redirect stri
 	if m.RegistrationEndpoint == "" {
 		return nil, core.Errorf(core.CodeAuth, "cannot connect server %q: its authorization server %s does not let programs register themselves; register pml there by hand, "+
 			"with the callback %s (or 127.0.0.1 and a port of your choice), and put what it gives you into the server's entry: "+
-			`"oauth": {"client_id": "…", "client_secret": "${…}", "redirect_port": …}`, core.Visible(s.Name, 100, false), m.Issuer, redirectURI("PORT"))
+			`"oauth": {"client_id": "…", "client_secret": "${…}", "redirect_port": …}`, core.Visible(s.Name, 100, false), m.Issuer, redirectURI("PORT")).
+			WithNext("pml", "servers", "add", "--help") // where the flags are that write it
 	}
 	method := methodNone
 	if len(m.AuthMethods) > 0 && !slices.Contains(m.AuthMethods, methodNone) {
