@@ -124,10 +124,11 @@ type pathFinder struct {
 	known map[core.ID][]string
 }
 
-// of is the way from an agent to the run that asks, nil of any other run. What cannot be
-// read is left out: the question stands without it.
+// of is the way from an agent to the run that asks, nil of a run that is in the tree of
+// none: of a long list most are not, and their runs are not read. What cannot be read is
+// left out: the question stands without it.
 func (f *pathFinder) of(ctx context.Context, ap core.Approval) []string {
-	if ap.State != core.ApprovalOpen {
+	if ap.State != core.ApprovalOpen || ap.Agent == "" {
 		return nil
 	}
 	path, ok := f.known[ap.RunID]

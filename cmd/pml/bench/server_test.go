@@ -97,7 +97,7 @@ func (s *served) fill(finished, waiting int) {
 	if err != nil {
 		s.b.Fatal(err)
 	}
-	w := &workflows{b: s.b, store: st}
+	w := &workflows{b: s.b, store: st, name: "one task"} // a run without is named by its program
 	limits := engine.Limits{
 		Calls: 100, Concurrency: 4, Timeout: time.Minute, CallTimeout: time.Minute, ApprovalTTL: time.Hour, ResumeTTL: time.Hour,
 		StopGrace: time.Second, IdleChild: time.Hour,

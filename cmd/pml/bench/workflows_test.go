@@ -255,6 +255,7 @@ type workflows struct {
 	store                 store.Store
 	floor                 *bare
 	commits, floorCommits atomic.Int64
+	name                  string // of its runs
 }
 
 // counted is a store whose commits are counted.
@@ -294,7 +295,7 @@ func (w *workflows) start(tasks []core.TaskSpec, plan *core.Plan) (*engine.Handl
 	now := time.Now().UTC()
 	return w.Start(context.Background(), core.Run{
 		ID: benchID(), Side: core.SideServer, Workspace: "/w", Kind: core.KindDAG, CreatedAt: now, UpdatedAt: now,
-		RequestedBy: core.Actor{Who: "bench", Via: core.ViaHTTP},
+		Name: w.name, RequestedBy: core.Actor{Who: "bench", Via: core.ViaHTTP},
 	}, core.Program{Kind: core.KindDAG, Version: 1, Tasks: tasks, Plan: plan})
 }
 
