@@ -12,7 +12,7 @@ import "runtime/debug"
 const percent = 200
 
 func init() {
-	if chosen := debug.SetGCPercent(percent); chosen != 100 { // by GOGC
+	if chosen := debug.SetGCPercent(percent); chosen != 100 { // by GOGC; a 100 there is as none
 		debug.SetGCPercent(chosen)
 	}
 }
