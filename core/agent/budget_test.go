@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestLoop_OneAnswerOver(t *testing.T) {
 			}
 			s = l.Answered(a, 1)
 			for _, r := range s.Runs {
-				s = l.Ran(r.Call, agent.Outcome{Result: json.RawMessage(fmt.Sprint(asked))})
+				s = l.Ran(r.Call, agent.Outcome{Result: json.RawMessage(strconv.Itoa(asked))})
 			}
 		}
 		u := s.Result.Usage
@@ -77,7 +78,7 @@ func TestLoop_FreeAnswers(t *testing.T) {
 		a.Usage = &model.Usage{Input: model.Estimate(*s.Ask), Output: 5}
 		s = l.Answered(a, 1)
 		for _, r := range s.Runs {
-			s = l.Ran(r.Call, agent.Outcome{Result: json.RawMessage(fmt.Sprint(asked))})
+			s = l.Ran(r.Call, agent.Outcome{Result: json.RawMessage(strconv.Itoa(asked))})
 		}
 	}
 	if s.Result.Stop != core.AgentBudgetSpent || *s.Result.Usage.USD > sp.Budget.USD {

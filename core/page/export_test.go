@@ -26,7 +26,6 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>'` + "\u
 // log is an audit log in memory.
 type log struct {
 	rows []core.AuditRow
-	bad  string
 }
 
 func newLog(t *testing.T, rows ...core.AuditRow) *log {
