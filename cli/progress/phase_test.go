@@ -3,6 +3,7 @@ package progress_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +12,28 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// screenOf is a screen whose clock stands until it is moved.
-func screenOf(w *strings.Builder, now *time.Time, redraws bool) progress.Screen {
-	return progress.Screen{W: w, Width: func() int { return 80 }, Now: func() time.Time { return *now }, Redraws: redraws}
+// written is what is written, by the clock as well as by the test.
+type written struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+// screenOf is a screen with the clock of this process, or of the test's bubble.
+func screenOf(redraws bool) (progress.Screen, *written) {
+	w := &written{}
+	return progress.Screen{W: w, Width: func() int { return 80 }, Now: time.Now, Redraws: redraws}, w
 }
 
 // An installation of a minute is one line in place on a terminal, and a line now
@@ -21,27 +41,28 @@ func screenOf(w *strings.Builder, now *time.Time, redraws bool) progress.Screen 
 func TestProgress_Phase(t *testing.T) {
 	t.Parallel()
 	for _, redraws := range []bool{true, false} {
-		var w strings.Builder
-		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-		p := progress.New(screenOf(&w, &now, redraws))
-		p.Start()
-		p.Phase("asking the registry: x@latest")
-		if !strings.Contains(w.String(), "asking the registry: x@latest") {
-			t.Errorf("redraws %t: the first words came late: %q", redraws, w.String())
-		}
-		for i := range 240 {
-			now = now.Add(250 * time.Millisecond)
-			p.Phase(fmt.Sprintf("installing %d of 240 packages: x@1", i))
-			if i%40 == 39 {
-				p.Event(core.Event{Type: core.EventTaskLog, Message: fmt.Sprintf("installing %d of 240 packages: x@1 (%ds)", i, i/4)})
+		synctest.Test(t, func(t *testing.T) {
+			screen, w := screenOf(redraws)
+			p := progress.New(screen)
+			p.Start()
+			p.Phase("asking the registry: x@latest")
+			if !strings.Contains(w.String(), "asking the registry: x@latest") {
+				t.Errorf("redraws %t: the first words came late: %q", redraws, w.String())
 			}
-		}
-		p.Phase("")
-		p.Stop()
-		lines := strings.Count(w.String(), "\n")
-		if redraws && lines != 0 || !redraws && (lines < 6 || lines > 7) || redraws != strings.Contains(w.String(), "installing 0 of 240") {
-			t.Errorf("redraws %t: %d lines: %s", redraws, lines, w.String())
-		}
+			for i := range 240 {
+				time.Sleep(250 * time.Millisecond)
+				p.Phase(fmt.Sprintf("installing %d of 240 packages: x@1", i))
+				if i%40 == 39 {
+					p.Event(core.Event{Type: core.EventTaskLog, Message: fmt.Sprintf("installing %d of 240 packages: x@1 (%ds)", i, i/4)})
+				}
+			}
+			p.Phase("")
+			p.Stop()
+			lines := strings.Count(w.String(), "\n")
+			if redraws && lines != 0 || !redraws && (lines < 6 || lines > 7) || redraws != strings.Contains(w.String(), "installing 0 of 240") {
+				t.Errorf("redraws %t: %d lines: %s", redraws, lines, w.String())
+			}
+		})
 	}
 }
 
@@ -50,9 +71,8 @@ func TestProgress_Phase(t *testing.T) {
 func TestProgress_PhaseLines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var w strings.Builder
 		begin := time.Now()
-		screen := progress.Screen{W: &w, Width: func() int { return 80 }, Now: time.Now}
+		screen, w := screenOf(false)
 		want := "asking the registry: x@latest\ninstalling 1 of 104 packages: x@1\ninstalling 9 of 104 packages: x@1\n"
 		phases := func(phase func(string)) {
 			phase("asking the registry: x@latest")
@@ -79,14 +99,14 @@ func TestProgress_PhaseLines(t *testing.T) {
 		if w.String() != want {
 			t.Errorf("a run says %q", w.String())
 		}
-		w.Reset()
+		screen, w = screenOf(false)
 		b := progress.NewBusy(screen, true, "asking the registry: x@latest")
 		phases(b.Phase)
 		b.End()
 		if w.String() != want {
 			t.Errorf("a command says %q", w.String())
 		}
-		w.Reset()
+		screen, w = screenOf(false)
 		b = progress.NewBusy(screen, true, "asking where to sign in")
 		b.Say("waiting for the browser")
 		b.End()

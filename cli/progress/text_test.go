@@ -24,8 +24,9 @@ func TestProgress_Text(t *testing.T) {
 		return core.Event{Type: core.EventAgentIteration, RunID: run, TaskID: call, Tool: core.ModelTool, Message: call + ": done", Data: used}
 	}
 	for _, redraws := range []bool{true, false} {
-		var w strings.Builder
-		p := progress.New(screenOf(&w, &now, redraws))
+		screen, w := screenOf(redraws)
+		screen.Now = func() time.Time { return now }
+		p := progress.New(screen)
 		p.Start()
 		spent := core.AgentSpent{MaxIterations: 5, Budget: core.AgentBudget{Tokens: 4000, USD: 1}, Price: &core.AgentPrice{Input: 3, Output: 15}, Usage: core.AgentUsage{USD: new(float64)}}
 		p.Agent(run, spent)
