@@ -28,21 +28,27 @@ type Flows interface {
 	EnableFlow(ctx context.Context, file state.FlowFile, enable bool) error
 }
 
-// loadFlows reads the flows and what they did. While it reads, asking again does nothing.
+// loadFlows reads the flows and what they did. Who asks while it reads has it read once more
+// afterwards: what they ask about may have happened since it began.
 func (m *model) loadFlows() tea.Cmd {
 	if m.o.Flows == nil {
 		m.screen.ShowFlows(state.Flows{}, errors.New("this terminal has no flows of a machine"))
 		return nil
 	}
 	if m.flowing {
+		m.flowsAgain = true
 		return nil
 	}
 	m.flowing = true
 	return m.effect(func(ctx context.Context) then {
 		read, err := m.o.Flows.ReadFlows(ctx)
 		return func(m *model, _ time.Time) tea.Cmd {
-			m.flowing = false
+			again := m.flowsAgain
+			m.flowing, m.flowsAgain = false, false
 			m.screen.ShowFlows(read, err)
+			if again {
+				return m.loadFlows()
+			}
 			return nil
 		}
 	})

@@ -126,3 +126,22 @@ func TestModel_Flows(t *testing.T) {
 	h.want(screen.LoadFlows{})
 	h.typed("9")
 }
+
+// TestModel_FlowsAgain: what is asked for while the flows are being read is read once more,
+// for it may have happened since: a trust that was given elsewhere, say.
+func TestModel_FlowsAgain(t *testing.T) {
+	t.Parallel()
+	fake := &fakeFlows{text: []byte(plainFlow)}
+	h := newHarness(t, func(o *Options) { o.Flows = fake })
+	begun := h.m.loadFlows()
+	was := fake.reads
+	if h.m.loadFlows() != nil || h.m.loadFlows() != nil {
+		t.Error("it is read twice at the same time")
+	}
+	for _, msg := range h.run(begun) {
+		h.send(msg)
+	}
+	if fake.reads != was+2 {
+		t.Errorf("it was read %d times", fake.reads-was)
+	}
+}

@@ -72,9 +72,11 @@ type model struct {
 	busy     int  // decisions that are under way
 	quitting bool // as soon as none is
 	commands commands
-	flowing  bool      // the flows are being read
-	flowsAt  int64     // the version of the state for which they are, or will be, read again
-	flowsDue time.Time // when they are read again; zero: nothing has happened since
+	flowing  bool // the flows are being read
+	// flowsAgain is set while they are, once more is to be read.
+	flowsAgain bool
+	flowsAt    int64     // the version of the state for which they are, or will be, read again
+	flowsDue   time.Time // when they are read again; zero: nothing has happened since
 }
 
 // moment is a state at a second.
