@@ -197,6 +197,7 @@ func TestHelp_Examples(t *testing.T) {
 	bash := skiptest.Tool(t, "bash")
 	m := pmltest.NewMachine(t, pmltest.Config{Servers: map[string]map[string]any{"rec": nil}})
 	m.Write("a.txt", "text")
+	m.Write("src/a.txt", "text")
 	m.Write("event.json", `{"hook_event_name": "PreToolUse", "cwd": "`+m.WS+`", "tool_name": "Bash", "tool_input": {"command": "npm test"}}`)
 	m.OK("flows", "new", "docs", "--template", "approve-outside")
 	m.Write(".claude/settings.json", `{"hooks": {"PreToolUse": [{"matcher": "mcp__rec__.*", "hooks": [{"type": "command", "command": "true"}]}]}}`)
@@ -211,10 +212,11 @@ func TestHelp_Examples(t *testing.T) {
 	m.Env = append(m.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 	// Each id in an example stands for a run that waits, or for its approval.
 	r := m.JSON(8, "execute", "--per-layer", two)
+	m.Write("run.html", m.OK("workflows", "export", string(r.WorkflowID), "--html").Stdout)
 	ids := strings.NewReplacer("7f3a91c2", string(r.WorkflowID[:8]), "41d2e07b", string(r.CheckpointID[:8]), "41d2", string(r.CheckpointID[:8]), "@latest", string(r.WorkflowID[:8]))
 	leaveOut := regexp.MustCompile(`pml init|generate-dag|EDITOR|--follow|watch|fpath|fish|jq|pml trust$|pml abort|pml approve|pml deny|pml continue|pml retry|wf result|workflows result|workflows rm|tools ls filesystem|approvals renew` +
 		// Need a person, a model, or machines, servers and hosts that are not here; each has tests of its own.
-		`|^ssh |pml agent|pml models check|pml config pin|pml restore |pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml flows (edit|enable|new|rm|test hide)|pml (halt|resume)|pml notify (run|test)|suggest .*--apply|pml servers (check|connect|import .|install|lock files|rm|update)|pml uninstall`)
+		`|^ssh |pml agent|pml models check|pml config pin|pml restore |pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml flows (edit|enable|new|rm|test hide)|pml (halt|resume)|pml notify (run|test)|pml pair rm|run\.html --html|suggest .*--apply|pml servers (check|connect|import .|install|lock files|rm|update)|pml uninstall`)
 
 	ran := 0
 	for _, example := range examples(m) {
