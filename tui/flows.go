@@ -42,12 +42,17 @@ func (m *model) loadFlows() tea.Cmd {
 	m.flowing = true
 	return m.effect(func(ctx context.Context) then {
 		read, err := m.o.Flows.ReadFlows(ctx)
-		return func(m *model, _ time.Time) tea.Cmd {
+		return func(m *model, now time.Time) tea.Cmd {
 			again := m.flowsAgain
 			m.flowing, m.flowsAgain = false, false
 			m.screen.ShowFlows(read, err)
-			if again {
+			switch {
+			case again:
 				return m.loadFlows()
+			case err != nil && m.screen.ShowsFlows(): // another process may have had the store
+				m.say(screen.Bad, problem("cannot read the flows", err), now)
+				m.flowsDue = now.Add(flowsAfter)
+				return m.after(flowsAfter, flowsMsg{})
 			}
 			return nil
 		}

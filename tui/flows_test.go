@@ -20,10 +20,16 @@ type fakeFlows struct {
 	on    bool
 	err   error
 	reads int
+
+	unread error // of the next read
 }
 
 func (f *fakeFlows) ReadFlows(context.Context) (state.Flows, error) {
 	f.reads++
+	if err := f.unread; err != nil {
+		f.unread = nil
+		return state.Flows{}, err
+	}
 	return state.Flows{Workspace: flow.Parse(map[string][]byte{"f.json": f.text}, false), Trusted: true}, nil
 }
 
@@ -135,7 +141,7 @@ func TestModel_FlowsAgain(t *testing.T) {
 	h := newHarness(t, func(o *Options) { o.Flows = fake })
 	begun := h.m.loadFlows()
 	was := fake.reads
-	if h.m.loadFlows() != nil || h.m.loadFlows() != nil {
+	if h.m.loadFlows() != nil {
 		t.Error("it is read twice at the same time")
 	}
 	for _, msg := range h.run(begun) {
@@ -144,4 +150,15 @@ func TestModel_FlowsAgain(t *testing.T) {
 	if fake.reads != was+2 {
 		t.Errorf("it was read %d times", fake.reads-was)
 	}
+}
+
+// TestModel_FlowsUnread: flows that cannot be read are said, and read again.
+func TestModel_FlowsUnread(t *testing.T) {
+	t.Parallel()
+	fake := &fakeFlows{text: []byte(plainFlow), unread: core.Errorf(core.CodeStoreBusy, "another process has it")}
+	h := newHarness(t, func(o *Options) { o.Flows = fake })
+	h.typed("9")
+	h.shows("another process has it")
+	h.tick(flowsAfter)
+	h.shows("Plain")
 }
