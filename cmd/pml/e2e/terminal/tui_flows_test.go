@@ -41,7 +41,7 @@ func TestTUI_Flows(t *testing.T) {
 	s.Types("\x1b")
 	s.Shows("no call has met it yet")
 	s.Types("x")
-	s.Shows("not trusted")
+	s.Shows("not trusted", "is enabled") // it stands in the file: what T shows is all of it
 	s.Types("T")
 	s.Shows("trust this? [y]es / [n]o / show [a]ll:")
 	s.Types("a\r")
