@@ -236,6 +236,7 @@ type compared struct {
 	differs bool
 }
 
+// Write compares the next bytes with the file, and fails at the first that differs.
 func (c *compared) Write(p []byte) (n int, err error) {
 	for n < len(p) && c.at < len(c.file) && p[n] == c.file[c.at] {
 		n, c.at = n+1, c.at+1
