@@ -68,8 +68,13 @@ type Approval struct {
 	// CallIDs are the calls that wait for it.
 	CallIDs []string `json:"call_ids,omitempty"`
 	// PlannedFor names the planned call that it was asked for ahead of time.
-	PlannedFor string       `json:"planned_for,omitempty"`
-	Type       ApprovalType `json:"approval_type"`
+	PlannedFor string `json:"planned_for,omitempty"`
+	// Place is where the script makes the call that it is about, in the user's source;
+	// zero where no script does, and for what is asked ahead. Computed names the arguments
+	// that the script computes there, as far as analysis knows.
+	Place    Position     `json:"place,omitzero"`
+	Computed []string     `json:"computed,omitempty"`
+	Type     ApprovalType `json:"approval_type"`
 	// Subject is what makes two questions the same within a run: the server
 	// of a dependency, the call of a permission.
 	Subject     string          `json:"subject"`
@@ -156,6 +161,14 @@ func (a Approval) NotForAgents() string {
 	return ""
 }
 
+// Shape is the bounds within which it lets further calls on, nil where it lets none on.
+func (a *Approval) Shape() *Shape {
+	if a.Type != ApproveTool || a.State != ApprovalApproved || a.Answer == nil {
+		return nil
+	}
+	return a.Answer.Shape
+}
+
 // RiskWhy says in a few words why its risk is what it is; empty where the question
 // does not say.
 func (a Approval) RiskWhy() string {
@@ -232,6 +245,8 @@ type Answer struct {
 	// about them would have; the decision is checked against it.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Digest    string          `json:"digest,omitempty"`
+	// Shape, of a tool's permission, lets further calls on: those within it.
+	Shape *Shape `json:"shape,omitempty"`
 }
 
 // Decision is a person's (or a rule's) answer to one approval.
@@ -291,6 +306,10 @@ type AuditRow struct {
 	Asked Presence `json:"asked,omitempty"`
 	// Renewed is the expired approval that the decided one has asked again.
 	Renewed ID `json:"renewed,omitempty"`
+	// Shape is the digest of the bounds (Shape) that the decision has given, or by which
+	// the call CallID was let on: each such call has one row.
+	Shape  string `json:"shape,omitempty"`
+	CallID string `json:"call_id,omitempty"`
 	// Count is how many refused attempts the row stands for, if more than one.
 	Count    int    `json:"count,omitempty"`
 	PrevHash string `json:"prev_hash"`

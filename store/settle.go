@@ -21,7 +21,7 @@ func (s Settlement[Row]) Changed() bool { return s.now.State != s.Before.State }
 
 // Settle does to the approvals of a run what a step says of them, the same in every
 // store: it refuses the step if somebody has decided one of Undecided, marks those of
-// Used, and supersedes those of Supersede and of ends that are still open. ends are
+// Used, which it refuses for more calls than they were given for, and supersedes those of Supersede and of ends that are still open. ends are
 // all approvals of a run that the step ends, none for another step: nobody waits for
 // them any more.
 //
@@ -51,15 +51,23 @@ func Settle[Row any](s *Step, ends []core.ID, find func(core.ID) (Row, *core.App
 			return nil, err
 		}
 	}
+	used := map[core.ID]*core.Approval{}
 	for _, u := range s.Used {
 		one, err := get(u.Approval)
 		if err != nil {
 			return nil, err
 		}
-		one.now.Used = true
-		if u.CallID != "" && !slices.Contains(one.now.CallIDs, u.CallID) {
-			one.now.CallIDs = append(slices.Clone(one.now.CallIDs), u.CallID)
+		a, ok := used[u.Approval]
+		if !ok {
+			a = new(one.Before)
+			used[u.Approval] = a
 		}
+		if err := s.use(u, a); err != nil {
+			return nil, err // nothing was changed in place
+		}
+	}
+	for id, a := range used {
+		found[id].now.Used, found[id].now.CallIDs = a.Used, a.CallIDs
 	}
 	for _, id := range slices.Concat(s.Supersede, ends) {
 		one, err := get(id)

@@ -162,6 +162,9 @@ type Past struct {
 type Use struct {
 	Approval core.ID
 	CallID   string
+	// Shape is the digest of the bounds within which the approval lets the call on: one
+	// that was asked about another call. Empty: it is about this call.
+	Shape string
 }
 
 // Reader reads. What is read is consistent within one call.

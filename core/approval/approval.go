@@ -25,7 +25,8 @@ type Result struct {
 // core.CodeNotWaiting (superseded), core.CodeDigestMismatch,
 // core.CodeAlreadyDecided (with Decided), core.CodeInvalidArguments for a result
 // to assume that is nested too deeply, and for a yes to a call in doubt that does
-// not say which: it is neither run again nor skipped by itself. Whether the run still waits is the
+// not say which: it is neither run again nor skipped by itself, and for bounds that do not fit
+// (core.Shape); core.CodePermissionDenied for bounds that an agent gives. Whether the run still waits is the
 // caller's to check.
 func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	if err := open(a, now); err != nil && !decided(a) {
@@ -55,6 +56,9 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	if err := edited(a, d); err != nil {
 		return Result{}, err.WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
 	}
+	if err := shaped(a, d, now); err != nil {
+		return Result{}, err.WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
+	}
 	if d.Answer != nil {
 		if err := core.CheckDepth("the result to assume", d.Answer.Result); err != nil {
 			return Result{}, core.AsError(err).WithRun(a.RunID).WithNext("pml", "approvals", "show", string(a.ID))
@@ -73,6 +77,15 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	r := row(a, at, d.By, d.Reason)
 	if d.Answer != nil {
 		r.Remember, r.SentDigest = d.Answer.Remember, d.Answer.Digest
+	}
+	if s := a.Shape(); s != nil {
+		digest, err := s.Digest()
+		if err != nil {
+			return Result{}, err
+		}
+		if r.Shape = digest; len(a.CallIDs) > 0 {
+			r.CallID = a.CallIDs[0]
+		}
 	}
 	r.Asked = asked(d)
 	return Result{Approval: a, Row: r, Changed: true}, nil
@@ -179,7 +192,8 @@ func same(a core.Approval, d core.Decision) bool {
 		had = *a.Answer
 	}
 	return had.Remember == d.Answer.Remember && had.InDoubt == d.Answer.InDoubt &&
-		had.Scripts == d.Answer.Scripts && equalJSON(had.Result, d.Answer.Result) && equalJSON(had.Arguments, d.Answer.Arguments)
+		had.Scripts == d.Answer.Scripts && equalJSON(had.Result, d.Answer.Result) && equalJSON(had.Arguments, d.Answer.Arguments) &&
+		sameShape(had.Shape, d.Answer.Shape)
 }
 
 // edited refuses changed arguments where none can be sent: they are of one call of a

@@ -91,9 +91,23 @@ func (v View) Approval(a core.Approval) core.Approval {
 	if a.Answer != nil {
 		answer := *a.Answer
 		answer.Result, answer.Arguments = v.JSON(answer.Result), v.JSON(answer.Arguments)
+		answer.Shape = v.shape(answer.Shape)
 		a.Answer = &answer
 	}
 	return a
+}
+
+// shape returns bounds without values.
+func (v View) shape(s *core.Shape) *core.Shape {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.Fields = slices.Clone(s.Fields)
+	for i, b := range out.Fields {
+		out.Fields[i].Name, out.Fields[i].Matches, out.Fields[i].Is = v.Text(b.Name), v.Text(b.Matches), v.JSON(b.Is)
+	}
+	return &out
 }
 
 // Decided returns what is known of a decision without values.

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -12,7 +13,24 @@ import (
 // Decide implements store.Decider. An approval of a run that has expired is
 // core.CodeWorkflowExpired: it cannot be asked again.
 func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
-	return s.onApproval(ctx, func(t *txn) (*approvalRow, error) { return t.decide(d, renew) })
+	shown, err := s.boundsOf(ctx, d)
+	if err != nil {
+		return core.Approval{}, err
+	}
+	return s.onApproval(ctx, func(t *txn) (*approvalRow, error) { return t.decide(d, renew, shown) })
+}
+
+// boundsOf is the context of an approval that is decided with bounds, which are about it; nil
+// for another decision. It never changes, and may be long: it is read before the transaction.
+func (s *Store) boundsOf(ctx context.Context, d core.Decision) (json.RawMessage, error) {
+	if d.Answer == nil || d.Answer.Shape == nil {
+		return nil, nil
+	}
+	list, err := s.Approvals(ctx, store.ApprovalFilter{ID: d.ApprovalID})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0].Context, nil
 }
 
 // Extend implements store.Decider. A zero time lets the approval never expire.
@@ -86,7 +104,8 @@ func (t *txn) undecided(id core.ID) (*approvalRow, *runRow, error) {
 	return row, run, nil
 }
 
-func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error) {
+// decide decides an approval; shown is its context where the rule of approvals needs it.
+func (t *txn) decide(d core.Decision, renew store.Renewal, shown json.RawMessage) (*approvalRow, error) {
 	row, run, err := t.undecided(d.ApprovalID)
 	if err == nil && renew.Fresh != "" {
 		if row, err = t.renewed(row, renew, d.By); err == nil {
@@ -97,6 +116,7 @@ func (t *txn) decide(d core.Decision, renew store.Renewal) (*approvalRow, error)
 		return nil, err
 	}
 	before := row.Approval
+	before.Context = shown
 	if run == nil {
 		_, err := approval.Decide(before, d, t.now)
 		return row, err

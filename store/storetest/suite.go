@@ -44,6 +44,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Unknown", testUnknown},
 		{"Decide", testDecide},
 		{"DecideEdited", testDecideEdited},
+		{"Decide_Shape", testDecideShape},
+		{"Used_Within", testUsedWithin},
 		{"Decide_Errors", testDecideErrors},
 		{"Decide_Again", testDecideAgain},
 		{"Decide_OneOfMany", testDecideOneOfMany},
