@@ -33,6 +33,9 @@ type PlanCall struct {
 	// Known are the short texts among the arguments that analysis knows where it does
 	// not know all of them: they name the run, and nothing is decided by them.
 	Known map[string]string `json:"known_arguments,omitempty"`
+	// Computed are the arguments that the script computes, of a call whose others analysis
+	// knows.
+	Computed []string `json:"computed_arguments,omitempty"`
 	// Conditional calls may not happen; repeated ones happen any number of times.
 	Conditional bool `json:"conditional,omitempty"`
 	Repeated    bool `json:"repeated,omitempty"`

@@ -229,7 +229,7 @@ func (a *analyser) record(r ref, at file.Idx, args *value) *value {
 			c.plan.Arguments = nil // the call fails
 		}
 	} else {
-		c.plan.Known = knownTexts(args)
+		c.plan.Known, c.plan.Computed = knownTexts(args), computed(args)
 	}
 	data, control := union(args.deps, args.all()), union(a.control, a.exitBy)
 	a.edge(data, n, core.EdgeData)
@@ -264,6 +264,18 @@ func knownTexts(v *value) map[string]string {
 		}
 	}
 	return out
+}
+
+// computed are the names of the parts of an object that are known one by one, and have no
+// known value.
+func computed(v *value) (names []string) {
+	for name, p := range v.props {
+		if !p.literal() && len(name) <= maxKnown && len(names) < maxEdges {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (a *analyser) edge(from set, to int, kind core.EdgeKind) {

@@ -107,20 +107,20 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 		}
 		rows[i].Reason = t.o.Machine.Redactor(dir).Text(rows[i].Reason)
 		if err == nil && q.Args {
-			rows[i].Arguments, rows[i].Sent, err = t.arguments(ctx, rows[i].ApprovalID, dir)
+			rows[i].Arguments, rows[i].Sent, err = t.arguments(ctx, rows[i], dir)
 		}
 	}
 	return rows, err
 }
 
-// arguments are those of an approval, as it shows them, and what was sent instead;
-// none of one that is not kept any more.
-func (t *Trail) arguments(ctx context.Context, id core.ID, workspace string) (proposed, sent json.RawMessage, err error) {
-	if id == "" {
+// arguments are those of the approval of a row, as it shows them, and what was sent instead;
+// none of one that is not kept any more, nor of another call that its bounds have let on.
+func (t *Trail) arguments(ctx context.Context, row core.AuditRow, workspace string) (proposed, sent json.RawMessage, err error) {
+	if row.ApprovalID == "" {
 		return nil, nil, nil
 	}
-	list, err := t.view.Store.Approvals(ctx, store.ApprovalFilter{ID: id, Now: t.now(), Limit: 1})
-	if err != nil || len(list) == 0 {
+	list, err := t.view.Store.Approvals(ctx, store.ApprovalFilter{ID: row.ApprovalID, Now: t.now(), Limit: 1})
+	if err != nil || len(list) == 0 || row.Shape != "" && row.Digest != list[0].Digest {
 		return nil, nil, err
 	}
 	ap := t.o.Machine.Redactor(workspace).Approval(list[0])

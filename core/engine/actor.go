@@ -68,7 +68,7 @@ func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
 	}
 	a.calls = callTable{batch: &a.batch, journal: &a.journal, limits: &a.limits, now: now}
 	a.stop = stopper{now: now}
-	a.questions = questions{run: a.run, batch: &a.batch, journal: &a.journal, limits: &a.limits, taken: map[string]bool{}}
+	a.questions = questions{run: a.run, batch: &a.batch, journal: &a.journal, limits: &a.limits, taken: map[string]bool{}, refused: map[string]bool{}}
 	a.layers = layers{
 		run: a.run, program: &a.program, batch: &a.batch, journal: &a.journal, calls: &a.calls, questions: &a.questions, stop: &a.stop,
 	}

@@ -44,7 +44,11 @@ type call struct {
 	// weighing is set while the condition of its task is being evaluated: its gates
 	// are asked after that, if it is true.
 	weighing bool
-	asks     []Ask     // what it is parked on
+	asks     []Ask // what it is parked on
+	// by is the yes to another call of its loop that lets it on, until when at most.
+	by       *core.Approval
+	until    *time.Time
+	over     bool      // it was not made: that time was over
 	parkedAt time.Time // when a parked record was journaled; zero: none is
 
 	// started is set while a started record is journaled that nothing has taken back

@@ -135,7 +135,12 @@ func (c *codeProgram) turn(t sandbox.Turn) turn {
 			if reserved(is.tool) {
 				is.reason, is.tool = noSuchTool(is.tool), "mcp."+is.tool
 			}
-			is.layer = max(is.layer, c.plannedLayer(sc.Site))
+			if pc := c.plannedAt(sc.Site); pc != nil {
+				is.layer = max(is.layer, pc.Layer)
+				if pc.Tool == is.tool {
+					is.computed = pc.Computed
+				}
+			}
 		}
 		out.calls = append(out.calls, is)
 	}
@@ -144,20 +149,20 @@ func (c *codeProgram) turn(t sandbox.Turn) turn {
 
 func callID(n int) string { return fmt.Sprintf("c%d", n) }
 
-// plannedLayer is the predicted layer of the call site nearest to a position
-// on its line, 0 when analysis knows none there.
-func (c *codeProgram) plannedLayer(site core.Position) int {
-	best, layer := -1, 0
-	for _, pc := range c.planned[site.Line] {
+// plannedAt is the planned call whose site is nearest to a position on its line, nil when
+// analysis knows none there.
+func (c *codeProgram) plannedAt(site core.Position) (nearest *core.PlanCall) {
+	best := 0
+	for i, pc := range c.planned[site.Line] {
 		d := pc.Site.Column - site.Column
 		if d < 0 {
 			d = -d
 		}
-		if best < 0 || d < best {
-			best, layer = d, pc.Layer
+		if nearest == nil || d < best {
+			best, nearest = d, &c.planned[site.Line][i]
 		}
 	}
-	return layer
+	return nearest
 }
 
 // maxResults bounds what one script gets of the results of earlier ones, in bytes.

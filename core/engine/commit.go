@@ -240,6 +240,7 @@ func (a *actor) lookAgain() error {
 		a.batch.step.Audit = slices.DeleteFunc(slices.Clone(a.batch.step.Audit), func(row core.AuditRow) bool { return row.ApprovalID == r.Approval })
 		calls = append(calls, r.CallID)
 	}
+	calls = append(calls, a.gates.takeBackWithin()...)
 	if err := a.look(a.eng.last); err != nil {
 		return err
 	}

@@ -40,7 +40,9 @@ type crashCase struct {
 	free  bool   // after the decision nobody would be asked about the tool any more
 	// remember is for how long each permission is given.
 	remember core.Remember
-	key      bool // the model has no key before somebody has decided about that
+	// shape is for how many calls of its loop each permission is given.
+	shape int
+	key   bool // the model has no key before somebody has decided about that
 	// flow is what a hook flow makes of arguments, the n-th time that it runs.
 	flow func(args string, n int) string
 	// chance is set when arguments differ from run to run by the run's id.
@@ -62,6 +64,8 @@ var crashCases = []crashCase{
 	{name: "Chance", chance: true, code: `for (let i = 0; i < 3; i++) await mcp.a.write({r: Math.random(), u: crypto.randomUUID(), t: Date.now()}); return 3;`},
 	{name: "Permission", code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
 	{name: "AskedAhead", code: `await mcp.a.write({n: 1}); await mcp.a.ask({n: 2}); return await mcp.a.write({n: 3});`},
+	{name: "Shape", shape: 3, code: `const out = []; for (const n of [1, 2, 3, 4, 5]) { await mcp.a.write({n}); out.push((await mcp.a.ask({n, team: "ENG"})).n); } return out;`},
+	{name: "ShapeAtOnce", shape: 3, code: `await mcp.a.write({n: 0}); return await Promise.all([1, 2, 3, 4, 5].map((n) => mcp.a.ask({n, team: "ENG"})));`},
 	{name: "Denied", deny: "a:ask", code: `await mcp.a.write({n: 1}); try { await mcp.a.ask({n: 2}); } catch { return await mcp.a.write({instead: 1}); }`},
 	{name: "Edited", edit: `{"n":20}`, code: `await mcp.a.write({n: 1}); const v = await mcp.a.read({n: 2}); const q = await mcp.a.ask({n: v.n}); return await mcp.a.write({q: q.n});`},
 	{name: "EditedAhead", edit: `{"n":20}`, code: `await mcp.a.write({n: 1}); const q = await mcp.a.ask({n: 2}); return await mcp.a.write({q: q.n});`},
@@ -365,6 +369,7 @@ func (k *crash) run(before, after, again int) outcome {
 		k.t.Fatal(err)
 	}
 	k.commits = faulty.Commits()
+	k.rows(p, id)
 	k.finish(ended)
 	p.close()
 	return k.outcome
@@ -462,6 +467,9 @@ func (k *crash) answer(p *process, ap core.Approval) {
 	}
 	if ap.Type == core.ApproveTool && k.c.remember != "" {
 		d.Answer = &core.Answer{Remember: k.c.remember}
+	}
+	if ap.Type == core.ApproveTool && k.c.shape > 0 {
+		d.Answer = &core.Answer{Shape: loopOf(k.t, ap, k.c.shape)}
 	}
 	if ap.Type == core.ApproveInDoubt {
 		k.asked++

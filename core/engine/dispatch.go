@@ -61,14 +61,18 @@ func (d *dispatcher) start(c *call) {
 	}
 	gc, spec := d.gates.call(c), c.spec
 	gc.Attempt = c.attempt
-	runner := d.run.Runner
+	runner, until := d.run.Runner, c.until
 	d.background.run(func(ctx context.Context) func(context.Context) error {
 		var halt *core.Halt
+		over := false
 		ctx, limit := bounded(ctx, d.limits, spec)
 		defer limit.stop()
 		gc.Queued = limit.suspend
 		gc.Before = func(ctx context.Context) error {
 			err := d.maySend(ctx, runner, &halt)
+			if over = err == nil && until != nil && !d.gates.batch.now().Before(*until); over {
+				err = core.Errorf(core.CodePermissionDenied, "the time in which %s may be called without being asked about is over", gc.Tool).WithNotMade()
+			}
 			limit.begin() // what came before is not its server's time
 			return err
 		}
@@ -88,6 +92,7 @@ func (d *dispatcher) start(c *call) {
 		_ = errors.As(context.Cause(ctx), &late)
 		return func(context.Context) error {
 			d.halts(halt)
+			c.over = over
 			d.ended(c, value, err, late)
 			return nil
 		}
@@ -203,11 +208,12 @@ func (d *dispatcher) notMade(c *call, err error) bool {
 	var e *NotMadeError
 	fenced := core.CodeOf(err) == core.CodeFenced && d.eng.opts.Holds != nil
 	halted := core.CodeOf(err) == core.CodeHalted && core.AsError(err).NotMade
-	if !errors.As(err, &e) && !fenced && !halted {
+	over := c.over && core.AsError(err).NotMade
+	if !errors.As(err, &e) && !fenced && !halted && !over {
 		return false
 	}
 	d.calls.unstart(c)
-	if c.back == maxNotMade && !fenced && !halted {
+	if c.back == maxNotMade && !fenced && !halted && !over {
 		return false
 	}
 	d.calls.retake(c)
@@ -219,6 +225,9 @@ func (d *dispatcher) notMade(c *call, err error) bool {
 		c.checked = true
 		c.attempt--
 		d.calls.admit(c)
+	case over:
+		c.attempt--
+		d.gates.check(c)
 	default:
 		c.back++
 		if c.tool == core.ModelTool {

@@ -115,7 +115,7 @@ func (g *gates) admit(c *call) {
 	if c.started && !c.repeatable() {
 		asks = append(asks, g.inDoubt(c))
 	}
-	c.asks = c.asks[:0]
+	c.asks, c.by = c.asks[:0], nil
 	for _, ask := range asks {
 		switch g.answered(c, ask) {
 		case answerYes:
@@ -138,6 +138,7 @@ func (g *gates) admit(c *call) {
 			return
 		}
 		g.rely(c)
+		g.letOn(c)
 		g.calls.admit(c)
 	}
 }
@@ -209,6 +210,10 @@ func (g *gates) answered(c *call, ask Ask) answer {
 		return got
 	}
 	ap := g.questions.find(c, ask)
+	undecided := ap == nil || ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired
+	if undecided && g.within(c, ask) {
+		return answerYes
+	}
 	if ap == nil {
 		g.questions.open(c, ask)
 		return answerOpen
@@ -336,7 +341,7 @@ func (g *gates) applyFailed(ap *core.Approval, err *core.Error) {
 // approval has answered.
 func (g *gates) recheck(ap *core.Approval) {
 	for _, c := range g.calls.order {
-		if c.state == callParked && slices.ContainsFunc(c.asks, answeredBy(ap)) {
+		if c.state == callParked && answers(ap, c) {
 			g.check(c)
 		}
 	}
@@ -345,7 +350,7 @@ func (g *gates) recheck(ap *core.Approval) {
 // readmit lets the calls go on that are parked on what an approval has answered.
 func (g *gates) readmit(ap *core.Approval) {
 	for _, c := range g.calls.order {
-		if c.state == callParked && slices.ContainsFunc(c.asks, answeredBy(ap)) {
+		if c.state == callParked && answers(ap, c) {
 			g.admit(c)
 		}
 	}

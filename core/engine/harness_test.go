@@ -83,12 +83,14 @@ type tool struct {
 // host is a workspace of fake tools that counts what is called. It outlives
 // engines, as the world does.
 type host struct {
-	once  func(engine.Call) bool // nil: no question is asked each time
-	asks  string                 // added to the digest of a permission that is asked for
-	risk  core.Risk              // of it
-	mu    sync.Mutex
-	tools map[string]tool
-	log   []string
+	once func(engine.Call) bool // nil: no question is asked each time
+	asks string                 // added to the digest of a permission that is asked for
+	risk core.Risk              // of it
+	// riskOf is the risk of a call, in the place of risk.
+	riskOf func(engine.Call) core.Risk
+	mu     sync.Mutex
+	tools  map[string]tool
+	log    []string
 	// slow makes Try decline, so that every check goes the long way.
 	slow bool
 	// needs are servers that need an installation; Apply fulfils it.
@@ -159,10 +161,15 @@ func (h *host) verdict(call engine.Call) engine.Verdict {
 	v.Known, v.ReadOnly, v.Repeatable = true, t.readOnly, t.readOnly
 	v.Deny = t.deny
 	byFlow := call.Passage != nil && len(call.Passage.Asks) > 0
+	risk := h.risk
+	if h.riskOf != nil {
+		risk = h.riskOf(call)
+	}
 	if (t.ask || byFlow) && !(call.Planned && h.flow != nil) {
 		v.Ask = append(v.Ask, engine.Ask{
-			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest + h.asks, Risk: h.risk, Description: "allow " + call.Tool,
-			Once: h.once != nil && h.once(call) || byFlow,
+			Type: core.ApproveTool, Subject: call.Tool + "#" + call.Digest, Tool: call.Tool, Digest: call.Digest + h.asks, Risk: risk, Description: "allow " + call.Tool,
+			Context: map[string]any{"arguments": call.Args},
+			Once:    h.once != nil && h.once(call) || byFlow,
 		})
 	}
 	return v

@@ -74,6 +74,8 @@ type issued struct {
 	layer int
 	spec  *core.TaskSpec // of a DAG, else nil
 	at    core.Position  // in the user's source
+	// computed are the arguments that the script computes there, as far as analysis knows.
+	computed []string
 	// after is, of a script, the sequence number of the delivery that led to it.
 	after int64
 	// due is set for a sleep.

@@ -25,6 +25,8 @@ type questions struct {
 	// taken are the calls that have acted upon an approval, as far as this process
 	// knows: one for a tool is consumed by each of its calls.
 	taken map[string]bool
+	// refused are calls that somebody has refused before a retry.
+	refused map[string]bool
 }
 
 // take takes in the approvals of the run as the store has them, and returns those
@@ -37,6 +39,11 @@ func (q *questions) take(stored []core.Approval, now time.Time) (decided []*core
 	q.list = make([]*core.Approval, 0, len(stored))
 	for i := range stored {
 		ap := &stored[i]
+		if q.outdated(ap) {
+			for _, id := range ap.CallIDs {
+				q.refused[id] = true
+			}
+		}
 		if ap.RenewedBy != "" || q.outdated(ap) {
 			continue
 		}
@@ -44,6 +51,13 @@ func (q *questions) take(stored []core.Approval, now time.Time) (decided []*core
 		old := known[ap.ID]
 		if old != nil && len(ap.CallIDs) == 0 {
 			ap.CallIDs = old.CallIDs
+		}
+		if old != nil && ap.Shape() != nil { // those let on since the last commit too
+			for _, id := range old.CallIDs {
+				if !slices.Contains(ap.CallIDs, id) {
+					ap.CallIDs = append(ap.CallIDs, id)
+				}
+			}
 		}
 		ap.Used = ap.Used || old != nil && old.Used
 		q.list = append(q.list, ap)
@@ -136,7 +150,7 @@ func (q *questions) refusedSince(c *call) *core.Approval {
 func (q *questions) own(c *call) *core.Approval {
 	for _, ap := range slices.Backward(q.list) {
 		provider := c.tool == core.ModelTool && core.IsProvider(ap.Tool)
-		if ap.Type == core.ApproveTool && slices.Contains(ap.CallIDs, c.id) && (provider || ap.Subject == core.CallSubject(c.tool, c.passed.digest)) {
+		if ap.Type == core.ApproveTool && isOf(ap, c.id) && (provider || ap.Subject == core.CallSubject(c.tool, c.passed.digest)) {
 			return ap
 		}
 	}
@@ -185,7 +199,7 @@ func (q *questions) find(c *call, ask Ask) *core.Approval {
 		if ap.Type != ask.Type || ap.Subject != ask.Subject || ap.State == core.ApprovalSuperseded {
 			continue
 		}
-		if !perCall(ask.Type) || c == nil || slices.Contains(ap.CallIDs, c.id) {
+		if !perCall(ask.Type) || c == nil || isOf(ap, c.id) {
 			return ap
 		}
 		if len(ap.CallIDs) == 0 {
@@ -211,7 +225,7 @@ func (q *questions) edited(c *call) *core.Approval {
 		if ap.Type != core.ApproveTool || ap.Subject != subject || ap.State == core.ApprovalSuperseded {
 			continue
 		}
-		if slices.Contains(ap.CallIDs, c.id) {
+		if isOf(ap, c.id) {
 			return ap.IfEdited()
 		}
 		if len(ap.CallIDs) == 0 {
@@ -228,14 +242,14 @@ func (q *questions) edited(c *call) *core.Approval {
 // open asks a person, about a call that was made or about all. The approval becomes
 // visible with the next commit.
 func (q *questions) open(c *call, ask Ask) {
-	var calls []string
-	if c != nil && perCall(ask.Type) {
-		calls = []string{c.id}
+	if c != nil && !perCall(ask.Type) {
+		c = nil
 	}
-	q.ask(ask, calls, "")
+	q.ask(ask, c, "")
 }
 
-func (q *questions) ask(ask Ask, calls []string, plannedFor string) {
+// ask asks about a call, or ahead about a planned one, or about all where it is neither.
+func (q *questions) ask(ask Ask, c *call, plannedFor string) {
 	raw, err := json.Marshal(ask.Context)
 	if err != nil {
 		raw = json.RawMessage("{}")
@@ -245,7 +259,13 @@ func (q *questions) ask(ask Ask, calls []string, plannedFor string) {
 		ID: q.batch.newID(), RunID: q.run.ID, RunName: q.run.Name, Agent: q.run.AgentOfChildren(), Workspace: q.run.Workspace, Side: q.run.Side,
 		Type: ask.Type, Subject: ask.Subject, Tool: ask.Tool, Risk: ask.Risk,
 		Description: ask.Description, Context: raw, Digest: ask.Digest, Once: ask.Once,
-		RequestedBy: q.run.RequestedBy, State: core.ApprovalOpen, CreatedAt: now, CallIDs: calls, PlannedFor: plannedFor,
+		RequestedBy: q.run.RequestedBy, State: core.ApprovalOpen, CreatedAt: now, PlannedFor: plannedFor,
+	}
+	if c != nil {
+		ap.CallIDs = []string{c.id}
+		if ask.Type == core.ApproveTool {
+			ap.Place, ap.Computed = c.at, c.computed
+		}
 	}
 	ap.Human = q.limits.Human && !approval.IsPause(q.run.Options, *ap) || approval.TypeOf(ask.Type).Person
 	ap.Unchosen = q.limits.Unchosen && !ap.Human && ask.Type != core.ApproveLayer && ap.NotForAgents() == ""

@@ -1,0 +1,255 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/store"
+)
+
+// loopOf is the shape that is proposed for the loop of one question, for so many calls.
+func loopOf(t testing.TB, ap core.Approval, most int) *core.Shape {
+	t.Helper()
+	s, ok := approval.Propose(approval.OfLoop([]core.Approval{ap}))
+	if !ok {
+		t.Fatalf("no shape is proposed for %+v", ap)
+	}
+	s.Max = most
+	return &s
+}
+
+// rows checks that each call that bounds have let on has one row, and none of them more calls
+// than they are for.
+func (k *crash) rows(p *process, id core.ID) {
+	k.t.Helper()
+	if k.c.shape == 0 {
+		return
+	}
+	list, err := p.st.Audit(k.t.Context(), store.AuditFilter{AuditFilter: core.AuditFilter{}})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	calls, of := map[string]int{}, map[core.ID]int{}
+	for _, r := range list {
+		if r.Shape != "" {
+			calls[r.CallID]++
+			of[r.ApprovalID]++
+		}
+	}
+	for call, n := range calls {
+		if n != 1 {
+			k.t.Errorf("the call %s has %d rows", call, n)
+		}
+	}
+	for ap, n := range of {
+		if n > k.c.shape {
+			k.t.Errorf("the approval %s has let on %d calls, and is for %d", ap, n, k.c.shape)
+		}
+	}
+	if len(calls) != 5 {
+		k.t.Errorf("%d calls of the run %s have rows, want 5: %v", len(calls), id, calls)
+	}
+	open, err := p.st.Approvals(k.t.Context(), store.ApprovalFilter{RunID: id})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, ap := range open {
+		if s := ap.Shape(); s != nil && len(ap.CallIDs) != of[ap.ID] {
+			k.t.Errorf("the approval %s has let on %v, and the audit log has %d", ap.ID, ap.CallIDs, of[ap.ID])
+		}
+	}
+}
+
+// shapes decides the oldest open question of a run with bounds.
+func (b *bench) shapes(p *process, h *engine.Handle, change func(*core.Shape)) core.Approval {
+	b.t.Helper()
+	open := b.openOf(p, h)
+	if len(open) == 0 {
+		b.t.Fatal("nothing is asked")
+	}
+	s, ok := approval.Propose(approval.OfLoop(open))
+	if !ok {
+		b.t.Fatalf("no shape is proposed for %+v", open)
+	}
+	change(&s)
+	got, err := p.st.Decide(b.t.Context(), core.Decision{
+		ApprovalID: open[0].ID, Approved: true, By: byMe.By, At: b.now(), Answer: &core.Answer{Shape: &s},
+	}, store.Renewal{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p.Wake(h.ID)
+	return got
+}
+
+// open are the open questions of a run, the oldest first.
+func (b *bench) openOf(p *process, h *engine.Handle) []core.Approval {
+	b.t.Helper()
+	list, err := p.st.Approvals(b.t.Context(), store.ApprovalFilter{RunID: h.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: b.now()})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	slices.SortFunc(list, func(x, y core.Approval) int { return strings.Compare(x.CallIDs[0], y.CallIDs[0]) })
+	return list
+}
+
+const atOnce = `return (await Promise.allSettled([1, 2, 3, 4, 5, 6].map((n) =>
+  mcp.a.ask({n, team: n === 4 ? "OPS" : "ENG"})))).map((r) => r.status)`
+
+// One yes lets the calls of a loop on that are within it, at once and in order; the one that
+// differs, and those past its count, stay asked.
+func TestShape_AtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.process()
+	h := b.code(p, atOnce, core.RunOptions{})
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 6 })
+	open := b.openOf(p, h)
+	if at := open[0].Place; at.Line != 2 || at.Column < 3 {
+		t.Errorf("asked about line %d, column %d", at.Line, at.Column)
+	}
+	s, _ := approval.Propose(approval.OfLoop(open))
+	if s.Max != 6 || len(s.Fields) != 2 || s.Fields[1].Is != nil {
+		t.Errorf("proposed %+v", s)
+	}
+	b.shapes(p, h, func(s *core.Shape) {
+		s.Max, s.Fields[1] = 4, core.Bound{Name: "team", Is: json.RawMessage(`"ENG"`)}
+	})
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	var left []string
+	for _, ap := range b.openOf(p, h) {
+		left = append(left, ap.CallIDs[0])
+	}
+	if diff := cmp.Diff([]string{"c4", "c6"}, left); diff != "" {
+		t.Error(diff)
+	}
+	b.decide(p, h, core.ApproveTool, false, nil)
+	b.decide(p, h, core.ApproveTool, false, nil)
+	p.Wake(h.ID)
+	end := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+	if want := `["fulfilled","fulfilled","fulfilled","rejected","fulfilled","rejected"]`; string(end.Run.Result) != want {
+		t.Errorf("%s, want %s", end.Run.Result, want)
+	}
+	got := b.host.called()
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{`a:ask{"n":1,"team":"ENG"}`, `a:ask{"n":2,"team":"ENG"}`, `a:ask{"n":3,"team":"ENG"}`, `a:ask{"n":5,"team":"ENG"}`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A loop that makes one call after the other: what analysis knows to be computed may differ,
+// and the process that takes the run up goes on counting. A call that somebody has refused
+// alone stays refused.
+func TestShape_OneByOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.process()
+	h := b.code(p, `let n = 0; for (const team of ["ENG", "ENG", "ENG", "ENG", "ENG"]) { n++; await mcp.a.ask({n, team: "ENG"}); } return n`, core.RunOptions{})
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+	open := b.openOf(p, h)
+	if diff := cmp.Diff([]string{"n"}, open[0].Computed); diff != "" {
+		t.Errorf("what is computed: %s", diff)
+	}
+	p.close()
+	p = b.process()
+	b.shapes(p, h, func(s *core.Shape) {
+		if s.Max != 2 || s.Fields[0].Is != nil || s.Fields[1].Is == nil {
+			t.Errorf("proposed %+v", s)
+		}
+		s.Max = 4
+	})
+	h, err := p.Resume(t.Context(), h.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.host.called()) == 4 })
+	rows, err := p.st.Audit(t.Context(), store.AuditFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	for _, r := range rows {
+		if r.Shape != "" {
+			calls = append(calls, fmt.Sprint(r.CallID, " ", r.By.Who, " ", r.Shape == rows[0].Shape))
+		}
+	}
+	if diff := cmp.Diff([]string{"c1 me true", "c2 me true", "c3 me true", "c4 me true"}, calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Calls that are let on and wait for their turn are asked about again once the time of the
+// bounds is over.
+func TestShape_Until(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.limits.Concurrency = 1
+	reached, hold := make(chan struct{}, 9), make(chan struct{})
+	b.host.tools["a:ask"] = tool{ask: true, run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		reached <- struct{}{}
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return args, nil
+	}}
+	b.as = gated{b.host}
+	p := b.process()
+	h := b.code(p, `return await Promise.all([1, 2, 3].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
+	b.shapes(p, h, func(s *core.Shape) { until := b.now().Add(time.Hour / 2); s.Until = &until })
+	<-reached
+	b.ahead.Store(int64(50 * time.Minute))
+	close(hold)
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	if got := b.host.called(); len(got) != 1 {
+		t.Errorf("called %v", got)
+	}
+}
+
+// gated asks right before each call, as a host does, whether it may be sent.
+type gated struct{ *host }
+
+func (g gated) Call(ctx context.Context, call engine.Call, progress func(string)) (json.RawMessage, error) {
+	if call.Before != nil {
+		if err := call.Before(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return g.host.Call(ctx, call, progress)
+}
+
+// Whoever retries is asked again about what was refused, whatever bounds there are.
+func TestShape_RefusedBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.process()
+	h := b.code(p, `const r = await Promise.allSettled([1, 2, 3].map((n) => mcp.a.ask({n}))); if (r[1].reason) throw r[1].reason; return 1`, core.RunOptions{})
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
+	open := b.openOf(p, h)
+	if _, err := p.st.Decide(t.Context(), core.Decision{ApprovalID: open[1].ID, By: byMe.By, At: b.now()}, store.Renewal{}); err != nil {
+		t.Fatal(err)
+	}
+	p.Wake(h.ID)
+	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	b.shapes(p, h, func(s *core.Shape) { s.Max = 10 })
+	b.wait(h, func(s engine.Status) bool { return s.Run.State == core.RunFailed })
+	h, _, err := p.Retry(t.Context(), h.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+	if got := s.Pending[0].CallIDs; !slices.Equal(got, []string{"c2"}) {
+		t.Errorf("asked about %v", got)
+	}
+}
