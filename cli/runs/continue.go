@@ -26,6 +26,7 @@ type continueOptions struct {
 	resultSet            bool
 	edit                 bool
 	arguments            string
+	shape                shapeFlags
 	more                 core.AgentMore
 	extras               extras
 	wait                 WaitFlags
@@ -125,6 +126,7 @@ func (o *continueOptions) addYes(cmd *cobra.Command) {
 	f.BoolVar(&o.extras.pin, "pin", false, "ask for the PIN at the terminal")
 	f.BoolVar(&o.edit, "edit", false, "change the arguments in $EDITOR first; they are shown again, and asked about")
 	f.StringVar(&o.arguments, "arguments", "", "send the arguments in this JSON FILE instead (- for stdin)")
+	o.shape.add(f)
 	f.BoolVar(&o.extras.yes, "yes", false, "show what is approved, and do not ask (not where only people decide)")
 	_ = cmd.RegisterFlagCompletionFunc("remember", app.CompleteFixed(remembering...))
 }
@@ -151,6 +153,9 @@ func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
 		return err
 	}
 	if err := o.checkEdit(a); err != nil {
+		return err
+	}
+	if err := o.shape.check(*o); err != nil {
 		return err
 	}
 	if err := o.wait.Check(a, cmd, o.decides() || o.gives()); err != nil {

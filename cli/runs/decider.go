@@ -35,6 +35,9 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 			return nil, err
 		}
 	}
+	if o.shape.on {
+		return approveLoop(ctx, a, b, about, d, o)
+	}
 	if o.oneByOne(a, d, open) {
 		return askEach(ctx, a, b, open, d, o)
 	}
@@ -224,6 +227,9 @@ func listed(list []core.Approval) string {
 // wait: what has expired as well, since a decision asks it again.
 func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Decision, o continueOptions) (about, open []core.Approval, err error) {
 	want := o.extras.wants()
+	if o.shape.on {
+		want = core.ApproveTool
+	}
 	if d.Checkpoint != "" {
 		p, err := b.Approval(ctx, d.Checkpoint)
 		if err != nil {

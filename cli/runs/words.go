@@ -32,10 +32,17 @@ file: they are checked against the tool, judged anew and shown again with what
 changed. What you approve then is sent, for this call only; the script sees its
 result, and the audit log has both.
 
+--shape approves a loop: the calls that the same place of the script makes in
+this run, as many as --max, with the arguments that the bounds let them have.
+What is the same in all calls that wait stays so, what differs is free, and
+--fix, --free, --match and --until change that. The bounds are shown before
+they count. A call outside of them is asked about as before.
+
 ` + seenHelp,
 		Example: `  pml approve
   pml approve 41d2e07b
   pml approve 41d2e07b --edit
+  pml approve 41d2e07b --shape --max 40
   pml approve 7f3a91c2 --all
   pml approve 7f3a91c2 --remember run
   pml approve 41d2e07b --expect-digest sha256:9f04… --json`,

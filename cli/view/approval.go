@@ -14,6 +14,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/asked"
 )
 
@@ -39,6 +40,9 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("asked by", p.RequestedBy.Origin())
 	}
 	line("tool", p.Tool)
+	if p.Place.Line > 0 {
+		line("from", "line "+approval.Line(p.Place)+" of the script")
+	}
 	line("risk", risk(p))
 	line("decides", p.Decides())
 	line("expires", expiry(p, now))
@@ -54,6 +58,12 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	if d := p.DecidedBy; d != nil {
 		line("decided by", d.Origin()+" at "+layout.Stamp(d.At))
 		line("reason", d.Reason)
+	}
+	if s := p.Shape(); s != nil {
+		for _, words := range approval.ShapeWords(*s, now.Location()) {
+			line("bounds", words)
+		}
+		line("let on", layout.Plural(len(p.CallIDs), "call"))
 	}
 	line("renews", string(p.Renews))
 	line("renewed by", string(p.RenewedBy))

@@ -13,7 +13,7 @@ import (
 // Decide implements store.Decider. An approval of a run that has expired is
 // core.CodeWorkflowExpired: it cannot be asked again.
 func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal) (core.Approval, error) {
-	shown, err := s.boundsOf(ctx, d)
+	shown, err := boundsOf(ctx, s, d)
 	if err != nil {
 		return core.Approval{}, err
 	}
@@ -22,7 +22,7 @@ func (s *Store) Decide(ctx context.Context, d core.Decision, renew store.Renewal
 
 // boundsOf is the context of an approval that is decided with bounds, which are about it; nil
 // for another decision. It never changes, and may be long: it is read before the transaction.
-func (s *Store) boundsOf(ctx context.Context, d core.Decision) (json.RawMessage, error) {
+func boundsOf(ctx context.Context, s *Store, d core.Decision) (json.RawMessage, error) {
 	if d.Answer == nil || d.Answer.Shape == nil {
 		return nil, nil
 	}

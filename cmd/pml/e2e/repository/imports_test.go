@@ -76,7 +76,7 @@ var allowed = map[string][]string{
 	"store/backup":    {"core"},
 	"store/storetest": {"core", "core/skiptest", "store", "core/approval"},
 	"cli/layout":      {"core"},
-	"cli/view":        {"core", "core/api", "core/asked", "cli/layout"},
+	"cli/view":        {"core", "core/approval", "core/api", "core/asked", "cli/layout"},
 	"cli/progress":    {"core", "cli/layout"},
 	"cli/app":         {"core", "core/api", "cli/layout", "cli/progress"},
 	"cli/program":     {"core", "core/api", "cli/app"},

@@ -1,0 +1,189 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// shapeFlags are those of a yes to the calls of a loop.
+type shapeFlags struct {
+	on               bool
+	max              int
+	until            string
+	fix, free, match []string
+}
+
+func (s *shapeFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&s.on, "shape", false, "approve the calls that the same place of the script makes, within the bounds that are shown")
+	f.IntVar(&s.max, "max", 0, "with --shape: how many calls at most, this one included (default: those that wait, at least 2)")
+	f.StringVar(&s.until, "until", "", "with --shape: until when, a while (10m) or a time (default: as long as the run lasts)")
+	f.StringArrayVar(&s.fix, "fix", nil, "with --shape: NAME=VALUE, an argument has this value; may be repeated")
+	f.StringArrayVar(&s.free, "free", nil, "with --shape: NAME, an argument may have any value of its type; may be repeated")
+	f.StringArrayVar(&s.match, "match", nil, "with --shape: NAME=PATTERN, an argument is a text that matches, * stands for any signs; may be repeated")
+}
+
+// check finds flags that do not go together, all of them.
+func (s shapeFlags) check(o continueOptions) error {
+	var wrong []string
+	add := func(is bool, what string) {
+		if is {
+			wrong = append(wrong, what)
+		}
+	}
+	if !s.on {
+		add(s.max != 0 || s.until != "" || len(s.fix)+len(s.free)+len(s.match) > 0, "--max, --until, --fix, --free and --match go with --shape")
+	} else {
+		add(!o.approve, "--shape goes with an approval")
+		add(o.all || o.allOfType != "", "--shape is about the calls of one place: it does not go with --all or --all-of-type")
+		add(o.edits(), "--shape approves the calls as they are: it does not go with --edit or --arguments")
+		add(o.extras.wants() != "" || o.answer != "", "--shape is for this run: it does not go with --remember, --allow-scripts or --answer")
+		add(s.max < 0 || s.max > approval.MaxShapeCalls, fmt.Sprintf("--max is from 1 to %d", approval.MaxShapeCalls))
+		for _, list := range [][]string{s.fix, s.match} {
+			for _, one := range list {
+				add(!strings.Contains(one, "="), fmt.Sprintf("%q is not NAME=VALUE", core.Visible(one, 80, false)))
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return app.Usagef("%s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// lines are the changes of the bounds that the flags ask for.
+func (s shapeFlags) lines() (out []string) {
+	if s.max > 0 {
+		out = append(out, fmt.Sprintf("max %d", s.max))
+	}
+	if s.until != "" {
+		out = append(out, "until "+s.until)
+	}
+	for _, name := range s.free {
+		out = append(out, fmt.Sprintf("%q any", name))
+	}
+	for _, one := range s.fix {
+		name, value, _ := strings.Cut(one, "=")
+		out = append(out, fmt.Sprintf("%q is %s", name, value))
+	}
+	for _, one := range s.match {
+		name, pattern, _ := strings.Cut(one, "=")
+		out = append(out, fmt.Sprintf("%q matches %q", name, pattern))
+	}
+	return out
+}
+
+// approveLoop shows the bounds of a yes to the calls of a loop, with those that are known,
+// and asks. The decision is bound to the question, and has the bounds that were shown.
+func approveLoop(ctx context.Context, a *app.App, b app.Backend, about []core.Approval, d *api.Decision, o continueOptions) ([]*api.Decision, error) {
+	if len(about) == 0 {
+		if d.Checkpoint != "" {
+			return []*api.Decision{d}, nil // it is decided, and the backend says by whom
+		}
+		return nil, core.Errorf(core.CodeNotWaiting, "no call waits here; nothing was decided").WithNext("pml", "approvals", "ls")
+	}
+	p := about[0]
+	s, loop, err := shapeOf(ctx, a, b, p, o.shape)
+	if err != nil {
+		return nil, err
+	}
+	d = bound(*d, p)
+	d.Answer = &core.Answer{Shape: &s}
+	if err := showAll(a, about[:1], 1); err != nil {
+		return nil, err
+	}
+	if err := showShape(a, s, loop); err != nil {
+		return nil, err
+	}
+	if o.asks(a, about[:1], d) {
+		if err := agree(ctx, a, p, s); err != nil {
+			return nil, err
+		}
+		d.Presence = core.PresenceTerminal
+	}
+	if d.Pin, err = a.PinFor(ctx, b, o.extras.pin); err != nil {
+		return nil, core.AsError(err).WithRun(p.RunID)
+	}
+	return []*api.Decision{d}, nil
+}
+
+// shapeOf is what is proposed for the loop of an approval, as the flags narrow it.
+func shapeOf(ctx context.Context, a *app.App, b app.Backend, p core.Approval, f shapeFlags) (core.Shape, []core.Approval, error) {
+	w, err := b.Workflow(ctx, p.RunID)
+	if err != nil {
+		return core.Shape{}, nil, err
+	}
+	others := slices.DeleteFunc(w.Approvals, func(o core.Approval) bool { return o.ID == p.ID || o.StateAt(a.Now()) != core.ApprovalOpen })
+	slices.SortStableFunc(others, func(x, y core.Approval) int { return x.CreatedAt.Compare(y.CreatedAt) })
+	loop := approval.OfLoop(append([]core.Approval{p}, others...))
+	s, ok := approval.Propose(loop)
+	if !ok {
+		return s, nil, core.Errorf(core.CodeInvalidArguments, "%s is not about a call of a tool that a script makes, or is asked about each time: it is approved by itself; nothing was decided", p.ID.Short()).
+			WithRun(p.RunID).WithNext("pml", "approve", p.ID.Short())
+	}
+	s, wrong := approval.EditShape(s, loop, f.lines(), a.Now())
+	if len(wrong) > 0 {
+		return s, nil, core.Errorf(core.CodeInvalidArguments, "%s; nothing was decided", strings.Join(wrong, "; ")).WithRun(p.RunID)
+	}
+	return s, loop, nil
+}
+
+func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape) error {
+	if approval.Confirmation(p, false) != "" {
+		return typed(ctx, a, p)
+	}
+	ok, err := a.AskYes(ctx, fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")))
+	if err == nil && !ok {
+		err = leftOpen(p)
+	}
+	return err
+}
+
+// shownCalls is how many calls of a loop the table has.
+const shownCalls = 50
+
+// showShape puts bounds on stderr, with a table of the calls that are known.
+func showShape(a *app.App, s core.Shape, loop []core.Approval) error {
+	digest, err := s.Digest()
+	if err != nil {
+		return err
+	}
+	if a.AsJSON() {
+		return a.SayJSON(map[string]any{"bounds": s, "bounds_digest": digest, "calls_known": len(loop)})
+	}
+	var out strings.Builder
+	out.WriteString("bounds:\n")
+	for _, line := range approval.ShapeWords(s, a.Now().Location()) {
+		out.WriteString("  " + line + "\n")
+	}
+	out.WriteString("  digest       " + digest + "\n")
+	fmt.Fprintf(&out, "%s known now:\n", layout.Plural(len(loop), "call"))
+	columns, calls := approval.LoopTable(s, loop)
+	for i, c := range calls {
+		if i == shownCalls {
+			fmt.Fprintf(&out, "  … %d more\n", len(calls)-i)
+			break
+		}
+		var parts []string
+		for n, v := range c.Values {
+			parts = append(parts, core.Visible(columns[n], 40, false)+" "+core.Visible(v, 80, false))
+		}
+		line := "  " + c.ID.Short() + "  " + strings.Join(parts, "  ")
+		if c.Asks != "" {
+			line += "  (asked about by itself: " + c.Asks + ")"
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err = io.WriteString(a.Stderr, out.String())
+	return err
+}

@@ -1,0 +1,57 @@
+package approval_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// TestEditShape: bounds written as lines and read again are the same, each line changes what
+// it names, and all that is wrong is said.
+func TestEditShape(t *testing.T) {
+	t.Parallel()
+	loop := []core.Approval{asksOf(`{"id":"1","max":1,"path":"docs/a.md","team":"ENG"}`), asksOf(`{"id":"2","max":1,"path":"docs/a.md","team":"ENG"}`)}
+	s := proposed(t, loop...)
+	edit := func(text string) (core.Shape, []string) {
+		return approval.EditShape(s, loop, strings.Split(text, "\n"), now)
+	}
+	got, wrong := edit("# bounds\n\n" + strings.Join(approval.ShapeLines(s), "\n"))
+	if d := cmp.Diff(s, got); d != "" || wrong != nil {
+		t.Errorf("%v %s", wrong, d)
+	}
+	got, wrong = edit("max 40\nuntil 10m\nteam any\nid is 1\n\"max\" is 1\npath matches docs/*.md")
+	want := []string{"at most 40 calls of linear:create_comment from line 12:9, in this run until 2026-11-21 08:10:00 UTC", "risk at most medium",
+		`id is "1"`, "max is 1", `path matches "docs/*.md", up to 4,000 signs`, "team any text, up to 4,000 signs"}
+	if d := cmp.Diff(want, approval.ShapeWords(got, time.UTC)); d != "" || wrong != nil {
+		t.Errorf("%v %s", wrong, d)
+	}
+	for text, n := range map[string]int{
+		"max 0\nmax x\nuntil yesterday\nuntil -1m": 4, "nothing any": 1, "\"max\" is x": 1, "id matches": 1, "id perhaps": 1, "\"id any": 1,
+		"team is OPS": 1, "path matches src/*": 1,
+	} {
+		if _, wrong := edit(text); len(wrong) != n {
+			t.Errorf("%q: %v", text, wrong)
+		}
+	}
+}
+
+// TestLoopTable: the table says which of the calls that are known the bounds let on.
+func TestLoopTable(t *testing.T) {
+	t.Parallel()
+	loop := []core.Approval{asksOf(`{"n":1,"t":"a"}`), asksOf(`{"n":2,"t":"b"}`), asksOf(`{"n":3,"t":"a"}`), asksOf(`{"n":4,"t":"a"}`)}
+	s, wrong := approval.EditShape(proposed(t, loop...), loop, []string{"max 2", "t is a"}, now)
+	columns, calls := approval.LoopTable(s, loop)
+	var got []string
+	for _, c := range calls {
+		got = append(got, strings.Join(c.Values, " ")+" "+c.Asks)
+	}
+	want := []string{`1 "a" `, `2 "b" t is another value`, `3 "a" `, `4 "a" it is one more than may be let on`}
+	if d := cmp.Diff(want, got) + cmp.Diff([]string{"n", "t"}, columns); d != "" || wrong != nil {
+		t.Errorf("%v %s", wrong, d)
+	}
+}
