@@ -7,6 +7,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/model"
 )
 
@@ -16,21 +17,21 @@ func TestAgent_KeyGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var requests atomic.Int32
-	b.ask = func(context.Context, core.Run, string, model.Request) (model.Answer, error) {
+	b.Ask = func(context.Context, core.Run, string, model.Request) (model.Answer, error) {
 		if requests.Add(1) == 1 {
-			b.host.mu.Lock()
-			b.host.needs[core.ModelTool] = true
-			b.host.mu.Unlock()
+			b.Host.Mu.Lock()
+			b.Host.Needs[core.ModelTool] = true
+			b.Host.Mu.Unlock()
 			return model.Answer{}, core.Errorf(core.CodeModelNoKey, "the model has no key").WithNotMade()
 		}
-		return said("done"), nil
+		return enginetest.Said("done"), nil
 	}
 	p := b.process()
-	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
 	b.decide(p, h, core.ApproveKeys, true, nil)
-	s := b.wait(h, engine.Ended)
-	if r := resultOf(t, s); !r.Success || r.Usage.LostAttempts != 0 {
+	s := b.Wait(h, engine.Ended)
+	if r := enginetest.AgentResult(t, s); !r.Success || r.Usage.LostAttempts != 0 {
 		t.Errorf("%+v", r)
 	}
 }

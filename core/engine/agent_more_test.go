@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/store"
 )
@@ -21,8 +22,6 @@ func writing(n int) (scripts [][]string) {
 	}
 	return scripts
 }
-
-var byMe = core.Decision{Approved: true, By: core.Actor{Who: "me", Via: core.ViaCLI}}
 
 // TestAgent_AsksForMore: a person is asked once whether an agent that has used most of its
 // budget may use as much again: a yes lets it, a no ends it with what it has. An agent that
@@ -38,18 +37,18 @@ func TestAgent_AsksForMore(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			var m fakeModel
-			b.ask = m.answer(writing(8))
+			b.Ask = m.Answer(writing(8))
 			p := b.process()
-			h := b.start(p, agentProgramOf(core.AgentSpec{Budget: core.AgentBudget{Calls: 5, Ask: tt.ask}}), core.RunOptions{})
+			h := b.start(p, enginetest.AgentProgram(core.AgentSpec{Budget: core.AgentBudget{Calls: 5, Ask: tt.ask}}), core.RunOptions{})
 			if tt.ask {
-				s := b.wait(h, pending(1))
+				s := b.Wait(h, enginetest.Pending(1))
 				if ap := s.Pending[0]; ap.Type != core.ApproveBudget || !strings.Contains(ap.Description, "4 of 5 calls") || ap.NotForAgents() == "" || s.Run.State != core.RunWaiting {
 					t.Errorf("%s %+v", s.Run.State, ap)
 				}
 				b.decide(p, h, core.ApproveBudget, tt.yes, nil)
 			}
-			if r := resultOf(t, b.wait(h, engine.Ended)); r.Stop != tt.stop || len(b.host.called()) != tt.calls || r.Calls != tt.calls {
-				t.Errorf("%+v, called %v", r, b.host.called())
+			if r := enginetest.AgentResult(t, b.Wait(h, engine.Ended)); r.Stop != tt.stop || len(b.Host.Called()) != tt.calls || r.Calls != tt.calls {
+				t.Errorf("%+v, called %v", r, b.Host.Called())
 			}
 		})
 	}
@@ -65,14 +64,14 @@ func TestAgent_Extended(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			var m fakeModel
-			b.ask = m.answer(writing(3))
+			b.Ask = m.Answer(writing(3))
 			p := b.process()
-			h := b.start(p, agentProgramOf(core.AgentSpec{Iterations: 2}), core.RunOptions{})
-			if r := resultOf(t, b.wait(h, engine.Ended)); r.Stop != core.AgentMaxIterations || r.Iterations != 2 {
+			h := b.start(p, enginetest.AgentProgram(core.AgentSpec{Iterations: 2}), core.RunOptions{})
+			if r := enginetest.AgentResult(t, b.Wait(h, engine.Ended)); r.Stop != core.AgentMaxIterations || r.Iterations != 2 {
 				t.Fatalf("%+v", r)
 			}
 			for _, no := range []core.AgentMore{{}, {Tokens: 5}, {Iterations: -1}, {Iterations: 1, USD: 1}} {
-				if _, err := p.Extend(t.Context(), h.ID, no, byMe); core.CodeOf(err) != core.CodeInvalidArguments {
+				if _, err := p.Extend(t.Context(), h.ID, no, enginetest.ByMe); core.CodeOf(err) != core.CodeInvalidArguments {
 					t.Errorf("%+v: %v", no, err)
 				}
 			}
@@ -80,21 +79,21 @@ func TestAgent_Extended(t *testing.T) {
 				p.close()
 				p = b.process()
 			}
-			m.keep(t, p, h.ID)
-			h, err := p.Extend(t.Context(), h.ID, core.AgentMore{Iterations: 4}, byMe)
+			m.Keep(t, p.Process, h.ID)
+			h, err := p.Extend(t.Context(), h.ID, core.AgentMore{Iterations: 4}, enginetest.ByMe)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := resultOf(t, b.wait(h, engine.Ended))
-			m.keep(t, p, h.ID)
-			if !r.Success || r.Iterations != 4 || len(r.Runs) != 3 || len(b.host.called()) != 3 {
-				t.Errorf("%+v, called %v", r, b.host.called())
+			r := enginetest.AgentResult(t, b.Wait(h, engine.Ended))
+			m.Keep(t, p.Process, h.ID)
+			if !r.Success || r.Iterations != 4 || len(r.Runs) != 3 || len(b.Host.Called()) != 3 {
+				t.Errorf("%+v, called %v", r, b.Host.Called())
 			}
 			rows, err := p.st.Audit(t.Context(), store.AuditFilter{})
 			if err != nil || len(rows) != 1 || rows[0].Type != core.ApproveBudget || rows[0].By.Who != "me" || rows[0].Reason != "4 more iterations" {
 				t.Errorf("%v %+v", err, rows)
 			}
-			if _, err := p.Extend(t.Context(), h.ID, core.AgentMore{Iterations: 1}, byMe); core.CodeOf(err) != core.CodeNotWaiting {
+			if _, err := p.Extend(t.Context(), h.ID, core.AgentMore{Iterations: 1}, enginetest.ByMe); core.CodeOf(err) != core.CodeNotWaiting {
 				t.Errorf("one that has reached its goal: %v", err)
 			}
 			if _, err := p.Resume(t.Context(), h.ID); core.CodeOf(err) != core.CodeNotWaiting {
@@ -110,25 +109,25 @@ func TestAgent_ExtendedGuarded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var m fakeModel
-	b.ask = m.answer(writing(3))
-	b.limits.Human = true
+	b.Ask = m.Answer(writing(3))
+	b.Limits.Human = true
 	p := b.process()
-	h := b.start(p, agentProgramOf(core.AgentSpec{Iterations: 2}), core.RunOptions{})
-	b.wait(h, engine.Ended)
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{Iterations: 2}), core.RunOptions{})
+	b.Wait(h, engine.Ended)
 	guard := func(g core.Guard) {
 		if err := p.st.ChangeGuard(t.Context(), func(was *core.Guard) error { *was = g; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	person := byMe
+	person := enginetest.ByMe
 	person.Presence = core.PresencePin
 	guard(core.Guard{Pin: "hash"})
-	for _, d := range []core.Decision{byMe, person} {
+	for _, d := range []core.Decision{enginetest.ByMe, person} {
 		if _, err := p.Extend(t.Context(), h.ID, core.AgentMore{Iterations: 4}, d); core.CodeOf(err) != core.CodeAuth {
 			t.Errorf("without the PIN: %v", err)
 		}
 	}
-	nobody := byMe
+	nobody := enginetest.ByMe
 	nobody.Proved, person.Proved = "hash", "hash"
 	for _, d := range []core.Decision{nobody, person} {
 		guard(core.Guard{Pin: "hash", Unproved: true})
@@ -136,15 +135,15 @@ func TestAgent_ExtendedGuarded(t *testing.T) {
 			t.Errorf("nobody has shown to be a person: %v", err)
 		}
 	}
-	if run, err := p.st.Run(t.Context(), h.ID); err != nil || run.State != core.RunComplete || len(b.host.called()) != 2 {
-		t.Errorf("%v %s, called %v", err, run.State, b.host.called())
+	if run, err := p.st.Run(t.Context(), h.ID); err != nil || run.State != core.RunComplete || len(b.Host.Called()) != 2 {
+		t.Errorf("%v %s, called %v", err, run.State, b.Host.Called())
 	}
 	guard(core.Guard{Pin: "hash"})
 	h, err := p.Extend(t.Context(), h.ID, core.AgentMore{Iterations: 4}, person)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := resultOf(t, b.wait(h, engine.Ended)); !r.Success || r.Iterations != 4 {
+	if r := enginetest.AgentResult(t, b.Wait(h, engine.Ended)); !r.Success || r.Iterations != 4 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -155,16 +154,16 @@ func TestAgent_RefusedByPolicy(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var m fakeModel
-	first := m.answer(writing(1))
-	b.ask = func(ctx context.Context, run core.Run, call string, req model.Request) (model.Answer, error) {
+	first := m.Answer(writing(1))
+	b.Ask = func(ctx context.Context, run core.Run, call string, req model.Request) (model.Answer, error) {
 		if len(req.Messages) == 1 {
 			return first(ctx, run, call, req)
 		}
 		return model.Answer{}, core.Errorf(core.CodeModelRefused, "not this")
 	}
-	h := b.start(b.process(), agentProgramOf(core.AgentSpec{}), core.RunOptions{})
-	s := b.wait(h, engine.Ended)
-	if r := resultOf(t, s); s.Run.State != core.RunComplete || r.Stop != core.AgentRefused || r.Success || len(r.Runs) != 1 {
+	h := b.start(b.process(), enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
+	s := b.Wait(h, engine.Ended)
+	if r := enginetest.AgentResult(t, s); s.Run.State != core.RunComplete || r.Stop != core.AgentRefused || r.Success || len(r.Runs) != 1 {
 		t.Errorf("%s %+v", s.Run.State, r)
 	}
 }
@@ -178,10 +177,10 @@ func TestAgent_LastText(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			held := make(chan struct{})
-			b.ask = func(ctx context.Context, _ core.Run, _ string, req model.Request) (model.Answer, error) {
+			b.Ask = func(ctx context.Context, _ core.Run, _ string, req model.Request) (model.Answer, error) {
 				if len(req.Messages) == 1 {
 					a := model.Answer{Stop: model.StopTools, Text: "I begin.", Blocks: json.RawMessage(blocks), Usage: &model.Usage{Input: 10, Output: 5}}
-					a.Calls = append(a.Calls, scriptCall("t", `return 1`))
+					a.Calls = append(a.Calls, enginetest.ScriptCall("t", `return 1`))
 					return a, nil
 				}
 				if want == core.AgentFailed {
@@ -192,16 +191,16 @@ func TestAgent_LastText(t *testing.T) {
 				return model.Answer{}, errors.New("cancelled")
 			}
 			p := b.process()
-			h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+			h := b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
 			if want == core.AgentAborted {
 				<-held
-				if _, err := p.st.RequestAbort(t.Context(), h.ID, core.AbortRequest{By: byMe.By, At: b.now()}); err != nil {
+				if _, err := p.st.RequestAbort(t.Context(), h.ID, core.AbortRequest{By: enginetest.ByMe.By, At: b.Now()}); err != nil {
 					t.Fatal(err)
 				}
 				p.Wake(h.ID)
 			}
-			s := b.wait(h, engine.Ended)
-			if r := resultOf(t, s); s.Run.State == core.RunComplete || r.Stop != want || r.Result != "I begin." || r.Success || r.Iterations != 1 {
+			s := b.Wait(h, engine.Ended)
+			if r := enginetest.AgentResult(t, s); s.Run.State == core.RunComplete || r.Stop != want || r.Result != "I begin." || r.Success || r.Iterations != 1 {
 				t.Errorf("%s %+v", s.Run.State, r)
 			}
 		})

@@ -13,51 +13,23 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/model"
 )
-
-// byGoal is a model that answers each conversation by its goal: with its scripts one after the
-// other, then with a text. Of a goal that it does not know it says true.
-type byGoal struct {
-	scripts map[string][]string
-
-	mu    sync.Mutex
-	asked []string
-}
-
-func (m *byGoal) answer(_ context.Context, run core.Run, _ string, req model.Request) (model.Answer, error) {
-	goal, _, _ := strings.Cut(strings.TrimPrefix(req.Messages[0].Text, "Goal:\n"), "\n")
-	m.mu.Lock()
-	m.asked = append(m.asked, fmt.Sprintf("%s %d", goal, len(req.Messages)))
-	m.mu.Unlock()
-	scripts, known := m.scripts[goal]
-	if !known {
-		return said(`{"decision": true}`), nil
-	}
-	n := len(req.Messages) / 2
-	if n >= len(scripts) {
-		return said(goal + " is done:\n" + seenBy(req)), nil
-	}
-	a := model.Answer{Stop: model.StopTools, Usage: &model.Usage{Input: 10, Output: 5}, Blocks: json.RawMessage(blocks)}
-	a.Calls = append(a.Calls, scriptCall(fmt.Sprintf("%s_%d", goal, n), scripts[n]))
-	return a, nil
-}
-
-const toInner = `return (await mcp.agent.delegate({goal: "inner"})).result;`
 
 // TestAgent_Nested: an agent inside a script of another one is a run below it, spends of its
 // caller's budget, and is counted there; a fourth inside three others is refused.
 func TestAgent_Nested(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	m := &byGoal{scripts: map[string][]string{
-		"reach it": {toInner}, "inner": {`await mcp.a.write({n: 1}); return (await mcp.agent.delegate({goal: "third"})).result;`},
+	m := &byGoal{Scripts: map[string][]string{
+		"reach it": {enginetest.ToInner}, "inner": {`await mcp.a.write({n: 1}); return (await mcp.agent.delegate({goal: "third"})).result;`},
 		"third": {`await mcp.a.write({n: 2}); return (await mcp.agent.delegate({goal: "fourth"})).result;`},
 	}}
-	b.ask = m.answer
+	b.Ask = m.Answer
 	p := b.process()
-	h := b.start(p, agentProgramOf(core.AgentSpec{Budget: core.AgentBudget{Tokens: 100000, Calls: 40}}), core.RunOptions{Agents: 1})
-	r := resultOf(t, b.wait(h, engine.Ended))
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{Budget: core.AgentBudget{Tokens: 100000, Calls: 40}}), core.RunOptions{Agents: 1})
+	r := enginetest.AgentResult(t, b.Wait(h, engine.Ended))
 	if !r.Success || r.Usage.Input != 60 || r.Usage.Output != 30 || r.Calls != 5 {
 		t.Errorf("%+v", r)
 	}
@@ -85,16 +57,16 @@ func TestAgent_Nested(t *testing.T) {
 func TestAgent_NestedAllowed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	m := &byGoal{scripts: map[string][]string{
+	m := &byGoal{Scripts: map[string][]string{
 		"reach it": {`await mcp.a.read({n: 1}); return (await mcp.agent.delegate({goal: "inner", allowed_tools: ["a:write", "a:fail"]})).result;`},
 		"inner":    {`return await mcp.a.write({n: 2});`, `return await mcp.a.read({n: 3});`, `return await mcp.a.fail({n: 4});`},
 	}}
-	b.ask = m.answer
+	b.Ask = m.Answer
 	p := b.process()
 	allowed := []string{"a:read", "a:fail", "agent:*"}
-	h := b.start(p, agentProgramOf(core.AgentSpec{Allowed: &allowed}), core.RunOptions{Allowed: &allowed, Agents: 1})
-	b.wait(h, engine.Ended)
-	if diff := cmp.Diff([]string{`a:read{"n":1}`, `a:fail{"n":4}`}, b.host.called()); diff != "" {
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{Allowed: &allowed}), core.RunOptions{Allowed: &allowed, Agents: 1})
+	b.Wait(h, engine.Ended)
+	if diff := cmp.Diff([]string{`a:read{"n":1}`, `a:fail{"n":4}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -104,14 +76,14 @@ func TestAgent_NestedAllowed(t *testing.T) {
 func TestAgent_NestedShare(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	m := &byGoal{scripts: map[string][]string{
+	m := &byGoal{Scripts: map[string][]string{
 		"reach it": {`const two = await Promise.all([mcp.agent.delegate({goal: "inner"}), mcp.agent.delegate({goal: "inner"})]); await mcp.agent.delegate({goal: "inner"}); return two.map((x) => x.stop_reason);`},
 		"inner":    {},
 	}}
-	b.ask = m.answer
+	b.Ask = m.Answer
 	p := b.process()
-	h := b.start(p, agentProgramOf(core.AgentSpec{Budget: core.AgentBudget{Tokens: 90000}}), core.RunOptions{Agents: 1})
-	b.wait(h, engine.Ended)
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{Budget: core.AgentBudget{Tokens: 90000}}), core.RunOptions{Agents: 1})
+	b.Wait(h, engine.Ended)
 	script := core.ChildID(h.ID, "m1.t1")
 	records, err := p.st.Journal(t.Context(), script, 0)
 	if err != nil {
@@ -141,19 +113,19 @@ func TestAgent_NestedShare(t *testing.T) {
 func TestAgent_InScript(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	m := &byGoal{scripts: map[string][]string{"inner": {`return await mcp.a.ask({n: 1});`}}}
-	b.ask = m.answer
+	m := &byGoal{Scripts: map[string][]string{"inner": {`return await mcp.a.ask({n: 1});`}}}
+	b.Ask = m.Answer
 	p := b.process()
-	b.complete(b.code(p, `return await mcp.agent.decide({question: "is it?"});`, core.RunOptions{}), `{"decision":true,"question":"is it?"}`)
-	h := b.dag(p, []core.TaskSpec{{ID: "one", Type: core.TypeAgent, Arguments: json.RawMessage(`{"goal":"inner"}`)}, ref("two", "a:write", `{"said":"$one.success"}`)}, core.RunOptions{})
+	b.Complete(b.code(p, `return await mcp.agent.decide({question: "is it?"});`, core.RunOptions{}), `{"decision":true,"question":"is it?"}`)
+	h := b.dag(p, []core.TaskSpec{{ID: "one", Type: core.TypeAgent, Arguments: json.RawMessage(`{"goal":"inner"}`)}, enginetest.Ref("two", "a:write", `{"said":"$one.success"}`)}, core.RunOptions{})
 	inner := core.ChildID(h.ID, "one")
 	b.handleOf(p, inner)
 	ch := b.handleOf(p, core.ChildID(inner, "m1.t1"))
-	b.wait(ch, engine.Paused)
-	b.wait(h, func(s engine.Status) bool { return s.Idle })
+	b.Wait(ch, engine.Paused)
+	b.Wait(h, func(s engine.Status) bool { return s.Idle })
 	b.decide(p, ch, core.ApproveTool, true, nil)
-	b.complete(h, `{"two":{"said":true}}`)
-	if diff := cmp.Diff([]string{`a:ask{"n":1}`, `a:write{"said":true}`}, b.host.called()); diff != "" {
+	b.Complete(h, `{"two":{"said":true}}`)
+	if diff := cmp.Diff([]string{`a:ask{"n":1}`, `a:write{"said":true}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -183,10 +155,10 @@ func TestAgent_ByItsHost(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			m := &byGoal{}
-			b.ask, b.as = m.answer, madeBy{b.host, tt.made}
-			b.complete(b.code(b.process(), `try { return await mcp.agent.decide({question: "is it?"}); } catch (e) { return e.message; }`, core.RunOptions{}), tt.want)
-			if len(m.asked) != tt.asks {
-				t.Errorf("the model was asked %q", m.asked)
+			b.Ask, b.As = m.Answer, madeBy{b.Host, tt.made}
+			b.Complete(b.code(b.process(), `try { return await mcp.agent.decide({question: "is it?"}); } catch (e) { return e.message; }`, core.RunOptions{}), tt.want)
+			if len(m.Asked()) != tt.asks {
+				t.Errorf("the model was asked %q", m.Asked())
 			}
 		})
 	}
@@ -207,14 +179,14 @@ func (h madeBy) Call(ctx context.Context, call engine.Call, _ func(string)) (jso
 func TestAgent_NestedAborted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	m := &byGoal{scripts: map[string][]string{"inner": {`return await mcp.a.ask({n: 1});`}}}
-	b.ask = m.answer
+	m := &byGoal{Scripts: map[string][]string{"inner": {`return await mcp.a.ask({n: 1});`}}}
+	b.Ask = m.Answer
 	p := b.process()
 	h := b.code(p, `try { await mcp.agent.delegate({goal: "inner"}); } catch (e) { return "it goes on"; }`, core.RunOptions{})
 	inner := core.ChildID(h.ID, "c1")
-	b.wait(b.handleOf(p, core.ChildID(inner, "m1.t1")), engine.Paused)
+	b.Wait(b.handleOf(p, core.ChildID(inner, "m1.t1")), engine.Paused)
 	b.abort(p, b.handleOf(p, inner))
-	b.complete(h, `"it goes on"`)
+	b.Complete(h, `"it goes on"`)
 }
 
 // TestAgent_OneCount: what a script calls and what the agents call that it starts is counted
@@ -236,19 +208,17 @@ func TestAgent_OneCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			m := &byGoal{scripts: map[string][]string{"reach it": {tt.script}, "inner": {tt.inner}}}
-			b.ask = m.answer
-			h := b.start(b.process(), agentProgramOf(core.AgentSpec{Budget: core.AgentBudget{Calls: most}}), core.RunOptions{Agents: 1})
-			r := resultOf(t, b.wait(h, engine.Ended))
-			m.mu.Lock()
+			m := &byGoal{Scripts: map[string][]string{"reach it": {tt.script}, "inner": {tt.inner}}}
+			b.Ask = m.Answer
+			h := b.start(b.process(), enginetest.AgentProgram(core.AgentSpec{Budget: core.AgentBudget{Calls: most}}), core.RunOptions{Agents: 1})
+			r := enginetest.AgentResult(t, b.Wait(h, engine.Ended))
 			agents := 0
-			for _, asked := range m.asked {
+			for _, asked := range m.Asked() {
 				if asked == "inner 1" {
 					agents++
 				}
 			}
-			m.mu.Unlock()
-			if made := len(b.host.called()) + agents; made > most || made < most-1 || r.Calls != made {
+			if made := len(b.Host.Called()) + agents; made > most || made < most-1 || r.Calls != made {
 				t.Errorf("%d calls were made of %d, %d are counted", made, most, r.Calls)
 			}
 			if !strings.Contains(r.Result, `"call_limit"`) {
@@ -270,15 +240,15 @@ func TestAgent_TreeBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			m := &byGoal{scripts: map[string][]string{
+			m := &byGoal{Scripts: map[string][]string{
 				"reach it": {`return await Promise.all([` + delegate + `, ` + delegate + `, ` + delegate + `]);`, `return [await ` + delegate + `, await ` + delegate + `];`, `return 3;`, `return 4;`, `return 5;`},
 				"inner":    {`return 1;`, `return 2;`, `return await ` + strings.ReplaceAll(delegate, "inner", "third") + `;`, `return 4;`},
 				"third":    {`return 1;`, `return 2;`, `return 3;`},
 			}}
 			var mu sync.Mutex
 			paid, agents := 0, map[core.ID]bool{}
-			b.ask = func(ctx context.Context, run core.Run, call string, req model.Request) (model.Answer, error) {
-				a, err := m.answer(ctx, run, call, req)
+			b.Ask = func(ctx context.Context, run core.Run, call string, req model.Request) (model.Answer, error) {
+				a, err := m.Answer(ctx, run, call, req)
 				a.Usage = &model.Usage{Input: model.Estimate(req), Output: int64(req.MaxTokens + more)}
 				mu.Lock()
 				defer mu.Unlock()
@@ -286,8 +256,8 @@ func TestAgent_TreeBudget(t *testing.T) {
 				agents[run.ID] = true
 				return a, err
 			}
-			h := b.start(b.process(), agentProgramOf(core.AgentSpec{Budget: core.AgentBudget{Tokens: limit}}), core.RunOptions{Agents: 1})
-			r := resultOf(t, b.wait(h, engine.Ended))
+			h := b.start(b.process(), enginetest.AgentProgram(core.AgentSpec{Budget: core.AgentBudget{Tokens: limit}}), core.RunOptions{Agents: 1})
+			r := enginetest.AgentResult(t, b.Wait(h, engine.Ended))
 			if r.Stop != core.AgentBudgetSpent || r.Usage.Tokens() != paid || len(agents) < 4 {
 				t.Errorf("%d agents were paid %d tokens: %+v", len(agents), paid, r)
 			}

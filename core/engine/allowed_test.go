@@ -11,6 +11,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -24,7 +25,7 @@ func TestAgent_RememberedForTheTree(t *testing.T) {
 		{`const n = [1].length; return await mcp.a.ask({n});`, `const n = [1, 2].length; return await mcp.a.ask({n});`, `return await mcp.a.ask({n: 3});`},
 		{`return await mcp.a.ask({n: 4});`, `const n = [1].length; await mcp.a.ask({n: n + 4}); return await mcp.a.ask({n: n + 5});`},
 	}
-	b.ask = new(fakeModel).answer(scripts)
+	b.Ask = new(fakeModel).Answer(scripts)
 	p := b.process()
 	open := func(want int) []core.Approval {
 		t.Helper()
@@ -47,7 +48,7 @@ func TestAgent_RememberedForTheTree(t *testing.T) {
 			}
 		}
 	}
-	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
 	first := open(3)[0]
 	_, err := p.st.Decide(t.Context(), core.Decision{
 		ApprovalID: first.ID, Approved: true, By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now(), Answer: &core.Answer{Remember: core.RememberRun},
@@ -55,7 +56,7 @@ func TestAgent_RememberedForTheTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := resultOf(t, b.wait(h, engine.Ended)); !r.Success || r.Calls != 6 {
+	if r := enginetest.AgentResult(t, b.Wait(h, engine.Ended)); !r.Success || r.Calls != 6 {
 		t.Errorf("%+v", r)
 	}
 	all, err := p.st.Approvals(t.Context(), store.ApprovalFilter{Now: time.Now()})
@@ -79,7 +80,7 @@ func TestAgent_RememberedForTheTree(t *testing.T) {
 	if slices.Sort(relied); len(slices.Compact(relied)) != 4 {
 		t.Errorf("%d runs in the audit log have used the permission, want 4: %+v", len(relied), rows)
 	}
-	b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
 	open(3) // another agent: asked anew
 }
 
@@ -112,12 +113,12 @@ func (f *forging) Approvals(ctx context.Context, filter store.ApprovalFilter) ([
 func TestAgent_PermissionGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.ask = new(fakeModel).answer([][]string{{`const n = [1].length; return await mcp.a.ask({n});`}})
+	b.Ask = new(fakeModel).Answer([][]string{{`const n = [1].length; return await mcp.a.ask({n});`}})
 	b.wrap = func(s store.Store) store.Store { return &forging{Store: s} }
 	p := b.process()
-	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return s.Idle })
-	if got := b.host.called(); len(got) != 0 {
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
+	b.Wait(h, func(s engine.Status) bool { return s.Idle })
+	if got := b.Host.Called(); len(got) != 0 {
 		t.Errorf("called %v", got)
 	}
 	rows, err := p.st.Audit(t.Context(), store.AuditFilter{})
@@ -152,7 +153,7 @@ func TestAgent_RememberedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	gate := make(chan struct{})
-	b.host.tools["a:gate"] = tool{readOnly: true, run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:gate"] = tool{ReadOnly: true, Run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		select {
 		case <-gate:
 			return json.RawMessage(`2`), nil
@@ -160,24 +161,24 @@ func TestAgent_RememberedMeanwhile(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}}
-	b.ask = new(fakeModel).answer([][]string{{`const n = [1].length; return await mcp.a.ask({n});`, `return await mcp.a.ask({n: await mcp.a.gate({})});`}})
+	b.Ask = new(fakeModel).Answer([][]string{{`const n = [1].length; return await mcp.a.ask({n});`, `return await mcp.a.ask({n: await mcp.a.gate({})});`}})
 	var st *overtaken
 	b.wrap = func(s store.Store) store.Store {
 		st = &overtaken{Store: s}
 		return st
 	}
 	p := b.process()
-	h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+	h := b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
 	first, second := b.handleOf(p, core.ChildID(h.ID, "m1.t1")), b.handleOf(p, core.ChildID(h.ID, "m1.t2"))
-	b.wait(first, engine.Paused)
+	b.Wait(first, engine.Paused)
 	st.after = func() {
 		before, _ := second.Status()
 		b.decide(p, first, core.ApproveTool, true, &core.Answer{Remember: core.RememberRun})
-		b.wait(second, func(s engine.Status) bool { return s.Seen > before.Seen })
+		b.Wait(second, func(s engine.Status) bool { return s.Seen > before.Seen })
 	}
 	st.armed.Store(true)
 	close(gate)
-	if r := resultOf(t, b.wait(h, engine.Ended)); !r.Success || r.Calls != 3 {
+	if r := enginetest.AgentResult(t, b.Wait(h, engine.Ended)); !r.Success || r.Calls != 3 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -19,7 +19,7 @@ import (
 func TestRetry_StoppedInBackoff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.tools["a:flaky"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:flaky"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return nil, core.Errorf(core.CodeToolFailed, "not yet")
 	}}
 	flaky := task("t", "a:flaky")
@@ -30,31 +30,31 @@ func TestRetry_StoppedInBackoff(t *testing.T) {
 		waitRecord(t, p.st, h.ID, func(r core.Record) bool { return r.Kind == core.RecordVoid && r.Attempt == attempt && r.Error != nil })
 		p.close()
 		p = b.process()
-		h = b.resume(p, h.ID)
+		h = b.Resume(p.Process, h.ID)
 	}
-	s := b.wait(h, engine.Paused)
+	s := b.Wait(h, engine.Paused)
 	if s.Run.State != core.RunFailed || len(s.Pending) != 0 {
 		t.Errorf("%s, pending %+v", s.Run.State, s.Pending)
 	}
-	if n := len(b.host.called()); n != 3 {
+	if n := len(b.Host.Called()); n != 3 {
 		t.Errorf("%d attempts, want 3", n)
 	}
 }
 
 // view is a run as callers see it.
 func (b *bench) view(st store.Store, id core.ID) core.Workflow {
-	b.t.Helper()
-	run, err := st.Run(b.t.Context(), id)
+	b.T.Helper()
+	run, err := st.Run(b.T.Context(), id)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	program, err := st.Program(b.t.Context(), id)
+	program, err := st.Program(b.T.Context(), id)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	records, err := st.Journal(b.t.Context(), id, 0)
+	records, err := st.Journal(b.T.Context(), id, 0)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return engine.View(run, program, records, nil)
 }
@@ -69,9 +69,9 @@ func TestView_MayHaveRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.StopGrace = 1
+			b.Limits.StopGrace = 1
 			started := make(chan struct{}, 1)
-			b.host.tools["a:once"] = tool{run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:once"] = tool{Run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 				started <- struct{}{}
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -86,17 +86,17 @@ func TestView_MayHaveRun(t *testing.T) {
 			p = b.process()
 			var resumed *engine.Handle
 			if asked {
-				b.host.tools["a:fail"] = tool{ask: true} // nothing else runs meanwhile
-				resumed = b.resume(p, h.ID)
-				b.wait(resumed, engine.Paused)
+				b.Host.Tools["a:fail"] = tool{Ask: true} // nothing else runs meanwhile
+				resumed = b.Resume(p.Process, h.ID)
+				b.Wait(resumed, engine.Paused)
 			}
 			if _, err := p.st.RequestAbort(t.Context(), h.ID, core.AbortRequest{By: core.Actor{Who: "me"}, At: time.Now()}); err != nil {
 				t.Fatal(err)
 			}
 			if !asked { // else it may have ended already
-				resumed = b.resume(p, h.ID)
+				resumed = b.Resume(p.Process, h.ID)
 			}
-			s := b.wait(resumed, engine.Ended)
+			s := b.Wait(resumed, engine.Ended)
 			if s.Run.State != core.RunAborted || s.Summary.Failed < 1 || s.Summary.OK != 1 {
 				t.Errorf("%s: %+v", s.Run.State, s.Summary)
 			}

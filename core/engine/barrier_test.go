@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 // TestBarrier_Pauses counts the pauses of each mode, for code and for a DAG,
@@ -35,17 +36,17 @@ func TestBarrier_Pauses(t *testing.T) {
 				t.Run(name+"/"+string(kind)+"/"+life, func(t *testing.T) {
 					t.Parallel()
 					b := newBench(t)
-					b.host.slow = life == "Warm"
+					b.Host.Slow = life == "Warm"
 					p := b.process()
 					program := core.Program{Kind: core.KindDAG, Version: 1, Tasks: tasks}
 					if kind == core.KindCode {
-						program = b.compile(code)
+						program = b.Compile(code)
 					}
 					h := b.start(p, program, mode.opts)
 					var got []int
 					seen := map[core.ID]bool{}
 					for {
-						s := b.wait(h, func(s engine.Status) bool {
+						s := b.Wait(h, func(s engine.Status) bool {
 							return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && !seen[s.Pending[0].ID]
 						})
 						if s.Run.State.Final() {
@@ -62,7 +63,7 @@ func TestBarrier_Pauses(t *testing.T) {
 						}
 						b.decide(p, h, core.ApproveLayer, true, nil)
 						if life == "Cold" {
-							h = b.resume(p, h.ID)
+							h = b.Resume(p.Process, h.ID)
 						}
 					}
 					if s, _ := h.Status(); s.Run.State != core.RunComplete {
@@ -71,8 +72,8 @@ func TestBarrier_Pauses(t *testing.T) {
 					if diff := cmp.Diff(mode.want, got); diff != "" {
 						t.Error(diff)
 					}
-					if n := len(b.host.called()); n != 5 {
-						t.Errorf("%d calls: %v", n, b.host.called())
+					if n := len(b.Host.Called()); n != 5 {
+						t.Errorf("%d calls: %v", n, b.Host.Called())
 					}
 				})
 			}
@@ -86,9 +87,9 @@ func TestBarrier_DeniedLayer(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("t0", "a:write"), task("t1", "a:write", "t0")}, core.RunOptions{PerLayer: true})
-	b.wait(h, pending(1))
+	b.Wait(h, enginetest.Pending(1))
 	b.decide(p, h, core.ApproveLayer, false, nil)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted || s.Summary.OK != 1 {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunAborted || s.Summary.OK != 1 {
 		t.Errorf("%s %v %+v", s.Run.State, s.Run.Error, s.Summary)
 	}
 }
@@ -100,7 +101,7 @@ func TestBarrier_BackoffIsKept(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	var at []time.Time
-	b.host.tools["a:flaky"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:flaky"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		if at = append(at, time.Now()); len(at) < 2 {
 			return nil, core.Errorf(core.CodeToolFailed, "not yet")
 		}
@@ -109,7 +110,7 @@ func TestBarrier_BackoffIsKept(t *testing.T) {
 	flaky := task("t", "a:flaky")
 	flaky.Retry = &core.Retry{MaxAttempts: 2, BackoffMS: 150}
 	h := b.dag(p, []core.TaskSpec{flaky, task("u", "a:read")}, core.RunOptions{PerLayer: true})
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
 	if d := at[1].Sub(at[0]); d < 150*time.Millisecond {
@@ -132,7 +133,7 @@ func TestReplan_FloorsAreKept(t *testing.T) {
 			seen := map[core.ID]bool{}
 			pauses := 0
 			for {
-				s := b.wait(h, func(s engine.Status) bool {
+				s := b.Wait(h, func(s engine.Status) bool {
 					return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && !seen[s.Pending[0].ID]
 				})
 				if s.Run.State.Final() {
@@ -158,9 +159,9 @@ func TestReplan_FloorsAreKept(t *testing.T) {
 						t.Fatal(err)
 					}
 					if cold {
-						h = b.resume(p, h.ID)
+						h = b.Resume(p.Process, h.ID)
 					}
-					again := b.wait(h, func(s engine.Status) bool {
+					again := b.Wait(h, func(s engine.Status) bool {
 						return engine.Paused(s) && len(s.Pending) == 1 && !seen[s.Pending[0].ID]
 					})
 					seen[again.Pending[0].ID] = true
@@ -171,12 +172,12 @@ func TestReplan_FloorsAreKept(t *testing.T) {
 				}
 				b.decide(p, h, core.ApproveLayer, true, nil)
 				if cold {
-					h = b.resume(p, h.ID)
+					h = b.Resume(p.Process, h.ID)
 				}
 			}
 			s, _ := h.Status()
-			if s.Run.State != core.RunComplete || s.Summary.OK != 5 || len(b.host.called()) != 5 {
-				t.Errorf("%s %v: %+v, %v", s.Run.State, s.Run.Error, s.Summary, b.host.called())
+			if s.Run.State != core.RunComplete || s.Summary.OK != 5 || len(b.Host.Called()) != 5 {
+				t.Errorf("%s %v: %+v, %v", s.Run.State, s.Run.Error, s.Summary, b.Host.Called())
 			}
 		})
 	}
@@ -190,13 +191,13 @@ func TestBarrier_Foreseen(t *testing.T) {
 	p := b.process()
 	h := b.code(p, `if (input) await mcp.a.read({n: 0}); await mcp.a.read({n: 1}); if (input) await mcp.a.read({n: 2}); return await mcp.a.write({n: 3})`,
 		core.RunOptions{PerLayer: true, Input: json.RawMessage("0")})
-	s := b.wait(h, engine.Paused)
+	s := b.Wait(h, engine.Paused)
 	if s.Layer == nil || s.Layer.Done != 1 || len(s.Layer.Next) != 1 || s.Layer.Next[0].Layer != 3 {
 		t.Fatalf("%+v %+v", s.Run.State, s.Layer)
 	}
-	if diff := cmp.Diff([]string{`a:read{"n":1}`}, b.host.called()); diff != "" {
+	if diff := cmp.Diff([]string{`a:read{"n":1}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 	b.decide(p, h, core.ApproveLayer, true, nil)
-	b.complete(h, `{"n":3}`)
+	b.Complete(h, `{"n":3}`)
 }

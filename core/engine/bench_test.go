@@ -18,6 +18,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -142,7 +143,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // fill gives the store finished runs of about so many megabytes.
 func (b *bench) fill(mb int) {
-	b.t.Helper()
+	b.T.Helper()
 	st := b.store()
 	defer st.Close()
 	filler := json.RawMessage(`"` + strings.Repeat("x", 3<<10) + `"`)
@@ -152,8 +153,8 @@ func (b *bench) fill(mb int) {
 		for n := range int64(64) {
 			step.Records = append(step.Records, core.Record{Seq: n + 1, Kind: core.RecordSettled, CallID: strconv.FormatInt(n, 10), Tool: "a:read", Result: filler, At: now})
 		}
-		if err := st.Commit(b.t.Context(), step); err != nil {
-			b.t.Fatal(err)
+		if err := st.Commit(b.T.Context(), step); err != nil {
+			b.T.Fatal(err)
 		}
 	}
 }
@@ -179,7 +180,7 @@ func benchGrid(b *testing.B, mb int) {
 	var own, floors []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		s := bench.wait(bench.dag(p, tasks, core.RunOptions{}), engine.Ended)
+		s := bench.Wait(bench.dag(p, tasks, core.RunOptions{}), engine.Ended)
 		own = append(own, time.Since(began))
 		if s.Run.State != core.RunComplete {
 			b.Fatal(s.Run.Error)
@@ -210,12 +211,12 @@ func BenchmarkAgent_Iteration(b *testing.B) {
 		scripts[i] = []string{fmt.Sprintf("return %d", i)}
 	}
 	var m fakeModel
-	bench.ask = m.answer(scripts)
+	bench.Ask = m.Answer(scripts)
 	p := bench.process()
 	var own []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		s := bench.wait(bench.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{}), engine.Ended)
+		s := bench.Wait(bench.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{}), engine.Ended)
 		own = append(own, time.Since(began)/time.Duration(len(scripts)+1))
 		if s.Run.State != core.RunComplete {
 			b.Fatal(s.Run.Error)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -18,11 +19,11 @@ func TestAgent_LeftBehind(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			var m fakeModel
-			b.ask = m.answer([][]string{{`await mcp.a.read({n: 1}); return await mcp.a.ask({n: 1});`}})
+			b.Ask = m.Answer([][]string{{`await mcp.a.read({n: 1}); return await mcp.a.ask({n: 1});`}})
 			p := b.process()
-			h := b.start(p, agentProgramOf(core.AgentSpec{}), core.RunOptions{})
+			h := b.start(p, enginetest.AgentProgram(core.AgentSpec{}), core.RunOptions{})
 			child := core.ChildID(h.ID, "m1.t1")
-			b.wait(b.handleOf(p, child), engine.Paused)
+			b.Wait(b.handleOf(p, child), engine.Paused)
 			p.close()
 
 			p = b.process()
@@ -39,11 +40,11 @@ func TestAgent_LeftBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted {
+			if s := b.Wait(h, engine.Ended); s.Run.State != core.RunAborted {
 				t.Errorf("it is %s", s.Run.State)
 			}
 			if h := p.Handle(child); h != nil {
-				b.wait(h, engine.Ended)
+				b.Wait(h, engine.Ended)
 			}
 			if run, err := p.st.Run(t.Context(), child); err != nil || run.State != core.RunAborted {
 				t.Errorf("%v: the run of the agent is %s", err, run.State)
@@ -59,7 +60,7 @@ func TestAgent_LeftBehind(t *testing.T) {
 // endByHand ends a run in the store alone, as a pml that died after it would leave it.
 func (p *process) endByHand(t *testing.T, id core.ID, remove bool) {
 	t.Helper()
-	run, err := p.st.Claim(t.Context(), id, p.runner.ID())
+	run, err := p.st.Claim(t.Context(), id, p.Runner.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

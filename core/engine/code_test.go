@@ -13,15 +13,16 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
 // open lists the open approvals of a run.
 func (b *bench) open(p *process, id core.ID) []core.Approval {
-	b.t.Helper()
-	list, err := p.st.Approvals(b.t.Context(), store.ApprovalFilter{RunID: id, States: []core.ApprovalState{core.ApprovalOpen}, Now: time.Now()})
+	b.T.Helper()
+	list, err := p.st.Approvals(b.T.Context(), store.ApprovalFilter{RunID: id, States: []core.ApprovalState{core.ApprovalOpen}, Now: time.Now()})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	slices.SortFunc(list, func(x, y core.Approval) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	return list
@@ -29,51 +30,27 @@ func (b *bench) open(p *process, id core.ID) []core.Approval {
 
 // rule decides one approval.
 func (b *bench) rule(p *process, ap core.Approval, approve bool) {
-	b.t.Helper()
-	_, err := p.st.Decide(b.t.Context(), core.Decision{
+	b.T.Helper()
+	_, err := p.st.Decide(b.T.Context(), core.Decision{
 		ApprovalID: ap.ID, Approved: approve, By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now(), Reason: "because",
 	}, store.Renewal{})
 	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// pending is a Wait condition: the run waits for n decisions.
-func pending(n int) func(engine.Status) bool {
-	return func(s engine.Status) bool {
-		return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == n
-	}
-}
-
-func (b *bench) resume(p *process, id core.ID) *engine.Handle {
-	b.t.Helper()
-	h, err := p.Resume(b.t.Context(), id)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return h
-}
-
-func (b *bench) complete(h *engine.Handle, want string) {
-	b.t.Helper()
-	s := b.wait(h, engine.Ended)
-	if s.Run.State != core.RunComplete || string(s.Run.Result) != want {
-		b.t.Errorf("%s %s %v, want complete %s", s.Run.State, s.Run.Result, s.Run.Error, want)
+		b.T.Fatal(err)
 	}
 }
 
 func (b *bench) failed(h *engine.Handle, code core.Code, text string) *core.Error {
-	b.t.Helper()
-	s := b.wait(h, engine.Ended)
+	b.T.Helper()
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunFailed || s.Run.Error == nil || s.Run.Error.Code != code || !strings.Contains(s.Run.Error.Message, text) {
-		b.t.Fatalf("%s %+v, want failed with %s and %q", s.Run.State, s.Run.Error, code, text)
+		b.T.Fatalf("%s %+v, want failed with %s and %q", s.Run.State, s.Run.Error, code, text)
 	}
 	return s.Run.Error
 }
 
 // hang makes a tool that reports that it began and then waits for its context.
 func hang(began chan<- struct{}) tool {
-	return tool{run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	return tool{Run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		began <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -85,12 +62,12 @@ func hang(began chan<- struct{}) tool {
 func TestPreflight_AsksTogether(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.needs["b"] = true
+	b.Host.Needs["b"] = true
 	p := b.process()
 	h := b.code(p, `const w = await mcp.a.write({n: 0}); await mcp.b.read({n: 1});
 		const out = []; try { out.push(await mcp.a.ask({n: 2})) } catch (e) { out.push(e.code) }
 		try { out.push(await mcp.a.ask({n: 2})) } catch (e) { out.push(e.code) } return out;`, core.RunOptions{})
-	s := b.wait(h, pending(3))
+	s := b.Wait(h, enginetest.Pending(3))
 	var kinds []string
 	for _, ap := range s.Pending {
 		kinds = append(kinds, string(ap.Type))
@@ -105,12 +82,12 @@ func TestPreflight_AsksTogether(t *testing.T) {
 			b.rule(p, ap, ap.PlannedFor == list[1].PlannedFor)
 		}
 	}
-	b.wait(h, pending(1))
-	if got := b.host.called(); len(got) != 0 {
+	b.Wait(h, enginetest.Pending(1))
+	if got := b.Host.Called(); len(got) != 0 {
 		t.Fatalf("%v ran before all was decided", got)
 	}
 	b.decide(p, h, core.ApproveDependency, true, nil)
-	b.complete(h, `[{"n":2},"denied"]`)
+	b.Complete(h, `[{"n":2},"denied"]`)
 }
 
 // Scenario 7: the same with pml killed between the two equal calls: neither
@@ -118,22 +95,22 @@ func TestPreflight_AsksTogether(t *testing.T) {
 func TestPreflight_EqualCallsKeepTheirDecisions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.StopGrace = 1
+	b.Limits.StopGrace = 1
 	p := b.process()
 	began := make(chan struct{}, 1)
-	b.host.tools["a:slow"] = hang(began)
+	b.Host.Tools["a:slow"] = hang(began)
 	h := b.code(p, `const out = []; try { out.push(await mcp.a.ask({n: 2})) } catch (e) { out.push(e.code) }
 		await mcp.a.slow({}).catch(() => 0); try { out.push(await mcp.a.ask({n: 2})) } catch (e) { out.push(e.code) } return out;`, core.RunOptions{})
-	b.wait(h, pending(2))
+	b.Wait(h, enginetest.Pending(2))
 	for i, ap := range b.open(p, h.ID) {
 		b.rule(p, ap, i == 1)
 	}
 	<-began
 	p.close()
-	b.host.tools["a:slow"] = tool{readOnly: true}
+	b.Host.Tools["a:slow"] = tool{ReadOnly: true}
 	p = b.process()
-	h = b.resume(p, h.ID)
-	b.complete(h, `["denied",{"n":2}]`)
+	h = b.Resume(p.Process, h.ID)
+	b.Complete(h, `["denied",{"n":2}]`)
 }
 
 func TestPreflight_PlannedCallThatNeverHappens(t *testing.T) {
@@ -141,12 +118,12 @@ func TestPreflight_PlannedCallThatNeverHappens(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, `if (input) { await mcp.a.ask({n: 1}) } else { return await mcp.a.write({n: 2}) }`, core.RunOptions{Input: json.RawMessage("false")})
-	s := b.wait(h, engine.Paused)
+	s := b.Wait(h, engine.Paused)
 	if !s.Run.State.Final() {
 		b.rule(p, b.open(p, h.ID)[0], true)
 	}
-	b.complete(h, `{"n":2}`)
-	if diff := cmp.Diff([]string{`a:write{"n":2}`}, b.host.called()); diff != "" {
+	b.Complete(h, `{"n":2}`)
+	if diff := cmp.Diff([]string{`a:write{"n":2}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -160,7 +137,7 @@ func TestPreflight_UnknownToolsAreAllNamed(t *testing.T) {
 	if len(e.Faults) != 2 || e.Faults[1].At == nil || e.Faults[1].At.Line != 3 {
 		t.Errorf("faults %+v", e.Faults)
 	}
-	if got := b.host.called(); len(got) != 0 {
+	if got := b.Host.Called(); len(got) != 0 {
 		t.Errorf("%v was called", got)
 	}
 }
@@ -177,20 +154,20 @@ func TestApproval_ExpiresAndIsAskedAgain(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
-				b.limits.ApprovalTTL = 50 * time.Millisecond
+				b.Limits.ApprovalTTL = 50 * time.Millisecond
 				p := b.process()
 				h := b.code(p, source, core.RunOptions{})
-				first := b.wait(h, engine.Paused).Pending
-				s := b.wait(h, pending(0))
+				first := b.Wait(h, engine.Paused).Pending
+				s := b.Wait(h, enginetest.Pending(0))
 				if s.Run.State != core.RunWaiting {
 					t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 				}
 				if cold {
 					p.close()
-					b.limits.ApprovalTTL = time.Minute
+					b.Limits.ApprovalTTL = time.Minute
 					p = b.process()
-					h = b.resume(p, h.ID)
-					b.wait(h, pending(0))
+					h = b.Resume(p.Process, h.ID)
+					b.Wait(h, enginetest.Pending(0))
 				}
 				list, err := p.st.Approvals(t.Context(), store.ApprovalFilter{RunID: h.ID, Now: time.Now()})
 				if err != nil || len(list) != 1 || list[0].StateAt(time.Now()) != core.ApprovalExpired {
@@ -205,7 +182,7 @@ func TestApproval_ExpiresAndIsAskedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.rule(p, again, true)
-				b.complete(h, `{"n":1}`)
+				b.Complete(h, `{"n":1}`)
 			})
 		}
 	}
@@ -218,17 +195,17 @@ func TestApproval_BoundToArguments(t *testing.T) {
 	p := b.process()
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); await mcp.a.ask({n: v.n}); return await mcp.a.ask({n: v.n + 1});`, core.RunOptions{})
 	for n := 1; n <= 2; n++ {
-		b.wait(h, pending(1))
+		b.Wait(h, enginetest.Pending(1))
 		list := b.open(p, h.ID)
-		if got := len(b.host.called()); got != n {
+		if got := len(b.Host.Called()); got != n {
 			t.Fatalf("%d calls before decision %d", got, n)
 		}
 		b.rule(p, list[0], true)
-		b.wait(h, func(s engine.Status) bool {
+		b.Wait(h, func(s engine.Status) bool {
 			return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && s.Pending[0].ID != list[0].ID
 		})
 	}
-	b.complete(h, `{"n":2}`)
+	b.Complete(h, `{"n":2}`)
 }
 
 // Scenario 4: a gate is no exception: nothing is thrown into the script, whose
@@ -238,12 +215,12 @@ func TestApproval_IsNotAnException(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); try { return await mcp.a.ask(v) } catch (e) { return "swallowed " + e.message } finally { await mcp.a.write({f: 1}) }`, core.RunOptions{})
-	b.wait(h, pending(1))
-	if diff := cmp.Diff([]string{`a:read{"n":1}`}, b.host.called()); diff != "" {
+	b.Wait(h, enginetest.Pending(1))
+	if diff := cmp.Diff([]string{`a:read{"n":1}`}, b.Host.Called()); diff != "" {
 		t.Fatal(diff)
 	}
 	b.rule(p, b.open(p, h.ID)[0], true)
-	b.complete(h, `{"n":1}`)
+	b.Complete(h, `{"n":1}`)
 }
 
 // An installation that fails ends its question: the call gets the error, and the
@@ -257,29 +234,29 @@ func TestApproval_ApplyFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.needs["b"] = true
-			b.host.applyErr = core.Errorf(core.CodeInstallFailed, "the registry is away")
+			b.Host.Needs["b"] = true
+			b.Host.ApplyErr = core.Errorf(core.CodeInstallFailed, "the registry is away")
 			p := b.process()
 			h := b.code(p, source, core.RunOptions{})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			first := b.open(p, h.ID)[0]
 			b.rule(p, first, true)
-			s := b.wait(h, func(s engine.Status) bool {
+			s := b.Wait(h, func(s engine.Status) bool {
 				return engine.Ended(s) || len(s.Pending) == 1 && s.Pending[0].ID != first.ID
 			})
 			if s.Run.State != core.RunFailed || s.Run.Error == nil || s.Run.Error.Code != core.CodeInstallFailed {
 				t.Fatalf("%s %v %+v", s.Run.State, s.Run.Error, s.Pending)
 			}
-			b.host.mu.Lock()
-			b.host.applyErr = nil
-			b.host.mu.Unlock()
+			b.Host.Mu.Lock()
+			b.Host.ApplyErr = nil
+			b.Host.Mu.Unlock()
 			var err error
 			if h, _, err = p.Retry(t.Context(), h.ID); err != nil {
 				t.Fatal(err)
 			}
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			b.rule(p, b.open(p, h.ID)[0], true)
-			b.complete(h, `{"n":1}`)
+			b.Complete(h, `{"n":1}`)
 		})
 	}
 }
@@ -288,23 +265,23 @@ func TestApproval_ApplyFails(t *testing.T) {
 func TestIdle_ChildIsPutAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.IdleChild = 20 * time.Millisecond
+	b.Limits.IdleChild = 20 * time.Millisecond
 	p := b.process()
 	var reads atomic.Int32
-	b.host.tools["a:read"] = tool{readOnly: true, run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:read"] = tool{ReadOnly: true, Run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
 		reads.Add(1)
 		return a, nil
 	}}
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); const r = Math.random(); const [q, w] = await Promise.all([mcp.a.ask(v), mcp.a.ask({n: v.n + 1})]); return [q.n, w.n, r === Math.random()];`, core.RunOptions{})
-	b.wait(h, pending(2))
+	b.Wait(h, enginetest.Pending(2))
 	for n := range 2 {
 		b.asleep(h)
 		b.rule(p, b.open(p, h.ID)[0], true)
 		if n == 0 {
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 		}
 	}
-	b.complete(h, `[1,2,false]`)
+	b.Complete(h, `[1,2,false]`)
 	if reads.Load() != 1 {
 		t.Errorf("%d reads", reads.Load())
 	}
@@ -312,8 +289,8 @@ func TestIdle_ChildIsPutAway(t *testing.T) {
 
 // asleep waits until the run has put its child away.
 func (b *bench) asleep(h *engine.Handle) {
-	b.t.Helper()
-	b.wait(h, func(s engine.Status) bool { return s.Asleep })
+	b.T.Helper()
+	b.Wait(h, func(s engine.Status) bool { return s.Asleep })
 }
 
 // TestReplay_AnotherWay: a call that is not the one in the journal ends the
@@ -330,18 +307,18 @@ func TestReplay_AnotherWay(t *testing.T) {
 			b := newBench(t)
 			p := b.process()
 			h := b.code(p, `await mcp.a.write({n: 1}); return await mcp.a.ask({n: (await mcp.a.read({n: 2})).n})`, core.RunOptions{})
-			b.wait(h, pending(1))
-			before := len(b.host.called())
+			b.Wait(h, enginetest.Pending(1))
+			before := len(b.Host.Called())
 			p.close()
-			b.wrap = func(s store.Store) store.Store { return otherProgram{s, b.compile(changed)} }
+			b.wrap = func(s store.Store) store.Store { return otherProgram{s, b.Compile(changed)} }
 			p = b.process()
-			h = b.resume(p, h.ID)
+			h = b.Resume(p.Process, h.ID)
 			e := b.failed(h, core.CodeReplay, "a:write")
 			if !strings.Contains(e.Message, "c1") || !strings.Contains(e.Message, `{"n":1}`) {
 				t.Error(e.Message)
 			}
-			if got := len(b.host.called()); got != before {
-				t.Errorf("%v", b.host.called())
+			if got := len(b.Host.Called()); got != before {
+				t.Errorf("%v", b.Host.Called())
 			}
 		})
 	}
@@ -360,14 +337,14 @@ func (o otherProgram) Program(context.Context, core.ID) (core.Program, error) { 
 func TestBarrier_DeniedCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.tools["a:never"] = tool{deny: core.Errorf(core.CodePermissionDenied, "a rule says no")}
+	b.Host.Tools["a:never"] = tool{Deny: core.Errorf(core.CodePermissionDenied, "a rule says no")}
 	p := b.process()
 	h := b.code(p, `await mcp.a.read({n: 1}); try { await mcp.a.never({}) } catch (e) { return e.code }`, core.RunOptions{HIL: core.HILSideEffects})
-	s := b.wait(h, engine.Paused)
+	s := b.Wait(h, engine.Paused)
 	if !s.Run.State.Final() {
 		b.decide(p, h, core.ApproveLayer, true, nil)
 	}
-	b.complete(h, `"permission_denied"`)
+	b.Complete(h, `"permission_denied"`)
 }
 
 // TestRetry_Code: the failures after which a script did nothing more run anew.
@@ -376,7 +353,7 @@ func TestRetry_Code(t *testing.T) {
 	b := newBench(t)
 	var broken atomic.Bool
 	broken.Store(true)
-	b.host.tools["a:mended"] = tool{run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:mended"] = tool{Run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 		if broken.Load() {
 			return nil, core.Errorf(core.CodeToolFailed, "broken")
 		}
@@ -390,10 +367,10 @@ func TestRetry_Code(t *testing.T) {
 	if err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	b.complete(h, `{"n":4}`)
+	b.Complete(h, `{"n":4}`)
 	want := map[string]int{`a:write{"n":1}`: 1, `a:mended{"n":2}`: 2, `a:write{"n":3}`: 1, `a:write{"n":4}`: 1}
 	got := map[string]int{}
-	for _, c := range b.host.called() {
+	for _, c := range b.Host.Called() {
 		got[c]++
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -407,20 +384,20 @@ func TestRetry_Timeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	began := make(chan struct{}, 1)
-	b.host.tools["a:slow"] = hang(began)
+	b.Host.Tools["a:slow"] = hang(began)
 	p := b.process()
 	h := b.code(p, `const s = mcp.a.slow({n: 1}); await mcp.a.write({n: 2}); return await s`, core.RunOptions{TimeoutMS: 10_000})
 	b.failed(h, core.CodeTimeout, "limit")
-	b.host.mu.Lock()
-	b.host.tools["a:slow"] = tool{}
-	b.host.mu.Unlock()
+	b.Host.Mu.Lock()
+	b.Host.Tools["a:slow"] = tool{}
+	b.Host.Mu.Unlock()
 	h, n, err := p.Retry(t.Context(), h.ID)
 	if err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	b.wait(h, pending(1))
+	b.Wait(h, enginetest.Pending(1))
 	b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.RunAgain})
-	b.complete(h, `{"n":1}`)
+	b.Complete(h, `{"n":1}`)
 }
 
 // TestStoreFails: an error of the store in the middle stops the run without
@@ -432,7 +409,7 @@ func TestStoreFails(t *testing.T) {
 	b.wrap = func(s store.Store) store.Store { return unreadable{s, &broken} }
 	p := b.process()
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); return await mcp.a.ask(v)`, core.RunOptions{})
-	ap := b.wait(h, pending(1)).Pending[0]
+	ap := b.Wait(h, enginetest.Pending(1)).Pending[0]
 	broken.Store(true)
 	b.rule(p, ap, true)
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
@@ -442,8 +419,8 @@ func TestStoreFails(t *testing.T) {
 		t.Fatalf("%v: %+v", err, s)
 	}
 	broken.Store(false)
-	h = b.resume(p, h.ID)
-	b.complete(h, `{"n":1}`)
+	h = b.Resume(p.Process, h.ID)
+	b.Complete(h, `{"n":1}`)
 }
 
 // unreadable is a store whose reads of approvals can fail.
@@ -469,18 +446,18 @@ func TestDelivery_OneByOne(t *testing.T) {
 		await Promise.all([chain(1, () => mcp.a.write({n: 1})), chain(2, () => mcp.a.fail({n: 2})), chain(3, () => new Promise((r) => setTimeout(r, 3))), chain(4, () => mcp.a.write({n: 4}))]);
 		await mcp.a.write({seen}); await mcp.a.ask({n: seen.length}); return seen;`
 	h := b.code(p, source, core.RunOptions{})
-	b.wait(h, pending(1))
+	b.Wait(h, enginetest.Pending(1))
 	p.close()
 	p = b.process()
-	h = b.resume(p, h.ID)
-	b.wait(h, pending(1))
+	h = b.Resume(p.Process, h.ID)
+	b.Wait(h, enginetest.Pending(1))
 	b.rule(p, b.open(p, h.ID)[0], true)
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunComplete {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
-	journaled := slices.IndexFunc(b.host.called(), func(c string) bool { return strings.HasPrefix(c, `a:write{"seen"`) })
-	if want := `a:write{"seen":` + string(s.Run.Result) + "}"; b.host.called()[journaled] != want {
-		t.Errorf("first %s, replayed %s", b.host.called()[journaled], want)
+	journaled := slices.IndexFunc(b.Host.Called(), func(c string) bool { return strings.HasPrefix(c, `a:write{"seen"`) })
+	if want := `a:write{"seen":` + string(s.Run.Result) + "}"; b.Host.Called()[journaled] != want {
+		t.Errorf("first %s, replayed %s", b.Host.Called()[journaled], want)
 	}
 }

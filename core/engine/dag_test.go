@@ -10,18 +10,19 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 func TestDAG_Runs(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
 		b := newBench(t)
-		b.host.slow = slow
+		b.Host.Slow = slow
 		p := b.process()
 		last := task("t3", "a:write", "t1", "t2")
 		last.Arguments = json.RawMessage(`{"from":"$t1.id","text":"got ${t2.id}","price":"$5"}`)
 		h := b.dag(p, []core.TaskSpec{task("t1", "a:read"), task("t2", "a:read"), last}, core.RunOptions{})
-		s := b.wait(h, engine.Ended)
+		s := b.Wait(h, engine.Ended)
 		if s.Run.State != core.RunComplete {
 			t.Fatalf("state %s: %v", s.Run.State, s.Run.Error)
 		}
@@ -29,7 +30,7 @@ func TestDAG_Runs(t *testing.T) {
 		if diff := cmp.Diff(want, string(s.Run.Result)); diff != "" {
 			t.Error(diff)
 		}
-		if got := len(b.host.called()); got != 3 {
+		if got := len(b.Host.Called()); got != 3 {
 			t.Errorf("%d calls, want 3", got)
 		}
 	}
@@ -40,14 +41,14 @@ func TestDAG_FailureStopsDependantsOnly(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("bad", "a:fail"), task("after", "a:read", "bad"), task("other", "a:read"), task("more", "a:read", "other")}, core.RunOptions{})
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunFailed || s.Run.Error.Code != core.CodeToolFailed {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
 	if diff := cmp.Diff([]core.Failure{{TaskID: "bad", Tool: "a:fail", Code: core.CodeToolFailed, Error: "it failed"}}, s.Run.Error.Failures); diff != "" {
 		t.Error(diff)
 	}
-	calls := b.host.called()
+	calls := b.Host.Called()
 	slices.Sort(calls)
 	want := []string{`a:fail{"id":"bad"}`, `a:read{"id":"more"}`, `a:read{"id":"other"}`}
 	if diff := cmp.Diff(want, calls); diff != "" {
@@ -65,9 +66,9 @@ func TestDAG_Retryable(t *testing.T) {
 		want   bool
 	}{{slow, true}, {core.Errorf(core.CodeToolFailed, "wrong"), false}} {
 		b := newBench(t)
-		b.host.deny("a:read", slow)
-		b.host.deny("a:write", c.second)
-		s := b.wait(b.dag(b.process(), []core.TaskSpec{task("one", "a:read"), task("two", "a:write")}, core.RunOptions{}), engine.Ended)
+		b.Host.Refuse("a:read", slow)
+		b.Host.Refuse("a:write", c.second)
+		s := b.Wait(b.dag(b.process(), []core.TaskSpec{task("one", "a:read"), task("two", "a:write")}, core.RunOptions{}), engine.Ended)
 		if s.Run.Error == nil || s.Run.Error.Retryable != c.want || len(s.Run.Error.Failures) != 2 || !s.Run.Error.Failures[0].Retryable {
 			t.Errorf("%v: %+v", c.second, s.Run.Error)
 		}
@@ -81,7 +82,7 @@ func TestDAG_SafeToFail(t *testing.T) {
 	bad := task("bad", "a:fail")
 	bad.SafeToFail = true
 	h := b.dag(p, []core.TaskSpec{bad, task("after", "a:read", "bad")}, core.RunOptions{})
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
 }
@@ -91,7 +92,7 @@ func TestDAG_Retry(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	n := 0
-	b.host.tools["a:flaky"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:flaky"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		if n++; n < 3 {
 			return nil, core.Errorf(core.CodeToolFailed, "not yet")
 		}
@@ -99,7 +100,7 @@ func TestDAG_Retry(t *testing.T) {
 	}}
 	flaky := task("t", "a:flaky")
 	flaky.Retry = &core.Retry{MaxAttempts: 3}
-	s := b.wait(b.dag(p, []core.TaskSpec{flaky}, core.RunOptions{}), engine.Ended)
+	s := b.Wait(b.dag(p, []core.TaskSpec{flaky}, core.RunOptions{}), engine.Ended)
 	if s.Run.State != core.RunComplete || string(s.Run.Result) != `{"t":"done"}` || n != 3 {
 		t.Errorf("%s %s after %d attempts", s.Run.State, s.Run.Result, n)
 	}
@@ -110,7 +111,7 @@ func TestDAG_AbortCancelsWhatRuns(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	started, cancelled := make(chan struct{}), make(chan struct{})
-	b.host.tools["a:slow"] = tool{run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:slow"] = tool{Run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		close(started)
 		<-ctx.Done()
 		close(cancelled)
@@ -122,7 +123,7 @@ func TestDAG_AbortCancelsWhatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-cancelled
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunAborted || s.Summary.OK != 1 {
 		t.Errorf("%s, %d done", s.Run.State, s.Summary.OK)
 	}
@@ -139,7 +140,7 @@ func TestDAG_PerLayer(t *testing.T) {
 			h := b.dag(p, tasks, core.RunOptions{PerLayer: true})
 			pauses := 0
 			for {
-				s := b.wait(h, engine.Paused)
+				s := b.Wait(h, engine.Paused)
 				if s.Run.State.Final() {
 					if s.Run.State != core.RunComplete {
 						t.Fatalf("%s %v", s.Run.State, s.Run.Error)
@@ -161,13 +162,13 @@ func TestDAG_PerLayer(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() || s.Layer == nil || s.Layer.Done == pauses })
+				b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() || s.Layer == nil || s.Layer.Done == pauses })
 			}
 			if pauses != 3 {
 				t.Errorf("paused %d times, want 3", pauses)
 			}
-			if got := len(b.host.called()); got != len(tasks) {
-				t.Errorf("%d calls for %d tasks: %v", got, len(tasks), b.host.called())
+			if got := len(b.Host.Called()); got != len(tasks) {
+				t.Errorf("%d calls for %d tasks: %v", got, len(tasks), b.Host.Called())
 			}
 		})
 	}
@@ -181,20 +182,20 @@ func TestDAG_Permission(t *testing.T) {
 			b := newBench(t)
 			p := b.process()
 			h := b.dag(p, []core.TaskSpec{task("w", "a:write"), task("q", "a:ask", "w")}, core.RunOptions{})
-			s := b.wait(h, engine.Paused)
+			s := b.Wait(h, engine.Paused)
 			if len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveTool {
 				t.Fatalf("pending %+v", s.Pending)
 			}
-			if got := len(b.host.called()); got != 1 {
+			if got := len(b.Host.Called()); got != 1 {
 				t.Fatalf("%d calls before the decision", got)
 			}
 			b.decide(p, h, core.ApproveTool, approve, nil)
-			s = b.wait(h, engine.Ended)
+			s = b.Wait(h, engine.Ended)
 			want := map[bool]core.RunState{true: core.RunComplete, false: core.RunFailed}[approve]
 			if s.Run.State != want {
 				t.Errorf("%s, want %s: %v", s.Run.State, want, s.Run.Error)
 			}
-			if got, want := len(b.host.called()), map[bool]int{true: 2, false: 1}[approve]; got != want {
+			if got, want := len(b.Host.Called()), map[bool]int{true: 2, false: 1}[approve]; got != want {
 				t.Errorf("%d calls, want %d", got, want)
 			}
 		})
@@ -217,11 +218,11 @@ func TestDAG_InDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.StopGrace = 1
+			b.Limits.StopGrace = 1
 			p := b.process()
 			started := make(chan struct{}, 4)
 			hang := true
-			b.host.tools["a:once"] = tool{run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:once"] = tool{Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 				started <- struct{}{}
 				if hang {
 					<-ctx.Done()
@@ -238,17 +239,17 @@ func TestDAG_InDoubt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := b.wait(h, engine.Paused)
+			s := b.Wait(h, engine.Paused)
 			if len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveInDoubt {
 				t.Fatalf("%s, pending %+v", s.Run.State, s.Pending)
 			}
 			b.decide(p, h, core.ApproveInDoubt, c.approve, c.answer)
-			s = b.wait(h, engine.Ended)
+			s = b.Wait(h, engine.Ended)
 			if s.Run.State != c.state {
 				t.Errorf("%s, want %s: %v", s.Run.State, c.state, s.Run.Error)
 			}
-			if got := len(b.host.called()); got != c.calls {
-				t.Errorf("%d calls, want %d: %v", got, c.calls, b.host.called())
+			if got := len(b.Host.Called()); got != c.calls {
+				t.Errorf("%d calls, want %d: %v", got, c.calls, b.Host.Called())
 			}
 		})
 	}
@@ -259,14 +260,14 @@ func TestDAG_RetryRun(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	broken := true
-	b.host.tools["a:mended"] = tool{run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:mended"] = tool{Run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 		if broken {
 			return nil, core.Errorf(core.CodeToolFailed, "broken")
 		}
 		return args, nil
 	}}
 	h := b.dag(p, []core.TaskSpec{task("ok", "a:write"), task("m", "a:mended", "ok"), task("after", "a:write", "m")}, core.RunOptions{})
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunFailed {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunFailed {
 		t.Fatal(s.Run.State)
 	}
 	p.close()
@@ -276,11 +277,11 @@ func TestDAG_RetryRun(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Fatalf("%d, %v", n, err)
 	}
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
 	want := []string{`a:write{"id":"ok"}`, `a:mended{"id":"m"}`, `a:mended{"id":"m"}`, `a:write{"id":"after"}`}
-	if diff := cmp.Diff(want, b.host.called()); diff != "" {
+	if diff := cmp.Diff(want, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -288,15 +289,15 @@ func TestDAG_RetryRun(t *testing.T) {
 func TestDAG_Dependency(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.needs["b"] = true
+	b.Host.Needs["b"] = true
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("t1", "b:read"), task("t2", "b:read")}, core.RunOptions{})
-	s := b.wait(h, engine.Paused)
+	s := b.Wait(h, engine.Paused)
 	if len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveDependency {
 		t.Fatalf("pending %+v", s.Pending)
 	}
 	b.decide(p, h, core.ApproveDependency, true, nil)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || s.Summary.OK != 2 {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || s.Summary.OK != 2 {
 		t.Errorf("%s %v %+v", s.Run.State, s.Run.Error, s.Summary)
 	}
 }
@@ -305,17 +306,17 @@ func TestDAG_Dependency(t *testing.T) {
 func TestDAG_DeniedServerOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.needs["a"], b.host.needs["b"] = true, true
+	b.Host.Needs["a"], b.Host.Needs["b"] = true, true
 	p := b.process()
 	one, two := task("one", "a:read"), task("two", "b:read")
 	one.SafeToFail = true
 	h := b.dag(p, []core.TaskSpec{one, two}, core.RunOptions{})
-	s := b.wait(h, pending(2))
+	s := b.Wait(h, enginetest.Pending(2))
 	for _, ap := range s.Pending {
 		b.rule(p, ap, ap.Subject == "b")
 	}
-	b.complete(h, `{"two":{"id":"two"}}`)
-	if diff := cmp.Diff([]string{`b:read{"id":"two"}`}, b.host.called()); diff != "" {
+	b.Complete(h, `{"two":{"id":"two"}}`)
+	if diff := cmp.Diff([]string{`b:read{"id":"two"}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }

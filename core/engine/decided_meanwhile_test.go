@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -40,7 +41,7 @@ func TestAllowedMeanwhile(t *testing.T) {
 				b := newBench(t)
 				p := b.process()
 				h := b.code(p, `const n = [1].length; try { return (await mcp.a.ask({n})).n } catch (e) { return "no" }`, core.RunOptions{})
-				asked := b.wait(h, pending(1)).Pending[0]
+				asked := b.Wait(h, enginetest.Pending(1)).Pending[0]
 				p.close()
 				st := b.store()
 				defer st.Close()
@@ -58,7 +59,7 @@ func TestAllowedMeanwhile(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				b.host.allows("a:ask")
+				b.Host.Allows("a:ask")
 				var once atomic.Bool
 				b.wrap = func(inner store.Store) store.Store {
 					return &stepper{Store: inner, refuse: func(step store.Step) error {
@@ -69,8 +70,8 @@ func TestAllowedMeanwhile(t *testing.T) {
 					}}
 				}
 				p = b.process()
-				s := b.wait(b.resume(p, h.ID), engine.Ended)
-				if got := b.host.called(); string(s.Run.Result) != tt.result || !slices.Equal(got, tt.called) {
+				s := b.Wait(b.Resume(p.Process, h.ID), engine.Ended)
+				if got := b.Host.Called(); string(s.Run.Result) != tt.result || !slices.Equal(got, tt.called) {
 					t.Errorf("%s %s, called %v", s.Run.State, s.Run.Result, got)
 				}
 				if late != once.Load() {

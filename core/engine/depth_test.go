@@ -17,11 +17,11 @@ func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", 
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.tools["s:echo"] = tool{}
-	b.host.tools["s:deep"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["s:echo"] = tool{}
+	b.Host.Tools["s:deep"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(nested(9000)), nil
 	}}
-	b.host.tools["s:full"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["s:full"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(nested(core.MaxDepth)), nil
 	}}
 	p := b.process()
@@ -43,7 +43,7 @@ func TestDepth(t *testing.T) {
 		"the limit":           {b.code(p, `return await mcp.s.full({})`, core.RunOptions{}), ""},
 		"the limit in a task": {b.dag(p, []core.TaskSpec{task("a", "s:full"), reads}, core.RunOptions{}), ""},
 	} {
-		s := b.wait(tt.h, engine.Ended)
+		s := b.Wait(tt.h, engine.Ended)
 		said := ""
 		if s.Run.Error != nil {
 			said = s.Run.Error.Message

@@ -14,6 +14,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/sandbox"
 )
 
@@ -43,19 +44,19 @@ func mortalMain(dir string) int {
 
 // mortal gives a bench children that can be killed, and returns their folder.
 func (b *bench) mortal() string {
-	b.t.Helper()
-	dir := b.t.TempDir()
-	b.sandbox(sandbox.Options{Command: []string{os.Args[0], mortalArg, dir}, Warm: -1, Limits: sandbox.Limits{CPU: hung}})
+	b.T.Helper()
+	dir := b.T.TempDir()
+	b.Sandbox(sandbox.Options{Command: []string{os.Args[0], mortalArg, dir}, Warm: -1, Limits: sandbox.Limits{CPU: hung}})
 	return dir
 }
 
 // sandbox gives a bench another pool.
 func (b *bench) sandbox(o sandbox.Options) {
-	b.t.Helper()
-	b.pool = sandbox.NewPool(o)
-	b.t.Cleanup(func() {
-		if err := b.pool.Close(); err != nil {
-			b.t.Error(err)
+	b.T.Helper()
+	b.Pool = sandbox.NewPool(o)
+	b.T.Cleanup(func() {
+		if err := b.Pool.Close(); err != nil {
+			b.T.Error(err)
 		}
 	})
 }
@@ -108,7 +109,7 @@ func TestLost_GoesOn(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			dir := b.mortal()
-			b.host.onCall = func(call engine.Call) {
+			b.Host.OnCall = func(call engine.Call) {
 				if call.Tool == "a:write" {
 					killChildren(t, dir)
 				}
@@ -124,7 +125,7 @@ func TestLost_GoesOn(t *testing.T) {
 			seen := map[core.ID]bool{}
 			var s engine.Status
 			for {
-				s = b.wait(h, func(s engine.Status) bool {
+				s = b.Wait(h, func(s engine.Status) bool {
 					return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && !seen[s.Pending[0].ID]
 				})
 				if s.Run.State.Final() {
@@ -137,7 +138,7 @@ func TestLost_GoesOn(t *testing.T) {
 				t.Fatalf("%s %s %v", s.Run.State, s.Run.Result, s.Run.Error)
 			}
 			var writes []string
-			for _, c := range b.host.called() {
+			for _, c := range b.Host.Called() {
 				if !strings.HasPrefix(c, "a:read") {
 					writes = append(writes, c)
 				}
@@ -160,14 +161,14 @@ func TestLost_WhileWaiting(t *testing.T) {
 	dir := b.mortal()
 	p := b.process()
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); return (await mcp.a.ask({n: v.n})).n`, core.RunOptions{})
-	b.wait(h, pending(1))
+	b.Wait(h, enginetest.Pending(1))
 	killChildren(t, dir)
 	b.decide(p, h, core.ApproveTool, true, nil)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete {
 		t.Errorf("%s %v", s.Run.State, s.Run.Error)
 	}
-	if n := len(b.host.called()); n != 2 {
-		t.Errorf("%d calls: %v", n, b.host.called())
+	if n := len(b.Host.Called()); n != 2 {
+		t.Errorf("%d calls: %v", n, b.Host.Called())
 	}
 }
 
@@ -177,7 +178,7 @@ func TestLost_Bounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	dir := b.mortal()
-	b.host.onCall = func(engine.Call) { mark(t, dir, "killed"); killChildren(t, dir) }
+	b.Host.OnCall = func(engine.Call) { mark(t, dir, "killed"); killChildren(t, dir) }
 	p := b.process()
 	h := b.code(p, `return (await mcp.a.write({n: 1})).n`, core.RunOptions{})
 	s, err := h.Wait(t.Context(), func(engine.Status) bool { return false })
@@ -199,9 +200,9 @@ func TestLost_Bounded(t *testing.T) {
 	}
 	p.close()
 	p = b.process()
-	h = b.resume(p, h.ID)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 1 {
-		t.Errorf("%s %v: %v", s.Run.State, s.Run.Error, b.host.called())
+	h = b.Resume(p.Process, h.ID)
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 1 {
+		t.Errorf("%s %v: %v", s.Run.State, s.Run.Error, b.Host.Called())
 	}
 }
 
@@ -212,11 +213,11 @@ func TestLost_ItsOwnDeath(t *testing.T) {
 	b := newBench(t)
 	dir := b.mortal()
 	p := b.process()
-	program := b.compile(`return 1`)
+	program := b.Compile(`return 1`)
 	killChildren(t, dir) // that of the compilation
 	mark(t, dir, "words")
 	h := b.start(p, program, core.RunOptions{})
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunFailed || core.CodeOf(s.Run.Error) != core.CodeSandboxCrashed {
 		t.Errorf("%s %v", s.Run.State, s.Run.Error)
 	}
@@ -231,8 +232,8 @@ func TestLost_Limits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	// Small limits and much time: the race detector is slow.
-	b.sandbox(sandbox.Options{
-		Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung, MemoryBytes: 16 << 20, ResultBytes: 1 << 20},
+	b.Sandbox(sandbox.Options{
+		Command: enginetest.ChildCommand(), Limits: sandbox.Limits{CPU: hung, MemoryBytes: 16 << 20, ResultBytes: 1 << 20},
 	})
 	for name, c := range map[string]struct {
 		source string
@@ -245,7 +246,7 @@ func TestLost_Limits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := b.process()
-			s := b.wait(b.code(p, c.source, core.RunOptions{}), engine.Ended)
+			s := b.Wait(b.code(p, c.source, core.RunOptions{}), engine.Ended)
 			if s.Run.State != core.RunFailed || core.CodeOf(s.Run.Error) != c.code {
 				t.Errorf("%s %v", s.Run.State, s.Run.Error)
 			}
@@ -264,7 +265,7 @@ func TestLost_CodeTask(t *testing.T) {
 	h := b.dag(p, []core.TaskSpec{
 		task("t", "a:read"), {ID: "c", Type: core.TypeCode, Code: `return deps.t.output.id`, DependsOn: []string{"t"}},
 	}, core.RunOptions{})
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || string(s.Run.Result) != `{"c":"t"}` {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || string(s.Run.Result) != `{"c":"t"}` {
 		t.Errorf("%s %s %v", s.Run.State, s.Run.Result, s.Run.Error)
 	}
 }
@@ -274,7 +275,7 @@ func TestLost_Compile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	mark(t, b.mortal(), "killed-once")
-	if p := b.compile(`return 1`); p.Script == "" {
+	if p := b.Compile(`return 1`); p.Script == "" {
 		t.Error("there is no script")
 	}
 }

@@ -13,11 +13,11 @@ import (
 // edit approves all that is open with other arguments, which the gates would ask about
 // under a digest.
 func (b *bench) edit(p *process, h *engine.Handle, args, digest string) {
-	b.t.Helper()
+	b.T.Helper()
 	if digest == "" {
 		var err error
 		if digest, err = core.Digest(json.RawMessage(args)); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 	b.decide(p, h, core.ApproveTool, true, &core.Answer{Arguments: json.RawMessage(args), Digest: digest})
@@ -34,7 +34,7 @@ func TestEdited_Sent(t *testing.T) {
 			b := newBench(t)
 			p := b.process()
 			h := b.code(p, `const n = [1].length; const q = await mcp.a.ask({n}); return [q.n, (await mcp.a.ask({n: n + 1})).n]`, core.RunOptions{})
-			b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+			b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
 			if cold {
 				p.close()
 				p = b.process()
@@ -46,10 +46,10 @@ func TestEdited_Sent(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.host.called()) == 1 })
+			b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.Host.Called()) == 1 })
 			b.decide(p, h, core.ApproveTool, true, nil)
-			s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
-			if got := b.host.called(); string(s.Run.Result) != "[7,2]" || !slices.Equal(got, []string{`a:ask{"n":7}`, `a:ask{"n":2}`}) {
+			s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+			if got := b.Host.Called(); string(s.Run.Result) != "[7,2]" || !slices.Equal(got, []string{`a:ask{"n":7}`, `a:ask{"n":2}`}) {
 				t.Errorf("%s, called %v", s.Run.Result, got)
 			}
 			records, err := p.st.Journal(t.Context(), h.ID, 0)
@@ -76,18 +76,18 @@ func TestEdited_JudgedOtherwise(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, `const n = [1].length; return await mcp.a.ask({n})`, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
 	b.edit(p, h, `{"n":7}`, "sha256:something-else")
-	s := b.wait(h, func(s engine.Status) bool {
+	s := b.Wait(h, func(s engine.Status) bool {
 		return len(s.Pending) == 1 && differs(s)
 	})
 	want, _ := core.Digest(json.RawMessage(`{"n":7}`))
-	if len(b.host.called()) > 0 || s.Pending[0].Digest != want {
-		t.Fatalf("called %v, asked %+v", b.host.called(), s.Pending)
+	if len(b.Host.Called()) > 0 || s.Pending[0].Digest != want {
+		t.Fatalf("called %v, asked %+v", b.Host.Called(), s.Pending)
 	}
 	b.edit(p, h, `{"n":8}`, "")
-	s = b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
-	if got := b.host.called(); !slices.Equal(got, []string{`a:ask{"n":8}`}) {
+	s = b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+	if got := b.Host.Called(); !slices.Equal(got, []string{`a:ask{"n":8}`}) {
 		t.Errorf("%s, called %v", s.Run.Result, got)
 	}
 }

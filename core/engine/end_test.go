@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -50,23 +51,23 @@ func TestEnd_WaitsForWhatIsOpen(t *testing.T) {
 				p := b.process()
 				h := b.code(p, tt.source, core.RunOptions{})
 				for {
-					s := b.wait(h, engine.Paused)
+					s := b.Wait(h, engine.Paused)
 					if s.Run.State.Final() {
 						break
 					}
 					if cold {
 						p.close()
 						p = b.process()
-						h = b.resume(p, h.ID)
-						s = b.wait(h, engine.Paused)
+						h = b.Resume(p.Process, h.ID)
+						s = b.Wait(h, engine.Paused)
 					}
 					b.rule(p, s.Pending[0], true)
 					p.Wake(h.ID)
 					open := len(s.Pending)
-					b.wait(h, func(s engine.Status) bool { return engine.Ended(s) || engine.Paused(s) && len(s.Pending) != open })
+					b.Wait(h, func(s engine.Status) bool { return engine.Ended(s) || engine.Paused(s) && len(s.Pending) != open })
 				}
-				b.complete(h, tt.result)
-				got := b.host.called()
+				b.Complete(h, tt.result)
+				got := b.Host.Called()
 				if tt.name == "ForEachAsync" || tt.name == "CaughtAll" {
 					slices.Sort(got)
 				}
@@ -84,7 +85,7 @@ func TestEnd_DeniedUnawaited(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, `const v = await mcp.a.read({n: 1}); mcp.a.ask(v); return 1`, core.RunOptions{})
-	b.rule(p, b.wait(h, engine.Paused).Pending[0], false)
+	b.rule(p, b.Wait(h, engine.Paused).Pending[0], false)
 	p.Wake(h.ID)
 	b.failed(h, core.CodeDenied, "denied")
 }
@@ -129,7 +130,7 @@ func TestEnd_Dropped(t *testing.T) {
 			b := newBench(t)
 			p := b.process()
 			h := b.code(p, source, core.RunOptions{Input: json.RawMessage("false")})
-			b.wait(h, pending(2))
+			b.Wait(h, enginetest.Pending(2))
 			if cold {
 				p.close()
 				p = b.process()
@@ -138,10 +139,10 @@ func TestEnd_Dropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			if cold {
-				h = b.resume(p, h.ID)
+				h = b.Resume(p.Process, h.ID)
 			}
 			p.Wake(h.ID)
-			s := b.wait(h, engine.Ended)
+			s := b.Wait(h, engine.Ended)
 			if s.Run.State != core.RunAborted {
 				t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 			}
@@ -156,9 +157,9 @@ func TestEnd_AbortTimer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p := b.process()
-	b.complete(b.code(p, `const s = AbortSignal.timeout(3600000); await mcp.a.write({n: 1}); s.throwIfAborted(); return s.aborted`, core.RunOptions{}), `false`)
-	b.complete(b.code(p, `const s = AbortSignal.timeout(3600000); mcp.a.write({n: 2}); return s.aborted`, core.RunOptions{}), `false`)
-	b.complete(b.code(p, `const s = AbortSignal.timeout(20)
+	b.Complete(b.code(p, `const s = AbortSignal.timeout(3600000); await mcp.a.write({n: 1}); s.throwIfAborted(); return s.aborted`, core.RunOptions{}), `false`)
+	b.Complete(b.code(p, `const s = AbortSignal.timeout(3600000); mcp.a.write({n: 2}); return s.aborted`, core.RunOptions{}), `false`)
+	b.Complete(b.code(p, `const s = AbortSignal.timeout(20)
 		const late = new Promise((_, no) => s.addEventListener("abort", () => no(s.reason)))
 		try { await late } catch (e) { return [e.name, s.aborted] }`, core.RunOptions{}), `["TimeoutError",true]`)
 }

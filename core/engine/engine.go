@@ -26,31 +26,6 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// Store is what the engine needs of a store.
-type Store interface {
-	store.Writer
-	Runs
-	Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error)
-	// Halted returns who has halted calls, nil while they may begin.
-	Halted(ctx context.Context) (*core.Halt, error)
-	Events(ctx context.Context, f store.EventFilter) ([]core.Event, error)
-	WatchOthers(ctx context.Context) (<-chan struct{}, error)
-}
-
-// Runs is the part of a Store that is about single runs.
-type Runs interface {
-	Run(ctx context.Context, id core.ID) (core.Run, error)
-	Program(ctx context.Context, id core.ID) (core.Program, error)
-	Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error)
-	// RequestAbort is for the runs of an agent that has ended.
-	RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error)
-}
-
-// Claims takes runs over from dead runners.
-type Claims interface {
-	Claim(ctx context.Context, id core.ID, runner string) (core.Run, error)
-}
-
 // Host is the workspace of a run: its gates and its tools.
 type Host interface {
 	// Try answers Check at once when nothing slow is needed (no process to
@@ -193,7 +168,6 @@ type Limits struct {
 // Options are what an engine is made of. All fields but Ask are needed.
 type Options struct {
 	Store  Store
-	Claims Claims
 	Runner string // this process's runner id at first; see SetRunner
 	// Holds waits until it is certain that nobody has taken a runner of this process
 	// for dead; core.CodeFenced when somebody has. nil: it always is.
@@ -361,7 +335,7 @@ func (e *Engine) takeUp(ctx context.Context, id core.ID, programOf func(core.Run
 		return h, err
 	}
 	defer done()
-	run, err := e.opts.Claims.Claim(ctx, id, e.Runner())
+	run, err := e.opts.Store.Claim(ctx, id, e.Runner())
 	if err != nil {
 		return nil, err
 	}

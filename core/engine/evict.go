@@ -36,7 +36,7 @@ func (a *actor) rehome(ctx context.Context) error {
 	}
 	var claimed core.Run
 	err := a.store.try(ctx, func() (err error) {
-		claimed, err = a.o.Claims.Claim(ctx, a.run.ID, runner)
+		claimed, err = a.o.Store.Claim(ctx, a.run.ID, runner)
 		return err
 	})
 	if err != nil {

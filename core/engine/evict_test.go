@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 func isAwayNow(s engine.Status) bool { return s.Away }
@@ -28,10 +29,10 @@ func TestPark_ComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.ParkAfter = time.Millisecond
+			b.Limits.ParkAfter = time.Millisecond
 			p := b.process()
 			h := start(b, p)
-			s := b.wait(h, isAwayNow)
+			s := b.Wait(h, isAwayNow)
 			if s.Run.State != core.RunWaiting || len(s.Pending) != 1 || p.Handle(h.ID) != nil || p.Running() != 0 {
 				t.Fatalf("%s, %d pending, %d in memory", s.Run.State, len(s.Pending), p.Running())
 			}
@@ -40,8 +41,8 @@ func TestPark_ComesBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 2 {
-				t.Errorf("%s %v", s.Run.State, b.host.called())
+			if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 2 {
+				t.Errorf("%s %v", s.Run.State, b.Host.Called())
 			}
 		})
 	}
@@ -51,11 +52,11 @@ func TestPark_ComesBack(t *testing.T) {
 func TestPark_NotWhileSomethingRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.ParkAfter = time.Millisecond
+	b.Limits.ParkAfter = time.Millisecond
 	p := b.process()
 	began := make(chan struct{}, 1)
 	goOn := make(chan struct{})
-	b.host.tools["a:slow"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:slow"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		began <- struct{}{}
 		<-goOn
 		return json.RawMessage(`1`), nil
@@ -66,7 +67,7 @@ func TestPark_NotWhileSomethingRuns(t *testing.T) {
 		t.Error("it left while a call ran")
 	}
 	close(goOn)
-	if s := b.wait(h, isAwayNow); s.Run.State != core.RunWaiting {
+	if s := b.Wait(h, isAwayNow); s.Run.State != core.RunWaiting {
 		t.Errorf("%s", s.Run.State)
 	}
 }
@@ -75,10 +76,10 @@ func TestPark_NotWhileSomethingRuns(t *testing.T) {
 func TestResume_AtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.ParkAfter = time.Millisecond
+	b.Limits.ParkAfter = time.Millisecond
 	p := b.process()
 	h := b.code(p, `return await mcp.a.ask({n: 1});`, core.RunOptions{})
-	b.wait(h, isAwayNow)
+	b.Wait(h, isAwayNow)
 	b.decide(p, h, core.ApproveTool, true, nil)
 	var wg sync.WaitGroup
 	for range 20 {
@@ -98,8 +99,8 @@ func TestResume_AtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	run, err := p.st.Run(t.Context(), h.ID)
-	if err != nil || run.State != core.RunComplete || run.Epoch != 2 || len(b.host.called()) != 1 {
-		t.Errorf("%v %s epoch %d %v", err, run.State, run.Epoch, b.host.called())
+	if err != nil || run.State != core.RunComplete || run.Epoch != 2 || len(b.Host.Called()) != 1 {
+		t.Errorf("%v %s epoch %d %v", err, run.State, run.Epoch, b.Host.Called())
 	}
 }
 
@@ -111,7 +112,7 @@ func TestSetRunner(t *testing.T) {
 	p := b.process()
 	began := make(chan struct{}, 2)
 	goOn := make(chan struct{})
-	b.host.tools["a:slow"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:slow"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		began <- struct{}{}
 		<-goOn
 		return json.RawMessage(`1`), nil
@@ -120,11 +121,11 @@ func TestSetRunner(t *testing.T) {
 	theirs := b.code(p, `return await mcp.a.slow({});`, core.RunOptions{})
 	<-began
 	<-began
-	if err := p.runner.Close(); err != nil {
+	if err := p.Runner.Close(); err != nil {
 		t.Fatal(err)
 	}
 	other := b.process()
-	if _, err := other.st.Claim(t.Context(), theirs.ID, other.runner.ID()); err != nil {
+	if _, err := other.st.Claim(t.Context(), theirs.ID, other.Runner.ID()); err != nil {
 		t.Fatal(err)
 	}
 	fresh, err := p.st.Register(t.Context())
@@ -134,7 +135,7 @@ func TestSetRunner(t *testing.T) {
 	t.Cleanup(func() { _ = fresh.Close() })
 	p.SetRunner(fresh.ID())
 	close(goOn)
-	if s := b.wait(mine, engine.Ended); s.Run.State != core.RunComplete || s.Run.Runner != fresh.ID() {
+	if s := b.Wait(mine, engine.Ended); s.Run.State != core.RunComplete || s.Run.Runner != fresh.ID() {
 		t.Errorf("%s %s", s.Run.State, s.Run.Runner)
 	}
 	s, err := theirs.Wait(t.Context(), engine.Ended)
@@ -161,31 +162,31 @@ func TestDecided_WhileOthersAreOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.needs["b"] = true
+			b.Host.Needs["b"] = true
 			p := b.process()
 			h := b.code(p, `const out = [];
 				try { out.push(await mcp.b.read({n: 1})) } catch (e) { out.push(e.code) }
 				try { out.push(await mcp.a.ask({n: 2})) } catch (e) { out.push(e.code) }
 				try { out.push(await mcp.a.ask({n: 3})) } catch (e) { out.push(e.code) }
 				return out`, core.RunOptions{})
-			b.wait(h, pending(3))
+			b.Wait(h, enginetest.Pending(3))
 			b.decideFirst(p, h, c.typ, c.approve)
 			p.Wake(h.ID)
-			b.wait(h, pending(2))
+			b.Wait(h, enginetest.Pending(2))
 			if s, _ := h.Status(); s.Run.State != core.RunWaiting {
 				t.Errorf("the run is %s", s.Run.State)
 			}
 			p.close()
 			p = b.process()
-			if list, err := p.st.Orphans(t.Context(), p.runner.ID(), 0); err != nil || len(list) > 0 {
+			if list, err := p.st.Orphans(t.Context(), p.Runner.ID(), 0); err != nil || len(list) > 0 {
 				t.Errorf("%v: something to do: %v", err, list)
 			}
-			h = b.resume(p, h.ID)
+			h = b.Resume(p.Process, h.ID)
 			for _, ap := range b.open(p, h.ID) {
 				b.rule(p, ap, true)
 			}
-			b.complete(h, c.want)
-			if got := b.host.called(); len(got) != c.called {
+			b.Complete(h, c.want)
+			if got := b.Host.Called(); len(got) != c.called {
 				t.Errorf("%v", got)
 			}
 		})
@@ -194,28 +195,28 @@ func TestDecided_WhileOthersAreOpen(t *testing.T) {
 
 // decideFirst decides the oldest open question of a type.
 func (b *bench) decideFirst(p *process, h *engine.Handle, typ core.ApprovalType, approve bool) {
-	b.t.Helper()
+	b.T.Helper()
 	for _, ap := range b.open(p, h.ID) {
 		if ap.Type == typ && (typ != core.ApproveTool || ap.PlannedFor == "plan:"+firstPlanned(b, p, h)) {
 			b.rule(p, ap, approve)
 			return
 		}
 	}
-	b.t.Fatalf("no open question of type %s", typ)
+	b.T.Fatalf("no open question of type %s", typ)
 }
 
 // firstPlanned is the planned id of the first call of a:ask.
 func firstPlanned(b *bench, p *process, h *engine.Handle) string {
-	b.t.Helper()
-	program, err := p.st.Program(b.t.Context(), h.ID)
+	b.T.Helper()
+	program, err := p.st.Program(b.T.Context(), h.ID)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	for _, c := range program.Plan.Calls {
 		if c.Tool == "a:ask" {
 			return c.ID
 		}
 	}
-	b.t.Fatal("a:ask is not planned")
+	b.T.Fatal("a:ask is not planned")
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -14,7 +15,7 @@ import (
 // anything acts on it: a yes counts for what was shown, and for nothing else.
 func TestApproval_ExpiredIsDecided(t *testing.T) {
 	t.Parallel()
-	refuse := tool{ask: true, deny: core.Errorf(core.CodePermissionDenied, "forbidden by now")}
+	refuse := tool{Ask: true, Deny: core.Errorf(core.CodePermissionDenied, "forbidden by now")}
 	for name, tt := range map[string]struct {
 		meanwhile func(*host)
 		yes       bool
@@ -22,28 +23,28 @@ func TestApproval_ExpiredIsDecided(t *testing.T) {
 		asksAnew  bool
 	}{
 		"Same":      {func(*host) {}, true, 1, false},
-		"Slow":      {func(h *host) { h.slow = true }, true, 1, false},
-		"Changed":   {func(h *host) { h.asks = "-changed" }, true, 0, true},
-		"Riskier":   {func(h *host) { h.risk = core.RiskHigh }, true, 0, true},
-		"LessRisky": {func(h *host) { h.risk = core.RiskLow }, true, 1, false},
-		"Forbidden": {func(h *host) { h.tools["a:ask"] = refuse }, true, 0, false},
+		"Slow":      {func(h *host) { h.Slow = true }, true, 1, false},
+		"Changed":   {func(h *host) { h.Asks = "-changed" }, true, 0, true},
+		"Riskier":   {func(h *host) { h.Risk = core.RiskHigh }, true, 0, true},
+		"LessRisky": {func(h *host) { h.Risk = core.RiskLow }, true, 1, false},
+		"Forbidden": {func(h *host) { h.Tools["a:ask"] = refuse }, true, 0, false},
 		"Denied":    {func(*host) {}, false, 0, false},
 	} {
 		for _, cold := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/cold=%v", name, cold), func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
-				b.limits.ApprovalTTL = time.Minute
-				b.host.risk = core.RiskMedium
+				b.Limits.ApprovalTTL = time.Minute
+				b.Host.Risk = core.RiskMedium
 				p := b.process()
 				h := b.code(p, `const v = await mcp.a.read({n: 1}); try { return await mcp.a.ask(v) } catch (e) { return "no" }`, core.RunOptions{})
-				asked := b.wait(h, pending(1)).Pending[0]
+				asked := b.Wait(h, enginetest.Pending(1)).Pending[0]
 				if cold {
 					p.close()
 				}
-				b.host.mu.Lock()
-				tt.meanwhile(b.host)
-				b.host.mu.Unlock()
+				b.Host.Mu.Lock()
+				tt.meanwhile(b.Host)
+				b.Host.Mu.Unlock()
 				st := b.store()
 				if _, err := st.Extend(t.Context(), asked.ID, time.Now().Add(-time.Second)); err != nil {
 					t.Fatal(err)
@@ -54,18 +55,18 @@ func TestApproval_ExpiredIsDecided(t *testing.T) {
 					t.Fatalf("%+v %v", got, err)
 				}
 				if cold {
-					h = b.resume(b.process(), h.ID)
+					h = b.Resume(b.process().Process, h.ID)
 				} else {
 					p.Wake(h.ID)
 				}
-				s := b.wait(h, func(s engine.Status) bool {
+				s := b.Wait(h, func(s engine.Status) bool {
 					return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && s.Pending[0].ID != asked.ID
 				})
 				if anew := !engine.Ended(s); anew != tt.asksAnew || anew && (s.Pending[0].Digest == asked.Digest && s.Pending[0].Risk == asked.Risk || s.Pending[0].Renews != "") {
 					t.Errorf("%s with %+v", s.Run.State, s.Pending)
 				}
-				if n := len(b.host.called()) - 1; n != tt.calls {
-					t.Errorf("%d calls: %v", n, b.host.called())
+				if n := len(b.Host.Called()) - 1; n != tt.calls {
+					t.Errorf("%d calls: %v", n, b.Host.Called())
 				}
 			})
 		}

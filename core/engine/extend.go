@@ -21,7 +21,7 @@ func (e *Engine) Extend(ctx context.Context, id core.ID, more core.AgentMore, by
 		return nil, core.Errorf(core.CodeNotWaiting, "the agent %s runs already; it can be given more once it has used up what it has", id.Short()).WithRun(id)
 	}
 	defer done()
-	run, err := e.opts.Claims.Claim(ctx, id, e.Runner())
+	run, err := e.opts.Store.Claim(ctx, id, e.Runner())
 	if err != nil {
 		return nil, err
 	}

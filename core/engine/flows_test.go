@@ -11,16 +11,17 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
 // counts makes the host's flow one that says in the arguments how often it has run.
 func (b *bench) counts(asks ...core.FlowAsk) *atomic.Int64 {
 	runs := new(atomic.Int64)
-	b.host.flow = func(call engine.Call) (core.Passage, *core.Error) {
+	b.Host.Flow = func(call engine.Call) (core.Passage, *core.Error) {
 		return core.Passage{
 			Flows: []core.PassedFlow{{Flow: "f", RunID: newID(), Node: "call", Changed: true}}, Asks: asks,
-			Args: json.RawMessage(counted(string(call.Args), int(runs.Add(1)))),
+			Args: json.RawMessage(enginetest.Counted(string(call.Args), int(runs.Add(1)))),
 		}, nil
 	}
 	return runs
@@ -28,15 +29,15 @@ func (b *bench) counts(asks ...core.FlowAsk) *atomic.Int64 {
 
 // again goes on with a run, in a new process where cold is set.
 func (b *bench) again(p *process, h *engine.Handle, cold bool) (*process, *engine.Handle) {
-	b.t.Helper()
+	b.T.Helper()
 	if !cold {
 		return p, h
 	}
 	p.close()
 	p = b.process()
-	h, err := p.Resume(b.t.Context(), h.ID)
+	h, err := p.Resume(b.T.Context(), h.ID)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return p, h
 }
@@ -67,16 +68,16 @@ func TestFlows_Once(t *testing.T) {
 				runs := b.counts(tt.asks...)
 				p := b.process()
 				h := b.dag(p, []core.TaskSpec{task("one", tt.tool)}, tt.opts)
-				s := b.wait(h, pending(1))
+				s := b.Wait(h, enginetest.Pending(1))
 				if tt.first == core.ApproveLayer && !strings.Contains(string(s.Pending[0].Context), `"by":1`) {
 					t.Errorf("shown: %s", s.Pending[0].Context)
 				}
 				p, h = b.again(p, h, cold)
-				b.wait(h, pending(1))
+				b.Wait(h, enginetest.Pending(1))
 				b.decide(p, h, tt.first, true, nil)
 				p.Wake(h.ID)
-				b.complete(h, `{"one":{"id":"one","by":1}}`)
-				if got := b.host.called(); runs.Load() != 1 || !slices.Equal(got, []string{tt.tool + `{"id":"one","by":1}`}) {
+				b.Complete(h, `{"one":{"id":"one","by":1}}`)
+				if got := b.Host.Called(); runs.Load() != 1 || !slices.Equal(got, []string{tt.tool + `{"id":"one","by":1}`}) {
 					t.Errorf("%d runs, called %v", runs.Load(), got)
 				}
 				records, err := p.st.Journal(t.Context(), h.ID, 0)
@@ -104,16 +105,16 @@ func TestFlows_Edited(t *testing.T) {
 			runs := b.counts()
 			p := b.process()
 			h := b.dag(p, []core.TaskSpec{task("one", "a:ask"), task("two", "a:ask", "one")}, core.RunOptions{})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			b.edit(p, h, `{"id":"mine"}`, "")
 			p.Wake(h.ID)
-			b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.host.called()) == 1 })
+			b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.Host.Called()) == 1 })
 			p, h = b.again(p, h, cold)
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			b.decide(p, h, core.ApproveTool, true, nil)
 			p.Wake(h.ID)
-			b.complete(h, `{"two":{"id":"two","by":2}}`)
-			if got := b.host.called(); runs.Load() != 2 || !slices.Equal(got, []string{`a:ask{"id":"mine"}`, `a:ask{"id":"two","by":2}`}) {
+			b.Complete(h, `{"two":{"id":"two","by":2}}`)
+			if got := b.Host.Called(); runs.Load() != 2 || !slices.Equal(got, []string{`a:ask{"id":"mine"}`, `a:ask{"id":"two","by":2}`}) {
 				t.Errorf("%d runs, called %v", runs.Load(), got)
 			}
 		})
@@ -128,7 +129,7 @@ func TestFlows_MeetTheEdit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.flow = func(call engine.Call) (p core.Passage, _ *core.Error) {
+			b.Host.Flow = func(call engine.Call) (p core.Passage, _ *core.Error) {
 				if strings.Contains(string(call.Args), "mine") {
 					p.Flows, p.Args = []core.PassedFlow{{Flow: "f", Node: "call"}}, json.RawMessage(args)
 				}
@@ -136,16 +137,16 @@ func TestFlows_MeetTheEdit(t *testing.T) {
 			}
 			p := b.process()
 			h := b.dag(p, []core.TaskSpec{task("one", "a:ask")}, core.RunOptions{})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			b.edit(p, h, `{"id":"mine"}`, "")
 			p.Wake(h.ID)
 			want := []string{`a:ask{"id":"mine"}`}
-			if s := b.wait(h, engine.Ended); args != "" {
+			if s := b.Wait(h, engine.Ended); args != "" {
 				if want = nil; s.Run.State == core.RunComplete {
 					t.Errorf("it is %s", s.Run.State)
 				}
 			}
-			if got := b.host.called(); !slices.Equal(got, want) {
+			if got := b.Host.Called(); !slices.Equal(got, want) {
 				t.Errorf("called %v", got)
 			}
 		})
@@ -175,7 +176,7 @@ func TestFlows_Retried(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.failed(h, core.CodeToolFailed, "it failed")
-			if got := b.host.called(); runs.Load() != 1 || len(got) < 4 || got[0] != got[len(got)-1] {
+			if got := b.Host.Called(); runs.Load() != 1 || len(got) < 4 || got[0] != got[len(got)-1] {
 				t.Errorf("%d runs, called %v", runs.Load(), got)
 			}
 		})
@@ -191,7 +192,7 @@ func TestFlows_Denied(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			runs := 0
-			b.host.flow = func(engine.Call) (core.Passage, *core.Error) {
+			b.Host.Flow = func(engine.Call) (core.Passage, *core.Error) {
 				runs++
 				e := core.Errorf(code, "the flow f says no")
 				e.Decided = &core.DecidedBy{Actor: core.Actor{Who: "flow f", Via: core.ViaRule}}
@@ -206,8 +207,8 @@ func TestFlows_Denied(t *testing.T) {
 			if err != nil || len(rows) != 1 || rows[0].By.Who != "flow f" || rows[0].Outcome != core.ApprovalDenied {
 				t.Errorf("%v %+v", err, rows)
 			}
-			if runs != 1 || len(b.host.called()) > 0 {
-				t.Errorf("%d runs, called %v", runs, b.host.called())
+			if runs != 1 || len(b.Host.Called()) > 0 {
+				t.Errorf("%d runs, called %v", runs, b.Host.Called())
 			}
 		})
 	}
@@ -221,7 +222,7 @@ func TestFlows_Made(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.tools["a:made"] = tool{readOnly: readOnly, run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:made"] = tool{ReadOnly: readOnly, Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 				return nil, core.Errorf(core.CodeHookFailed, "the flow f has failed").WithMade()
 			}}
 			p := b.process()
@@ -229,7 +230,7 @@ func TestFlows_Made(t *testing.T) {
 			one.Retry = &core.Retry{MaxAttempts: 3}
 			h := b.dag(p, []core.TaskSpec{one}, core.RunOptions{})
 			failed := b.failed(h, core.CodeHookFailed, "the flow f has failed")
-			if got := b.host.called(); len(got) != 1 || strings.Contains(fmt.Sprint(failed.Failures), "may have run") {
+			if got := b.Host.Called(); len(got) != 1 || strings.Contains(fmt.Sprint(failed.Failures), "may have run") {
 				t.Errorf("called %v: %v", got, failed)
 			}
 			h, _, err := p.Retry(t.Context(), h.ID)
@@ -240,11 +241,11 @@ func TestFlows_Made(t *testing.T) {
 				b.failed(h, core.CodeHookFailed, "the flow f has failed")
 				return
 			}
-			s := b.wait(h, pending(1))
+			s := b.Wait(h, enginetest.Pending(1))
 			if ap := s.Pending[0]; ap.Type != core.ApproveInDoubt || !strings.Contains(ap.Description, "it has run") {
 				t.Errorf("%s: %s", ap.Type, ap.Description)
 			}
-			if got := b.host.called(); len(got) != 1 {
+			if got := b.Host.Called(); len(got) != 1 {
 				t.Errorf("called %v", got)
 			}
 		})
@@ -267,9 +268,9 @@ func TestFlows_Unanswered(t *testing.T) {
 					opts.Allowed = &[]string{"a:*"}
 				}
 				h := b.dag(p, []core.TaskSpec{task("one", "a:ask")}, opts)
-				b.wait(h, pending(1))
+				b.Wait(h, enginetest.Pending(1))
 				p, h = b.again(p, h, cold)
-				b.wait(h, pending(1))
+				b.Wait(h, enginetest.Pending(1))
 				if name == "Aborted" {
 					if _, err := p.st.RequestAbort(t.Context(), h.ID, core.AbortRequest{By: core.Actor{Who: "ada"}}); err != nil {
 						t.Fatal(err)
@@ -278,11 +279,11 @@ func TestFlows_Unanswered(t *testing.T) {
 					b.decide(p, h, core.ApproveTool, name == "Approved", nil)
 				}
 				p.Wake(h.ID)
-				b.wait(h, engine.Ended)
-				b.host.mu.Lock()
-				defer b.host.mu.Unlock()
-				if want == "" && len(b.host.unanswered) > 0 || want != "" && !slices.Contains(b.host.unanswered, `a:ask{"id":"one","by":1} f `+string(want)) {
-					t.Errorf("%q", b.host.unanswered)
+				b.Wait(h, engine.Ended)
+				b.Host.Mu.Lock()
+				defer b.Host.Mu.Unlock()
+				if want == "" && len(b.Host.NotAnswered) > 0 || want != "" && !slices.Contains(b.Host.NotAnswered, `a:ask{"id":"one","by":1} f `+string(want)) {
+					t.Errorf("%q", b.Host.NotAnswered)
 				}
 			})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 // asking is a host that asks before it makes a call, as the real one does.
@@ -31,11 +32,11 @@ func TestHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.as = asking{b.host}
+			b.As = asking{b.Host}
 			asked := make(chan string, 4)
 			answer := make(chan error, 1)
 			var once atomic.Bool
-			b.holds = func(ctx context.Context, runner string) error {
+			b.Holds = func(ctx context.Context, runner string) error {
 				if once.Swap(true) {
 					return nil
 				}
@@ -49,15 +50,15 @@ func TestHolds(t *testing.T) {
 			}
 			p := b.process()
 			h := b.code(p, `return await mcp.a.write({n: 1})`, core.RunOptions{})
-			if got := <-asked; got != p.runner.ID() {
+			if got := <-asked; got != p.Runner.ID() {
 				t.Errorf("asked about the runner %s", got)
 			}
 			if !taken {
 				answer <- core.Errorf(core.CodeFenced, "taken for dead")
-				b.complete(h, `{"n":1}`)
+				b.Complete(h, `{"n":1}`)
 				return
 			}
-			if err := p.runner.Close(); err != nil {
+			if err := p.Runner.Close(); err != nil {
 				t.Fatal(err)
 			}
 			p2 := b.process()
@@ -66,15 +67,15 @@ func TestHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer <- core.Errorf(core.CodeFenced, "taken for dead")
-			b.wait(h2, pending(1))
+			b.Wait(h2, enginetest.Pending(1))
 			b.decide(p2, h2, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.RunAgain})
-			b.complete(h2, `{"n":1}`)
+			b.Complete(h2, `{"n":1}`)
 			ctx, cancel := context.WithTimeout(t.Context(), hung)
 			defer cancel()
 			if s, err := h.Wait(ctx, func(s engine.Status) bool { return s.Stopped }); err != nil || core.CodeOf(s.Err) != core.CodeFenced {
 				t.Errorf("the first process goes on: %v, %v", s.Err, err)
 			}
-			if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.host.called()); diff != "" {
+			if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.Host.Called()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -86,10 +87,10 @@ func TestHolds(t *testing.T) {
 func TestHolds_UntilRunnerAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.as = asking{b.host}
+	b.As = asking{b.Host}
 	var lost string
 	asked := make(chan string, 100)
-	b.holds = func(_ context.Context, runner string) error {
+	b.Holds = func(_ context.Context, runner string) error {
 		asked <- runner
 		if runner == lost {
 			return core.Errorf(core.CodeFenced, "taken for dead")
@@ -97,7 +98,7 @@ func TestHolds_UntilRunnerAgain(t *testing.T) {
 		return nil
 	}
 	p := b.process()
-	lost = p.runner.ID()
+	lost = p.Runner.ID()
 	h := b.code(p, `return await mcp.a.write({n: 1})`, core.RunOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
@@ -121,13 +122,13 @@ func TestHolds_UntilRunnerAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.runner.Close(); err != nil {
+	if err := p.Runner.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p.runner = fresh
+	p.Runner = fresh
 	p.SetRunner(fresh.ID())
-	b.complete(h, `{"n":1}`)
-	if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.host.called()); diff != "" {
+	b.Complete(h, `{"n":1}`)
+	if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }

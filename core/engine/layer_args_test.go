@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 // TestLayer_ShowsArguments: who is asked whether a layer may start is shown what
@@ -30,7 +31,7 @@ func TestLayer_ShowsArguments(t *testing.T) {
 					Arguments json.RawMessage
 				}
 			}
-			if err := json.Unmarshal(b.wait(h, pending(1)).Pending[0].Context, &shown); err != nil {
+			if err := json.Unmarshal(b.Wait(h, enginetest.Pending(1)).Pending[0].Context, &shown); err != nil {
 				t.Fatal(err)
 			}
 			if len(shown.Next) != 1 || shown.Next[0].Tool != "a:write" || strings.Contains(string(shown.Next[0].Arguments), tt.text) != tt.want {

@@ -17,10 +17,10 @@ import (
 func TestInDoubt_NotAwaited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.StopGrace = 1
+	b.Limits.StopGrace = 1
 	p := b.process()
 	started := make(chan struct{})
-	b.host.tools["a:once"] = tool{run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:once"] = tool{Run: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -29,13 +29,13 @@ func TestInDoubt_NotAwaited(t *testing.T) {
 	<-started
 	p.close()
 	p = b.process()
-	h = b.resume(p, h.ID)
-	s := b.wait(h, engine.Paused)
+	h = b.Resume(p.Process, h.ID)
+	s := b.Wait(h, engine.Paused)
 	if len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveInDoubt {
 		t.Fatalf("%s, pending %+v", s.Run.State, s.Pending)
 	}
 	b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.SkipResult, Result: core.Null})
-	b.complete(h, `2`)
+	b.Complete(h, `2`)
 }
 
 // TestConsole_ToldOnce: a replay does not tell again what a process before it
@@ -46,14 +46,14 @@ func TestConsole_ToldOnce(t *testing.T) {
 	p := b.process()
 	h := b.code(p, `console.log("a"); const v = await mcp.a.write({n: 1}); console.warn("b"); await mcp.a.ask(v); console.log("c"); return {n: 1}`, core.RunOptions{})
 	for range 3 {
-		b.wait(h, engine.Paused)
+		b.Wait(h, engine.Paused)
 		p.close()
 		p = b.process()
-		h = b.resume(p, h.ID)
+		h = b.Resume(p.Process, h.ID)
 	}
-	b.wait(h, engine.Paused)
+	b.Wait(h, engine.Paused)
 	b.rule(p, b.open(p, h.ID)[0], true)
-	b.complete(h, `{"n":1}`)
+	b.Complete(h, `{"n":1}`)
 	events, err := p.st.Events(t.Context(), store.EventFilter{RunID: h.ID, Types: []core.EventType{core.EventTaskLog}})
 	if err != nil {
 		t.Fatal(err)
@@ -82,19 +82,19 @@ await Promise.all([at(20, 2), at(20, 3), at(1, 1), at(20, 4)]); mcp.a.slow({}); 
 				b := newBench(t)
 				p := b.process()
 				quick := make(chan struct{})
-				b.host.tools["a:slow"] = tool{readOnly: true, run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+				b.Host.Tools["a:slow"] = tool{ReadOnly: true, Run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
 					<-quick
 					return a, nil
 				}}
 				h := b.code(p, source, core.RunOptions{PerLayer: barrier})
-				b.wait(h, func(s engine.Status) bool { return s.Run.JournalSeq > 0 }) // an outcome is kept
+				b.Wait(h, func(s engine.Status) bool { return s.Run.JournalSeq > 0 }) // an outcome is kept
 				close(quick)
-				for s := b.wait(h, engine.Paused); !engine.Ended(s); s = b.wait(h, engine.Paused) {
+				for s := b.Wait(h, engine.Paused); !engine.Ended(s); s = b.Wait(h, engine.Paused) {
 					b.decide(p, h, core.ApproveLayer, true, nil)
 					p.Wake(h.ID)
-					b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 0 })
+					b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 0 })
 				}
-				b.complete(h, `{"n":"fast"}`)
+				b.Complete(h, `{"n":"fast"}`)
 			})
 		}
 	}

@@ -2,12 +2,12 @@ package engine_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
 )
@@ -18,13 +18,13 @@ import (
 func TestMemory_RunsThatWait(t *testing.T) {
 	t.Parallel()
 	b, s := newBench(t), newSteps(t)
-	b.pool = sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: -1, Limits: sandbox.Limits{CPU: hung}, Memory: 400 << 20})
+	b.Pool = sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand(), Warm: -1, Limits: sandbox.Limits{CPU: hung}, Memory: 400 << 20})
 	t.Cleanup(func() {
-		if err := b.pool.Close(); err != nil {
+		if err := b.Pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	b.host.tools["s:tep"] = s.tool()
+	b.Host.Tools["s:tep"] = s.tool()
 	p := b.process()
 	var runs []*engine.Handle
 	var keys []string
@@ -34,14 +34,14 @@ func TestMemory_RunsThatWait(t *testing.T) {
 			const r = Math.random(); console.log("once"); const a = await mcp.s.tep({k: "%d"}); await mcp.a.write({k: a.k}); return [keep.length, a.k, r < 1]`, n), core.RunOptions{}))
 	}
 	s.await(keys)
-	if n := b.pool.Children(); n > 5 {
+	if n := b.Pool.Children(); n > 5 {
 		t.Errorf("%d children hold 60 MB each, and one that goes on may take 160 of 400", n)
 	}
 	for _, k := range keys {
 		s.end(k, nil)
 	}
 	for n, h := range runs {
-		b.complete(h, fmt.Sprintf(`[60,"%d",true]`, n))
+		b.Complete(h, fmt.Sprintf(`[60,"%d",true]`, n))
 		lines := 0
 		events, err := p.st.Events(t.Context(), store.EventFilter{RunID: h.ID, Types: []core.EventType{core.EventTaskLog}})
 		if err != nil {
@@ -56,7 +56,7 @@ func TestMemory_RunsThatWait(t *testing.T) {
 			t.Errorf("a line of the console was told %d times", lines)
 		}
 	}
-	if n := len(b.host.called()); n != 16 {
-		t.Errorf("%d calls, want 16: %v", n, b.host.called())
+	if n := len(b.Host.Called()); n != 16 {
+		t.Errorf("%d calls, want 16: %v", n, b.Host.Called())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 // TestOwnTools: the pseudo-tools under which pml journals what it does itself are nobody's to
@@ -18,7 +19,7 @@ func TestOwnTools(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	other := b.code(p, `return "a secret";`, core.RunOptions{})
-	b.complete(other, `"a secret"`)
+	b.Complete(other, `"a secret"`)
 	for tool, args := range map[string]string{
 		"run":   fmt.Sprintf(`{"workflow_id":%q,"intent":"x","code":"return 1"}`, other.ID),
 		"model": `{"model":"m","messages":1}`,
@@ -28,11 +29,11 @@ func TestOwnTools(t *testing.T) {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
 			name := "pml:" + tool
-			s := b.wait(b.code(p, fmt.Sprintf(`const name = [%q].pop(); return await mcp.pml[name](%s);`, tool, args), core.RunOptions{}), engine.Ended)
+			s := b.Wait(b.code(p, fmt.Sprintf(`const name = [%q].pop(); return await mcp.pml[name](%s);`, tool, args), core.RunOptions{}), engine.Ended)
 			if s.Run.State != core.RunFailed || s.Run.Error.Code != core.CodeNoSuchTool || !strings.Contains(s.Run.Error.Message, name) {
 				t.Errorf("%s %v %s", s.Run.State, s.Run.Error, s.Run.Result)
 			}
-			one := engine.One{Run: core.Run{ID: newID(), Workspace: "/w", Kind: core.KindDAG, CreatedAt: time.Now()}, Task: ref("t1", name, args), Verdict: engine.Verdict{Known: true}}
+			one := engine.One{Run: core.Run{ID: newID(), Workspace: "/w", Kind: core.KindDAG, CreatedAt: time.Now()}, Task: enginetest.Ref("t1", name, args), Verdict: engine.Verdict{Known: true}}
 			if _, err := p.RunOne(t.Context(), one); core.CodeOf(err) != core.CodeNoSuchTool {
 				t.Errorf("a single call: %v", err)
 			}
@@ -47,7 +48,7 @@ func TestOwnTools(t *testing.T) {
 			}
 		})
 	}
-	if got := b.host.called(); len(got) > 0 {
+	if got := b.Host.Called(); len(got) > 0 {
 		t.Errorf("called %v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -94,13 +95,13 @@ func (w *words) String() string {
 func fragile(t *testing.T) (*bench, *brittle, *words) {
 	t.Helper()
 	b, log := newBench(t), &words{}
-	h := &brittle{host: b.host}
-	b.as = h
-	b.logger = slog.New(slog.NewTextHandler(log, nil))
+	h := &brittle{host: b.Host}
+	b.As = h
+	b.Logger = slog.New(slog.NewTextHandler(log, nil))
 	return b, h, log
 }
 
-var broken = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) { panic("hush: the call") }}
+var broken = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) { panic("hush: the call") }}
 
 // A panic ends the run in which it happens, as failed, and nothing else: another
 // run of the process goes on, and nobody takes the failed one up again by itself.
@@ -120,8 +121,8 @@ func TestPanic_EndsOneRun(t *testing.T) {
 			t.Parallel()
 			b, host, log := fragile(t)
 			began, goOn := make(chan struct{}), make(chan struct{})
-			b.host.tools["b:bad"] = broken
-			b.host.tools["a:slow"] = tool{run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["b:bad"] = broken
+			b.Host.Tools["a:slow"] = tool{Run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
 				close(began)
 				<-goOn
 				return a, nil
@@ -135,12 +136,12 @@ func TestPanic_EndsOneRun(t *testing.T) {
 			if stored, err := p.st.Run(t.Context(), h.ID); err != nil || stored.State != core.RunFailed {
 				t.Errorf("stored: %s %v", stored.State, err)
 			}
-			if ids, err := p.st.Orphans(t.Context(), p.runner.ID(), 0); err != nil || slices.Contains(ids, h.ID) {
+			if ids, err := p.st.Orphans(t.Context(), p.Runner.ID(), 0); err != nil || slices.Contains(ids, h.ID) {
 				t.Errorf("it is taken up again: %v %v", ids, err)
 			}
 			close(goOn)
-			b.complete(other, `{"s":{"id":"s"}}`)
-			got := slices.DeleteFunc(b.host.called(), func(s string) bool { return strings.HasPrefix(s, "a:slow") })
+			b.Complete(other, `{"s":{"id":"s"}}`)
+			got := slices.DeleteFunc(b.Host.Called(), func(s string) bool { return strings.HasPrefix(s, "a:slow") })
 			if diff := cmp.Diff(c.called, got); diff != "" {
 				t.Error(diff)
 			}
@@ -159,10 +160,10 @@ func TestPanic_LeavesCallsInDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, _, _ := fragile(t)
-			b.limits.StopGrace = time.Millisecond
+			b.Limits.StopGrace = time.Millisecond
 			began := make(chan struct{}, 1)
-			b.host.tools["a:slow"] = hang(began)
-			b.host.tools["b:bad"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:slow"] = hang(began)
+			b.Host.Tools["b:bad"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 				<-began
 				panic("hush")
 			}}
@@ -173,22 +174,22 @@ func TestPanic_LeavesCallsInDoubt(t *testing.T) {
 				p.close()
 				p = b.process()
 			}
-			b.host.mu.Lock()
-			b.host.tools["a:slow"], b.host.tools["b:bad"] = tool{}, tool{}
-			b.host.mu.Unlock()
+			b.Host.Mu.Lock()
+			b.Host.Tools["a:slow"], b.Host.Tools["b:bad"] = tool{}, tool{}
+			b.Host.Mu.Unlock()
 			h, _, err := p.Retry(t.Context(), h.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.wait(h, pending(2))
+			b.Wait(h, enginetest.Pending(2))
 			for _, ap := range b.open(p, h.ID) {
 				if ap.Type != core.ApproveInDoubt {
 					t.Errorf("asked for %s", ap.Type)
 				}
 				b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.RunAgain})
 			}
-			b.complete(h, `{"bad":{"id":"bad"},"slow":{"id":"slow"}}`)
-			got := b.host.called()
+			b.Complete(h, `{"bad":{"id":"bad"},"slow":{"id":"slow"}}`)
+			got := b.Host.Called()
 			slices.Sort(got)
 			want := []string{`a:slow{"id":"slow"}`, `a:slow{"id":"slow"}`, `a:write{"id":"one"}`, `b:bad{"id":"bad"}`, `b:bad{"id":"bad"}`}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -204,19 +205,19 @@ func TestPanic_KeepsOutcomes(t *testing.T) {
 	t.Parallel()
 	b, host, _ := fragile(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
-	b.host.tools["a:slow"] = tool{run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:slow"] = tool{Run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
 		close(began)
 		<-goOn
 		return a, nil
 	}}
-	b.host.tools["a:next"] = tool{run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:next"] = tool{Run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
 		<-began
 		return a, nil
 	}}
 	host.try = "b:bad"
-	b.host.tools["b:bad"] = tool{}
+	b.Host.Tools["b:bad"] = tool{}
 	log := &words{}
-	b.logger = slog.New(slog.NewTextHandler(&telling{log, "a panic in pml", goOn}, nil))
+	b.Logger = slog.New(slog.NewTextHandler(&telling{log, "a panic in pml", goOn}, nil))
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("slow", "a:slow"), task("next", "a:next"), task("bad", "b:bad", "next")}, core.RunOptions{})
 	b.failed(h, core.CodeInternal, "inside pml")
@@ -225,9 +226,9 @@ func TestPanic_KeepsOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.complete(h, `{"bad":{"id":"bad"},"slow":{"id":"slow"}}`)
-	if n := len(b.host.called()); n != 3 {
-		t.Errorf("%v", b.host.called())
+	b.Complete(h, `{"bad":{"id":"bad"},"slow":{"id":"slow"}}`)
+	if n := len(b.Host.Called()); n != 3 {
+		t.Errorf("%v", b.Host.Called())
 	}
 }
 
@@ -266,7 +267,7 @@ func TestPanic_TakeOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, host, _ := fragile(t)
-			b.host.tools["b:bad"] = broken
+			b.Host.Tools["b:bad"] = broken
 			c.prepare(host)
 			dead := b.store()
 			run := core.Run{
@@ -281,7 +282,7 @@ func TestPanic_TakeOver(t *testing.T) {
 			}
 			for range 2 { // the second server does not even begin
 				p := b.process()
-				ids, err := p.st.Orphans(t.Context(), p.runner.ID(), 0)
+				ids, err := p.st.Orphans(t.Context(), p.Runner.ID(), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -298,7 +299,7 @@ func TestPanic_TakeOver(t *testing.T) {
 				}
 				p.close()
 			}
-			if n := len(b.host.called()); n > 1 {
+			if n := len(b.Host.Called()); n > 1 {
 				t.Errorf("called %d times", n)
 			}
 		})
@@ -314,7 +315,7 @@ func TestPanic_WhileWaiting(t *testing.T) {
 		b, _, _ := fragile(t)
 		p := b.process()
 		h := b.dag(p, []core.TaskSpec{task("one", "a:ask")}, core.RunOptions{})
-		b.wait(h, pending(1))
+		b.Wait(h, enginetest.Pending(1))
 		mad := core.Program{Kind: core.KindDAG, Version: 2, Tasks: []core.TaskSpec{task("one", "a:ask")}, Added: []core.Addition{{From: 99}}}
 		if _, err := p.st.Replan(t.Context(), h.ID, mad, core.Actor{Who: "me"}, core.Event{Type: core.EventTaskLog}); err != nil {
 			t.Fatal(err)
@@ -327,10 +328,10 @@ func TestPanic_WhileWaiting(t *testing.T) {
 	t.Run("Apply", func(t *testing.T) {
 		t.Parallel()
 		b, host, _ := fragile(t)
-		b.host.needs["b"], host.apply = true, "b"
+		b.Host.Needs["b"], host.apply = true, "b"
 		p := b.process()
 		h := b.dag(p, []core.TaskSpec{task("one", "b:read")}, core.RunOptions{})
-		b.wait(h, pending(1))
+		b.Wait(h, enginetest.Pending(1))
 		b.decide(p, h, core.ApproveDependency, true, nil)
 		b.failed(h, core.CodeInternal, "inside pml")
 		host.mend()
@@ -338,7 +339,7 @@ func TestPanic_WhileWaiting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.complete(h, `{"one":{"id":"one"}}`)
+		b.Complete(h, `{"one":{"id":"one"}}`)
 	})
 }
 

@@ -15,16 +15,16 @@ func TestPerServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, s := newBench(t), newSteps(t)
-			b.limits.PerServer = 2
+			b.Limits.PerServer = 2
 			step := s.tool()
-			step.readOnly = readOnly
-			b.host.tools["s:tep"], b.host.tools["r:tep"] = step, step
+			step.ReadOnly = readOnly
+			b.Host.Tools["s:tep"], b.Host.Tools["r:tep"] = step, step
 			p := b.process()
 			h := b.code(p, `const on = n => mcp.s.tep({k: "s" + n}); const all = Array.from({length: 8}, (_, n) => on(n))
 				await Promise.all([...all, mcp.r.tep({k: "r"})]); return "done"`, core.RunOptions{})
 			s.await([]string{"r", "s0", "s1"})
 			for n, next := range []string{"s2", "s3", "s4", "s5", "s6", "s7"} {
-				begun := len(b.host.called())
+				begun := len(b.Host.Called())
 				if begun != n+3 {
 					t.Errorf("%d calls have begun, want %d", begun, n+3)
 				}
@@ -35,9 +35,9 @@ func TestPerServer(t *testing.T) {
 			for _, k := range s.under() {
 				s.end(k, nil)
 			}
-			b.complete(h, `"done"`)
-			if b.wait(h, engine.Ended); len(b.host.called()) != 9 {
-				t.Error(b.host.called())
+			b.Complete(h, `"done"`)
+			if b.Wait(h, engine.Ended); len(b.Host.Called()) != 9 {
+				t.Error(b.Host.Called())
 			}
 		})
 	}

@@ -59,14 +59,14 @@ func TestPlanned(t *testing.T) {
 func TestPlanned_Resume(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.needs["b"] = true
+	b.Host.Needs["b"] = true
 	program := twoLayers(t)
 	program.Plan = nil
 	dead := b.process()
 	now := time.Now().UTC()
 	run := core.Run{
 		ID: newID(), Workspace: "/w", Kind: core.KindDAG, State: core.RunRunning, CreatedAt: now, UpdatedAt: now,
-		Runner: dead.runner.ID(), Epoch: 1, DAGVersion: 1,
+		Runner: dead.Runner.ID(), Epoch: 1, DAGVersion: 1,
 	}
 	if err := dead.st.Commit(t.Context(), store.Step{Run: run, Create: true, Program: &program}); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestPlanned_Resume(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked []core.ApprovalType
-	for _, ap := range b.wait(h, engine.Paused).Pending {
+	for _, ap := range b.Wait(h, engine.Paused).Pending {
 		asked = append(asked, ap.Type)
 	}
 	slices.Sort(asked)

@@ -34,10 +34,10 @@ func TestRefill(t *testing.T) {
 	run := func(t *testing.T, tool string, before func(b *bench, second <-chan struct{})) {
 		t.Helper()
 		b := newBench(t)
-		b.limits.Concurrency = 1
+		b.Limits.Concurrency = 1
 		second := make(chan struct{})
 		calls := 0
-		b.host.onCall = func(engine.Call) { // with one place, one call at a time
+		b.Host.OnCall = func(engine.Call) { // with one place, one call at a time
 			if calls++; calls == 2 {
 				close(second)
 			}
@@ -52,7 +52,7 @@ func TestRefill(t *testing.T) {
 			}}
 		}
 		h := b.dag(b.process(), []core.TaskSpec{task("x", tool), task("y", tool)}, core.RunOptions{})
-		if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete {
+		if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete {
 			t.Error(s.Run.Error)
 		}
 	}
@@ -69,7 +69,7 @@ func TestRefill(t *testing.T) {
 	t.Run("Writes", func(t *testing.T) {
 		t.Parallel()
 		run(t, "a:write", func(b *bench, _ <-chan struct{}) {
-			if got := len(b.host.called()); got != 1 {
+			if got := len(b.Host.Called()); got != 1 {
 				t.Errorf("%d calls before the record of the second one was committed", got)
 			}
 		})

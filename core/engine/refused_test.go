@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 // What a person refuses stays refused for the call that waited for it, also when
@@ -19,10 +20,10 @@ func TestRefused_WhileNothingIsAskedAnyMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.onCall = func(call engine.Call) { // the server of b changes while the run goes on
-				b.host.mu.Lock()
-				defer b.host.mu.Unlock()
-				b.host.needs["b"] = call.Tool == "a:read"
+			b.Host.OnCall = func(call engine.Call) { // the server of b changes while the run goes on
+				b.Host.Mu.Lock()
+				defer b.Host.Mu.Unlock()
+				b.Host.Needs["b"] = call.Tool == "a:read"
 			}
 			p := b.process()
 			h := b.code(p, `await mcp.a.read({ n: 1 });
@@ -30,13 +31,13 @@ let said = "";
 try { await mcp.b.read({ n: 2 }); } catch (e) { said = e.message; }
 await mcp.b.read({ n: 3 });
 return said`, core.RunOptions{})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			if cold {
 				p.close()
 			}
-			b.host.mu.Lock()
-			b.host.needs["b"] = false
-			b.host.mu.Unlock()
+			b.Host.Mu.Lock()
+			b.Host.Needs["b"] = false
+			b.Host.Mu.Unlock()
 			if cold {
 				p = b.process()
 			}
@@ -47,11 +48,11 @@ return said`, core.RunOptions{})
 					t.Fatal(err)
 				}
 			}
-			s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+			s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
 			if s.Run.State != core.RunComplete {
 				t.Fatalf("%s: %v", s.Run.State, s.Run.Error)
 			}
-			if diff := cmp.Diff([]string{`a:read{"n":1}`, `b:read{"n":3}`}, b.host.called()); diff != "" {
+			if diff := cmp.Diff([]string{`a:read{"n":1}`, `b:read{"n":3}`}, b.Host.Called()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -63,27 +64,27 @@ return said`, core.RunOptions{})
 func TestApply_FailsWhileOthersDecide(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.applyErr = core.Errorf(core.CodeInstallFailed, "no network")
+	b.Host.ApplyErr = core.Errorf(core.CodeInstallFailed, "no network")
 	begun, hold, wrote := make(chan struct{}, 10), make(chan struct{}), make(chan struct{})
-	b.host.onApply = func() { begun <- struct{}{}; <-hold }
-	b.host.onCall = func(call engine.Call) {
+	b.Host.OnApply = func() { begun <- struct{}{}; <-hold }
+	b.Host.OnCall = func(call engine.Call) {
 		if call.Tool == "a:ask" {
 			close(wrote)
 			return
 		}
-		b.host.mu.Lock()
-		defer b.host.mu.Unlock()
-		b.host.needs["b"] = true
+		b.Host.Mu.Lock()
+		defer b.Host.Mu.Unlock()
+		b.Host.Needs["b"] = true
 	}
 	p := b.process()
 	h := b.code(p, `const r = await mcp.a.read({ n: 1 }); return await Promise.all([mcp.b.read(r).catch((e) => e.message), mcp.a.ask(r)])`, core.RunOptions{})
-	b.wait(h, pending(2))
+	b.Wait(h, enginetest.Pending(2))
 	b.decide(p, h, core.ApproveDependency, true, nil)
 	<-begun
 	b.decide(p, h, core.ApproveTool, true, nil)
 	<-wrote // so the approvals were read again
 	close(hold)
-	s := b.wait(h, func(s engine.Status) bool {
+	s := b.Wait(h, func(s engine.Status) bool {
 		return engine.Ended(s) || len(s.Pending) > 0 && s.Pending[0].DecidedBy == nil
 	})
 	if s.Run.State != core.RunComplete || !strings.Contains(string(s.Run.Result), "no network") {

@@ -48,18 +48,18 @@ func TestRemember_BeyondTheRun(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			if c.fail {
-				b.host.applyErr = core.Errorf(core.CodeStoreFailed, "the rule was not written")
+				b.Host.ApplyErr = core.Errorf(core.CodeStoreFailed, "the rule was not written")
 			}
-			b.host.onCall = func(engine.Call) {
-				b.host.mu.Lock()
-				defer b.host.mu.Unlock()
-				if len(b.host.applied) != 1 {
-					t.Errorf("called before the host was told: %v", b.host.applied)
+			b.Host.OnCall = func(engine.Call) {
+				b.Host.Mu.Lock()
+				defer b.Host.Mu.Unlock()
+				if len(b.Host.Applied) != 1 {
+					t.Errorf("called before the host was told: %v", b.Host.Applied)
 				}
 			}
 			p := b.process()
 			h := b.code(p, c.source, core.RunOptions{})
-			b.wait(h, func(s engine.Status) bool { return len(s.Pending) == c.asked })
+			b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == c.asked })
 			if c.cold {
 				p.close()
 				p = b.process()
@@ -71,16 +71,16 @@ func TestRemember_BeyondTheRun(t *testing.T) {
 			} else {
 				b.decide(p, h, core.ApproveTool, true, &core.Answer{Remember: c.how})
 			}
-			s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+			s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
 			if s.Run.State != core.RunComplete {
 				t.Fatalf("%s: %v", s.Run.State, s.Run.Error)
 			}
-			got := b.host.called()
+			got := b.Host.Called()
 			slices.Sort(got)
 			if !slices.Equal(got, []string{`a:ask{"n":1}`, `a:ask{"n":2}`}) {
 				t.Errorf("called %v", got)
 			}
-			if got := b.host.applied; !slices.Equal(got, []string{"a:ask " + string(c.how)}) {
+			if got := b.Host.Applied; !slices.Equal(got, []string{"a:ask " + string(c.how)}) {
 				t.Errorf("told the host %v", got)
 			}
 			warned := slices.ContainsFunc(events(t, p, h), func(e core.Event) bool {
@@ -100,7 +100,7 @@ func TestRemember_TakenUpLater(t *testing.T) {
 	b := newBench(t)
 	reached, hold := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
-	b.host.tools["a:ask"] = tool{ask: true, readOnly: true, run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:ask"] = tool{Ask: true, ReadOnly: true, Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		if calls.Add(1) == 1 {
 			close(reached)
 			select {
@@ -111,10 +111,10 @@ func TestRemember_TakenUpLater(t *testing.T) {
 		}
 		return args, nil
 	}}
-	b.limits.StopGrace = 1
+	b.Limits.StopGrace = 1
 	p := b.process()
 	h := b.code(p, asksTwice, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
 	b.decide(p, h, core.ApproveTool, true, &core.Answer{Remember: core.RememberRule})
 	<-reached
 	p.close()
@@ -124,9 +124,9 @@ func TestRemember_TakenUpLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() || len(s.Pending) > 0 })
-	if s.Run.State != core.RunComplete || len(b.host.applied) != 1 {
-		t.Errorf("%s with %d pending, told the host %v", s.Run.State, len(s.Pending), b.host.applied)
+	s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() || len(s.Pending) > 0 })
+	if s.Run.State != core.RunComplete || len(b.Host.Applied) != 1 {
+		t.Errorf("%s with %d pending, told the host %v", s.Run.State, len(s.Pending), b.Host.Applied)
 	}
 }
 
@@ -139,18 +139,18 @@ func TestNotMade_AsksAgain(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			var made atomic.Int32
-			b.host.tools["a:x"] = tool{readOnly: readOnly, run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-				b.host.mu.Lock()
-				defer b.host.mu.Unlock()
+			b.Host.Tools["a:x"] = tool{ReadOnly: readOnly, Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+				b.Host.Mu.Lock()
+				defer b.Host.Mu.Unlock()
 				if made.Add(1) == 1 {
-					b.host.needs["a"] = true // what it is started from has changed
+					b.Host.Needs["a"] = true // what it is started from has changed
 					return nil, &engine.NotMadeError{Reason: core.Errorf(core.CodeIntegrityFailed, "it has changed")}
 				}
 				return core.Null, nil
 			}}
 			p := b.process()
 			h := b.code(p, `await mcp.a.x({}); return "done"`, core.RunOptions{})
-			s := b.wait(h, func(s engine.Status) bool { return len(s.Pending) > 0 || s.Run.State.Final() })
+			s := b.Wait(h, func(s engine.Status) bool { return len(s.Pending) > 0 || s.Run.State.Final() })
 			if len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveDependency {
 				t.Fatalf("%s: %+v", s.Run.State, s.Pending)
 			}
@@ -162,7 +162,7 @@ func TestNotMade_AsksAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s = b.wait(h, func(s engine.Status) bool { return len(s.Pending) > 0 || s.Run.State.Final() })
+			s = b.Wait(h, func(s engine.Status) bool { return len(s.Pending) > 0 || s.Run.State.Final() })
 			if s.Run.State != core.RunComplete || made.Load() != 2 {
 				t.Errorf("%s after %d attempts, pending %+v", s.Run.State, made.Load(), s.Pending)
 			}
@@ -174,13 +174,13 @@ func TestNotMade_AsksAgain(t *testing.T) {
 func TestNotMade_Bounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.tools["a:x"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:x"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		return nil, &engine.NotMadeError{Reason: core.Errorf(core.CodeIntegrityFailed, "it has changed")}
 	}}
 	p := b.process()
 	h := b.code(p, `await mcp.a.x({})`, core.RunOptions{})
-	s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
-	if n := len(b.host.called()); s.Run.State != core.RunFailed || n != 4 {
+	s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+	if n := len(b.Host.Called()); s.Run.State != core.RunFailed || n != 4 {
 		t.Errorf("%s after %d attempts", s.Run.State, n)
 	}
 	if s.Run.Error == nil || !strings.Contains(s.Run.Error.Message, "it has changed") {
@@ -205,7 +205,7 @@ func TestRemember_NotOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.once = func(call engine.Call) bool { return strings.Contains(string(call.Args), "2") }
+			b.Host.Once = func(call engine.Call) bool { return strings.Contains(string(call.Args), "2") }
 			p := b.process()
 			decide := func(ap core.Approval, answer *core.Answer) error {
 				_, err := p.st.Decide(t.Context(), core.Decision{
@@ -216,13 +216,13 @@ func TestRemember_NotOnce(t *testing.T) {
 			h := b.code(p, source, core.RunOptions{})
 			plain := func(ap core.Approval) bool { return !ap.Once }
 			once := func(ap core.Approval) bool { return ap.Once }
-			s := b.wait(h, func(s engine.Status) bool { return slices.ContainsFunc(s.Pending, plain) })
+			s := b.Wait(h, func(s engine.Status) bool { return slices.ContainsFunc(s.Pending, plain) })
 			if err := decide(s.Pending[slices.IndexFunc(s.Pending, plain)], &core.Answer{Remember: core.RememberRun}); err != nil {
 				t.Fatal(err)
 			}
 			p.Wake(h.ID)
-			s = b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && once(s.Pending[0]) })
-			if got := b.host.called(); slices.Contains(got, `a:ask{"n":2}`) {
+			s = b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && once(s.Pending[0]) })
+			if got := b.Host.Called(); slices.Contains(got, `a:ask{"n":2}`) {
 				t.Fatalf("called %v", got)
 			}
 			if err := decide(s.Pending[0], &core.Answer{Remember: core.RememberRun}); core.CodeOf(err) != core.CodeInvalidArguments {
@@ -232,7 +232,7 @@ func TestRemember_NotOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Wake(h.ID)
-			if s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() }); s.Run.State != core.RunComplete {
+			if s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() }); s.Run.State != core.RunComplete {
 				t.Fatalf("%s: %v", s.Run.State, s.Run.Error)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -68,7 +69,7 @@ func TestReplan_LayerIsAskedAnew(t *testing.T) {
 				b := newBench(t)
 				p := b.process()
 				h := b.dag(p, []core.TaskSpec{task("a", "a:read"), task("b", "a:read", "a")}, core.RunOptions{PerLayer: true})
-				old := b.wait(h, pending(1)).Pending[0]
+				old := b.Wait(h, enginetest.Pending(1)).Pending[0]
 				if life == "Cold" {
 					p.close()
 					p = b.process()
@@ -86,13 +87,13 @@ func TestReplan_LayerIsAskedAnew(t *testing.T) {
 					}
 				}
 				if life == "Cold" {
-					h = b.resume(p, h.ID)
+					h = b.Resume(p.Process, h.ID)
 				}
-				s := b.wait(h, func(s engine.Status) bool {
+				s := b.Wait(h, func(s engine.Status) bool {
 					return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 1 && s.Pending[0].ID != old.ID
 				})
 				if s.Run.State.Final() {
-					t.Fatalf("it ran on: %s, %v", s.Run.State, b.host.called())
+					t.Fatalf("it ran on: %s, %v", s.Run.State, b.Host.Called())
 				}
 				ask := s.Pending[0]
 				if ask.Type != core.ApproveLayer || ask.Digest == old.Digest || ask.Risk != core.RiskMedium {
@@ -101,11 +102,11 @@ func TestReplan_LayerIsAskedAnew(t *testing.T) {
 				if diff := cmp.Diff([]string{"b", "evil"}, shownNext(t, ask)); diff != "" {
 					t.Errorf("shown (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff([]string{`a:read{"id":"a"}`}, b.host.called()); diff != "" {
+				if diff := cmp.Diff([]string{`a:read{"id":"a"}`}, b.Host.Called()); diff != "" {
 					t.Errorf("calls before the answer (-want +got):\n%s", diff)
 				}
 				b.decide(p, h, core.ApproveLayer, true, nil)
-				if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || s.Summary.OK != 3 {
+				if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || s.Summary.OK != 3 {
 					t.Errorf("%s %v: %+v", s.Run.State, s.Run.Error, s.Summary)
 				}
 			})
@@ -121,10 +122,10 @@ func TestReplan_LayerUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.StopGrace = 1
+			b.Limits.StopGrace = 1
 			started := make(chan struct{}, 2)
 			var hang sync.Once
-			b.host.tools["a:slow"] = tool{readOnly: true, run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:slow"] = tool{ReadOnly: true, Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 				var err error
 				hang.Do(func() {
 					close(started)
@@ -135,7 +136,7 @@ func TestReplan_LayerUnderWay(t *testing.T) {
 			}}
 			p := b.process()
 			h := b.dag(p, []core.TaskSpec{task("a", "a:read"), task("b", "a:write", "a"), task("c", "a:slow", "a")}, core.RunOptions{PerLayer: true})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			b.decide(p, h, core.ApproveLayer, true, nil)
 			<-started
 			waitSettled(t, p.st, h.ID, "b")
@@ -148,12 +149,12 @@ func TestReplan_LayerUnderWay(t *testing.T) {
 				}
 				want = want[:3]
 			}
-			h = b.resume(p, h.ID)
-			s := b.wait(h, engine.Paused)
+			h = b.Resume(p.Process, h.ID)
+			s := b.Wait(h, engine.Paused)
 			if added != (s.Run.State == core.RunWaiting) {
 				t.Errorf("%s, pending %+v", s.Run.State, s.Pending)
 			}
-			got := b.host.called()
+			got := b.Host.Called()
 			slices.Sort(got)
 			slices.Sort(want)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -221,13 +222,13 @@ func TestReplan_AtTheEnd(t *testing.T) {
 	}
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("t", "a:ask")}, core.RunOptions{})
-	b.wait(h, pending(1))
+	b.Wait(h, enginetest.Pending(1))
 	b.decide(p, h, core.ApproveTool, false, nil) // it fails at once, and with it the run
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if at.err != nil {
 		t.Fatal(at.err)
 	}
-	if diff := cmp.Diff([]string{`a:write{"id":"late"}`}, b.host.called()); diff != "" {
+	if diff := cmp.Diff([]string{`a:write{"id":"late"}`}, b.Host.Called()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if s.Run.State != core.RunFailed || s.Run.DAGVersion != 2 || s.Summary.OK != 1 || s.Summary.Failed != 1 {

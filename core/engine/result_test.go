@@ -15,25 +15,25 @@ import (
 func TestRetry_ResultTooLarge(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.ResultBytes = 1024
+	b.Limits.ResultBytes = 1024
 	p := b.process()
 	const source = `await mcp.a.write({n: 1}); return ["x".repeat(3000).slice(0, pml.limits.result_bytes + 10).length, "y".repeat(1100)]`
-	c, err := b.pool.Compile(t.Context(), source, "test.ts")
+	c, err := b.Pool.Compile(t.Context(), source, "test.ts")
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := b.start(p, core.Program{Kind: core.KindCode, Version: 1, Source: source, Script: c.Script, Plan: c.Plan, Sandbox: sandbox.Version, ResultBytes: 1024}, core.RunOptions{})
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunFailed || s.Run.Error.Code != core.CodeResultTooLarge || !strings.Contains(s.Run.Error.Message, "retry") {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
-	b.limits.ResultBytes = 4096
+	b.Limits.ResultBytes = 4096
 	h, again, err := p.Retry(t.Context(), h.ID)
 	if err != nil || again != 0 {
 		t.Fatal(again, err)
 	}
-	b.complete(h, `[1034,"`+strings.Repeat("y", 1100)+`"]`)
-	if calls := b.host.called(); len(calls) != 1 {
+	b.Complete(h, `[1034,"`+strings.Repeat("y", 1100)+`"]`)
+	if calls := b.Host.Called(); len(calls) != 1 {
 		t.Errorf("calls: %v, want the one of the first time", calls)
 	}
 }

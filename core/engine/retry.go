@@ -21,7 +21,7 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 		return nil, 0, core.Errorf(core.CodeNotWaiting, "the run %s runs already; only a failed run can be retried", id.Short()).WithRun(id)
 	}
 	defer done()
-	run, err := e.opts.Claims.Claim(ctx, id, e.Runner())
+	run, err := e.opts.Store.Claim(ctx, id, e.Runner())
 	if err != nil {
 		return nil, 0, err
 	}

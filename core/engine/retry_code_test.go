@@ -35,7 +35,7 @@ func newSteps(t *testing.T) *steps {
 }
 
 func (s *steps) tool() tool {
-	return tool{run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	return tool{Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		var a struct{ K string }
 		if err := json.Unmarshal(args, &a); err != nil {
 			return nil, err
@@ -131,16 +131,16 @@ func TestRetry_CodeBesideOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, s := newBench(t), newSteps(t)
-			b.host.tools["s:tep"] = s.tool()
+			b.Host.Tools["s:tep"] = s.tool()
 			p := b.process()
 			h := b.code(p, c.script, c.opts)
 			for i, k := range c.ends {
 				s.endNext(k)
-				b.wait(h, func(engine.Status) bool { return b.settled(p, h) > i })
+				b.Wait(h, func(engine.Status) bool { return b.settled(p, h) > i })
 			}
 			b.failed(h, core.CodeToolFailed, "it failed")
 			p.close()
-			b.ahead.Store(int64(2 * time.Hour))
+			b.Ahead.Store(int64(2 * time.Hour))
 			p = b.process()
 			h, n, err := p.Retry(t.Context(), h.ID)
 			if err != nil || n != len(c.again) {
@@ -150,7 +150,7 @@ func TestRetry_CodeBesideOthers(t *testing.T) {
 			for _, k := range c.again {
 				s.end(k, nil)
 			}
-			b.complete(h, `"done"`)
+			b.Complete(h, `"done"`)
 		})
 	}
 }
@@ -176,10 +176,10 @@ func (s *steps) endNext(key string) {
 
 // settled counts the calls of a run whose outcome is journaled.
 func (b *bench) settled(p *process, h *engine.Handle) int {
-	b.t.Helper()
-	records, err := p.st.Journal(b.t.Context(), h.ID, 0)
+	b.T.Helper()
+	records, err := p.st.Journal(b.T.Context(), h.ID, 0)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	n := 0
 	for _, r := range records {
@@ -201,7 +201,7 @@ func TestRetry_CodeWentOn(t *testing.T) {
 	if core.CodeOf(err) != core.CodeNotWaiting || !strings.Contains(err.Error(), "because of it") {
 		t.Error(err)
 	}
-	if diff := cmp.Diff([]string{"a:fail{}", `a:write{"n":1}`}, b.host.called()); diff != "" {
+	if diff := cmp.Diff([]string{"a:fail{}", `a:write{"n":1}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -213,7 +213,7 @@ func TestRetry_CodeBarriers(t *testing.T) {
 	b := newBench(t)
 	var broken atomic.Bool
 	broken.Store(true)
-	b.host.tools["a:mended"] = tool{run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:mended"] = tool{Run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 		if broken.Load() {
 			return nil, errStep
 		}
@@ -230,9 +230,9 @@ func TestRetry_CodeBarriers(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	b.pass(p, h)
-	b.complete(h, `{"n":4}`)
+	b.Complete(h, `{"n":4}`)
 	want := []string{`a:mended{"n":3}`, `a:mended{"n":3}`, `a:write{"n":1}`, `a:write{"n":2}`, `a:write{"n":4}`}
-	got := b.host.called()
+	got := b.Host.Called()
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -241,10 +241,10 @@ func TestRetry_CodeBarriers(t *testing.T) {
 
 // pass lets a run go on over its layers until it ends.
 func (b *bench) pass(p *process, h *engine.Handle) {
-	b.t.Helper()
+	b.T.Helper()
 	seen := map[core.ID]bool{}
 	for {
-		s := b.wait(h, func(s engine.Status) bool {
+		s := b.Wait(h, func(s engine.Status) bool {
 			return engine.Ended(s) || len(s.Pending) > 0 && !seen[s.Pending[0].ID]
 		})
 		if s.Run.State.Final() {
@@ -359,7 +359,7 @@ func TestRetry_CodeTrees(t *testing.T) {
 	t.Parallel()
 	skiptest.Short(t, "runs and retries sixty random scripts")
 	b, s := newBench(t), newSteps(t)
-	b.host.tools["s:tep"] = s.tool()
+	b.Host.Tools["s:tep"] = s.tool()
 	p := b.process()
 	retried := 0
 	for seed := range uint64(60) {
@@ -373,7 +373,7 @@ func TestRetry_CodeTrees(t *testing.T) {
 		h := b.code(p, script.String()+`return "done"`, core.RunOptions{})
 		again := s.play(r, tree, outcomes, bad)
 		if _, state := tree.ready(outcomes); state > 0 {
-			b.complete(h, `"done"`)
+			b.Complete(h, `"done"`)
 			continue
 		}
 		b.failed(h, core.CodeToolFailed, "it failed")
@@ -386,7 +386,7 @@ func TestRetry_CodeTrees(t *testing.T) {
 			delete(outcomes, k)
 		}
 		s.play(r, tree, outcomes, nil)
-		b.complete(h, `"done"`)
+		b.Complete(h, `"done"`)
 		if t.Failed() {
 			t.Fatalf("seed %d: %s", seed, &script)
 		}

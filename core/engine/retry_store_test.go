@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -70,8 +71,8 @@ func (f *flaky) Approvals(ctx context.Context, filter store.ApprovalFilter) ([]c
 }
 
 func (b *bench) flaky(retry time.Duration) (*process, *flaky) {
-	b.t.Helper()
-	b.limits.StoreRetry = retry
+	b.T.Helper()
+	b.Limits.StoreRetry = retry
 	var f *flaky
 	b.wrap = func(s store.Store) store.Store { f = newFlaky(s); return f }
 	p := b.process()
@@ -86,7 +87,7 @@ func TestStore_ComesBack(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			p, f := b.flaky(hung)
-			b.host.onCall = func(call engine.Call) {
+			b.Host.OnCall = func(call engine.Call) {
 				if call.ID == "c1" {
 					f.set(true, kept)
 				}
@@ -94,8 +95,8 @@ func TestStore_ComesBack(t *testing.T) {
 			h := b.code(p, `await mcp.a.write({n: 1}); await mcp.a.write({n: 2}); return await mcp.a.read({n: 3});`, core.RunOptions{})
 			<-f.failed
 			f.set(false, false)
-			if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 3 {
-				t.Errorf("%s %v", s.Run.State, b.host.called())
+			if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 3 {
+				t.Errorf("%s %v", s.Run.State, b.Host.Called())
 			}
 			records, err := p.st.Journal(t.Context(), h.ID, 0)
 			if err != nil {
@@ -115,9 +116,9 @@ func TestStore_ComesBack(t *testing.T) {
 func TestStore_StaysAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.commitGrace = time.Millisecond
+	b.CommitGrace = time.Millisecond
 	p, f := b.flaky(50 * time.Millisecond)
-	b.host.onCall = func(engine.Call) { f.set(true, false) }
+	b.Host.OnCall = func(engine.Call) { f.set(true, false) }
 	h := b.code(p, `return await mcp.a.write({n: 1});`, core.RunOptions{})
 	<-f.failed
 	if err := p.Engine.Close(); err != nil {
@@ -130,21 +131,21 @@ func TestStore_StaysAway(t *testing.T) {
 		t.Fatalf("%v %v", err, s.Err)
 	}
 	f.set(false, false)
-	b.host.onCall = nil
+	b.Host.OnCall = nil
 	p.close()
 	p = b.process()
 	h, err = p.Resume(t.Context(), h.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = b.wait(h, pending(1))
-	if s.Pending[0].Type != core.ApproveInDoubt || len(b.host.called()) != 1 {
-		t.Errorf("%+v %v", s.Pending, b.host.called())
+	s = b.Wait(h, enginetest.Pending(1))
+	if s.Pending[0].Type != core.ApproveInDoubt || len(b.Host.Called()) != 1 {
+		t.Errorf("%+v %v", s.Pending, b.Host.Called())
 	}
 	b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.SkipResult, Result: []byte(`{"n":1}`)})
 	p.Wake(h.ID)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 1 {
-		t.Errorf("%s %v", s.Run.State, b.host.called())
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 1 {
+		t.Errorf("%s %v", s.Run.State, b.Host.Called())
 	}
 }
 
@@ -154,14 +155,14 @@ func TestStore_AwayForLong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	p, f := b.flaky(time.Nanosecond)
-	b.host.onCall = func(engine.Call) { f.set(true, false) }
+	b.Host.OnCall = func(engine.Call) { f.set(true, false) }
 	h := b.code(p, `return await mcp.a.write({n: 1});`, core.RunOptions{})
 	for range 3 {
 		<-f.failed
 	}
 	f.set(false, false)
-	b.complete(h, `{"n":1}`)
-	if got := b.host.called(); len(got) != 1 {
+	b.Complete(h, `{"n":1}`)
+	if got := b.Host.Called(); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
 }
@@ -170,13 +171,13 @@ func TestStore_AwayForLong(t *testing.T) {
 func TestStore_BackWhileItStops(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.commitGrace = hung
+	b.CommitGrace = hung
 	p, f := b.flaky(time.Hour)
-	b.host.onCall = func(engine.Call) { f.set(true, false) }
+	b.Host.OnCall = func(engine.Call) { f.set(true, false) }
 	h := b.code(p, `return await mcp.a.write({n: 1});`, core.RunOptions{})
 	<-f.failed
 	closed := make(chan error, 1)
-	go func() { closed <- p.Close() }()
+	go func() { closed <- p.Engine.Close() }()
 	for { // until it has begun to stop
 		if _, err := p.Resume(t.Context(), newID()); core.CodeOf(err) == core.CodeCancelled {
 			break
@@ -200,12 +201,12 @@ func TestStore_BackWhileItStops(t *testing.T) {
 func TestStore_AwayWhileItStops(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.commitGrace = time.Millisecond
+	b.CommitGrace = time.Millisecond
 	p, f := b.flaky(time.Hour)
-	b.host.onCall = func(engine.Call) { f.set(true, false) }
+	b.Host.OnCall = func(engine.Call) { f.set(true, false) }
 	h := b.code(p, `return await mcp.a.write({n: 1});`, core.RunOptions{})
 	<-f.failed
-	if err := p.Close(); err != nil {
+	if err := p.Engine.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if s, _ := h.Status(); core.CodeOf(s.Err) != core.CodeStoreFailed {

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 // A retry of what a person has denied asks again: about the call, and about
@@ -23,10 +24,10 @@ func TestRetry_AsksAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.host.needs["b"] = true
+			b.Host.Needs["b"] = true
 			p := b.process()
 			h := b.dag(p, []core.TaskSpec{task("one", c.tool)}, core.RunOptions{})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			b.decide(p, h, c.typ, false, nil)
 			b.failed(h, core.CodeDenied, "denied")
 			for _, approve := range []bool{false, true} {
@@ -38,14 +39,14 @@ func TestRetry_AsksAgain(t *testing.T) {
 				if h, _, err = p.Retry(t.Context(), h.ID); err != nil {
 					t.Fatal(err)
 				}
-				b.wait(h, pending(1))
+				b.Wait(h, enginetest.Pending(1))
 				b.decide(p, h, c.typ, approve, nil)
 				if !approve {
 					b.failed(h, core.CodeDenied, "denied")
 				}
 			}
-			b.complete(h, `{"one":{"id":"one"}}`)
-			if diff := cmp.Diff([]string{c.tool + `{"id":"one"}`}, b.host.called()); diff != "" {
+			b.Complete(h, `{"one":{"id":"one"}}`)
+			if diff := cmp.Diff([]string{c.tool + `{"id":"one"}`}, b.Host.Called()); diff != "" {
 				t.Error(diff)
 			}
 		})

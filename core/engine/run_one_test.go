@@ -83,7 +83,7 @@ func TestRunOne(t *testing.T) {
 			if steps := s.noted(); len(steps) != 2 || steps[1].Run.State != core.RunComplete || steps[1].Checkpoint != nil {
 				t.Errorf("%d commits: %+v", len(steps), steps)
 			}
-			if n := len(b.host.called()); n != 0 {
+			if n := len(b.Host.Called()); n != 0 {
 				t.Errorf("the host has made %d calls besides", n)
 			}
 		})
@@ -145,8 +145,8 @@ func TestRunOne_NotMade(t *testing.T) {
 	h := p.Handle(got.Run.ID)
 	b.decide(p, h, core.ApproveTool, true, nil)
 	p.Wake(h.ID)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 1 {
-		t.Errorf("%+v, %v", s.Run, b.host.called())
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 1 {
+		t.Errorf("%+v, %v", s.Run, b.Host.Called())
 	}
 }
 
@@ -184,7 +184,7 @@ func TestRunOne_NotKept(t *testing.T) {
 func TestRunOne_EngineStops(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.StopGrace = 10 * time.Millisecond
+	b.Limits.StopGrace = 10 * time.Millisecond
 	p := b.process()
 	closed := make(chan struct{})
 	got, err := p.RunOne(t.Context(), one("a:write", func(ctx context.Context) (json.RawMessage, error) {
@@ -203,7 +203,7 @@ func TestRunOne_EngineStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := b.wait(h, engine.Paused); len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveInDoubt {
+	if s := b.Wait(h, engine.Paused); len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveInDoubt {
 		t.Errorf("%+v", s.Pending)
 	}
 }

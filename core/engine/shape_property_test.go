@@ -16,6 +16,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 )
@@ -138,10 +139,10 @@ func shapeRound(t *testing.T, r *rand.Rand, when string) (let int) {
 		}
 		return calls[numberIn(t, c.Args)]
 	}
-	b.host.riskOf = func(c engine.Call) core.Risk {
+	b.Host.RiskOf = func(c engine.Call) core.Risk {
 		return map[bool]core.Risk{true: core.RiskHigh, false: core.RiskMedium}[of(c).risky]
 	}
-	b.host.once = func(c engine.Call) bool { return of(c).once }
+	b.Host.Once = func(c engine.Call) bool { return of(c).once }
 	p := b.process()
 	defer p.close()
 	together := r.IntN(2) == 0
@@ -152,7 +153,7 @@ func shapeRound(t *testing.T, r *rand.Rand, when string) (let int) {
 		expect = len(calls)
 	}
 	for {
-		s := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() || expect > 0 && len(s.Pending) == expect })
+		s := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() || expect > 0 && len(s.Pending) == expect })
 		if s.Run.State.Final() {
 			break
 		}
@@ -160,7 +161,7 @@ func shapeRound(t *testing.T, r *rand.Rand, when string) (let int) {
 		person.decide(t, b, p, h)
 		switch {
 		case !together:
-			b.wait(h, func(now engine.Status) bool {
+			b.Wait(h, func(now engine.Status) bool {
 				return now.Run.State.Final() || len(now.Pending) == 1 && now.Pending[0].ID != s.Pending[0].ID
 			})
 		case person.own != given:
@@ -169,7 +170,7 @@ func shapeRound(t *testing.T, r *rand.Rand, when string) (let int) {
 			expect--
 		}
 	}
-	want, got := []string{}, b.host.called()
+	want, got := []string{}, b.Host.Called()
 	for _, i := range person.made() {
 		want = append(want, fmt.Sprintf("a:ask %d", i))
 	}
@@ -267,7 +268,7 @@ func (s *shapePerson) decide(t *testing.T, b *bench, p *process, h *engine.Handl
 	open[0], open[i] = open[i], open[0]
 	ap := open[0]
 	n := number(ap)
-	d := core.Decision{ApprovalID: ap.ID, By: byMe.By, At: b.now()}
+	d := core.Decision{ApprovalID: ap.ID, By: enginetest.ByMe.By, At: b.Now()}
 	shape, ok := approval.Propose(approval.OfLoop(open))
 	if s.own < 0 && ok && n >= s.from {
 		shape.Max = 1 + s.r.IntN(len(s.calls))

@@ -14,79 +14,27 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
 )
 
-// loopOf is the shape that is proposed for the loop of one question, for so many calls.
-func loopOf(t testing.TB, ap core.Approval, most int) *core.Shape {
-	t.Helper()
-	s, ok := approval.Propose(approval.OfLoop([]core.Approval{ap}))
-	if !ok {
-		t.Fatalf("no shape is proposed for %+v", ap)
-	}
-	s.Max = most
-	return &s
-}
-
-// rows checks that each call that bounds have let on has one row, and none of them more calls
-// than they are for.
-func (k *crash) rows(p *process, id core.ID) {
-	k.t.Helper()
-	if k.c.shape == 0 {
-		return
-	}
-	list, err := p.st.Audit(k.t.Context(), store.AuditFilter{AuditFilter: core.AuditFilter{}})
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	calls, of := map[string]int{}, map[core.ID]int{}
-	for _, r := range list {
-		if r.Shape != "" {
-			calls[r.CallID]++
-			of[r.ApprovalID]++
-		}
-	}
-	for call, n := range calls {
-		if n != 1 {
-			k.t.Errorf("the call %s has %d rows", call, n)
-		}
-	}
-	for ap, n := range of {
-		if n > k.c.shape {
-			k.t.Errorf("the approval %s has let on %d calls, and is for %d", ap, n, k.c.shape)
-		}
-	}
-	if len(calls) != 5 {
-		k.t.Errorf("%d calls of the run %s have rows, want 5: %v", len(calls), id, calls)
-	}
-	open, err := p.st.Approvals(k.t.Context(), store.ApprovalFilter{RunID: id})
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	for _, ap := range open {
-		if s := ap.Shape(); s != nil && len(ap.CallIDs) != of[ap.ID] {
-			k.t.Errorf("the approval %s has let on %v, and the audit log has %d", ap.ID, ap.CallIDs, of[ap.ID])
-		}
-	}
-}
-
 // shapes decides the oldest open question of a run with bounds.
 func (b *bench) shapes(p *process, h *engine.Handle, change func(*core.Shape)) core.Approval {
-	b.t.Helper()
+	b.T.Helper()
 	open := b.openOf(p, h)
 	if len(open) == 0 {
-		b.t.Fatal("nothing is asked")
+		b.T.Fatal("nothing is asked")
 	}
 	s, ok := approval.Propose(approval.OfLoop(open))
 	if !ok {
-		b.t.Fatalf("no shape is proposed for %+v", open)
+		b.T.Fatalf("no shape is proposed for %+v", open)
 	}
 	change(&s)
-	got, err := p.st.Decide(b.t.Context(), core.Decision{
-		ApprovalID: open[0].ID, Approved: true, By: byMe.By, At: b.now(), Answer: &core.Answer{Shape: &s},
+	got, err := p.st.Decide(b.T.Context(), core.Decision{
+		ApprovalID: open[0].ID, Approved: true, By: enginetest.ByMe.By, At: b.Now(), Answer: &core.Answer{Shape: &s},
 	}, store.Renewal{})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	p.Wake(h.ID)
 	return got
@@ -94,10 +42,10 @@ func (b *bench) shapes(p *process, h *engine.Handle, change func(*core.Shape)) c
 
 // open are the open questions of a run, the oldest first.
 func (b *bench) openOf(p *process, h *engine.Handle) []core.Approval {
-	b.t.Helper()
-	list, err := p.st.Approvals(b.t.Context(), store.ApprovalFilter{RunID: h.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: b.now()})
+	b.T.Helper()
+	list, err := p.st.Approvals(b.T.Context(), store.ApprovalFilter{RunID: h.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: b.Now()})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	slices.SortFunc(list, func(x, y core.Approval) int { return strings.Compare(x.CallIDs[0], y.CallIDs[0]) })
 	return list
@@ -113,7 +61,7 @@ func TestShape_AtOnce(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, atOnce, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 6 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 6 })
 	open := b.openOf(p, h)
 	if at := open[0].Place; at.Line != 2 || at.Column < 3 {
 		t.Errorf("asked about line %d, column %d", at.Line, at.Column)
@@ -125,7 +73,7 @@ func TestShape_AtOnce(t *testing.T) {
 	b.shapes(p, h, func(s *core.Shape) {
 		s.Max, s.Fields[1] = 4, core.Bound{Name: "team", Is: json.RawMessage(`"ENG"`)}
 	})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
 	var left []string
 	for _, ap := range b.openOf(p, h) {
 		left = append(left, ap.CallIDs[0])
@@ -136,11 +84,11 @@ func TestShape_AtOnce(t *testing.T) {
 	b.decide(p, h, core.ApproveTool, false, nil)
 	b.decide(p, h, core.ApproveTool, false, nil)
 	p.Wake(h.ID)
-	end := b.wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+	end := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
 	if want := `["fulfilled","fulfilled","fulfilled","rejected","fulfilled","rejected"]`; string(end.Run.Result) != want {
 		t.Errorf("%s, want %s", end.Run.Result, want)
 	}
-	got := b.host.called()
+	got := b.Host.Called()
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{`a:ask{"n":1,"team":"ENG"}`, `a:ask{"n":2,"team":"ENG"}`, `a:ask{"n":3,"team":"ENG"}`, `a:ask{"n":5,"team":"ENG"}`}, got); diff != "" {
 		t.Error(diff)
@@ -155,7 +103,7 @@ func TestShape_OneByOne(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, `let n = 0; for (const team of ["ENG", "ENG", "ENG", "ENG", "ENG"]) { n++; await mcp.a.ask({n, team: "ENG"}); } return n`, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
 	open := b.openOf(p, h)
 	if diff := cmp.Diff([]string{"n"}, open[0].Computed); diff != "" {
 		t.Errorf("what is computed: %s", diff)
@@ -172,7 +120,7 @@ func TestShape_OneByOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.host.called()) == 4 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 && len(b.Host.Called()) == 4 })
 	rows, err := p.st.Audit(t.Context(), store.AuditFilter{})
 	if err != nil {
 		t.Fatal(err)
@@ -193,9 +141,9 @@ func TestShape_OneByOne(t *testing.T) {
 func TestShape_Until(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.Concurrency = 1
+	b.Limits.Concurrency = 1
 	reached, hold := make(chan struct{}, 9), make(chan struct{})
-	b.host.tools["a:ask"] = tool{ask: true, run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:ask"] = tool{Ask: true, Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		reached <- struct{}{}
 		select {
 		case <-hold:
@@ -203,16 +151,16 @@ func TestShape_Until(t *testing.T) {
 		}
 		return args, nil
 	}}
-	b.as = gated{b.host}
+	b.As = gated{b.Host}
 	p := b.process()
 	h := b.code(p, `return await Promise.all([1, 2, 3].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
-	b.shapes(p, h, func(s *core.Shape) { until := b.now().Add(time.Hour / 2); s.Until = &until })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
+	b.shapes(p, h, func(s *core.Shape) { until := b.Now().Add(time.Hour / 2); s.Until = &until })
 	<-reached
-	b.ahead.Store(int64(50 * time.Minute))
+	b.Ahead.Store(int64(50 * time.Minute))
 	close(hold)
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
-	if got := b.host.called(); len(got) != 1 {
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	if got := b.Host.Called(); len(got) != 1 {
 		t.Errorf("called %v", got)
 	}
 }
@@ -235,20 +183,20 @@ func TestShape_RefusedBefore(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	h := b.code(p, `const r = await Promise.allSettled([1, 2, 3].map((n) => mcp.a.ask({n}))); if (r[1].reason) throw r[1].reason; return 1`, core.RunOptions{})
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
 	open := b.openOf(p, h)
-	if _, err := p.st.Decide(t.Context(), core.Decision{ApprovalID: open[1].ID, By: byMe.By, At: b.now()}, store.Renewal{}); err != nil {
+	if _, err := p.st.Decide(t.Context(), core.Decision{ApprovalID: open[1].ID, By: enginetest.ByMe.By, At: b.Now()}, store.Renewal{}); err != nil {
 		t.Fatal(err)
 	}
 	p.Wake(h.ID)
-	b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
 	b.shapes(p, h, func(s *core.Shape) { s.Max = 10 })
-	b.wait(h, func(s engine.Status) bool { return s.Run.State == core.RunFailed })
+	b.Wait(h, func(s engine.Status) bool { return s.Run.State == core.RunFailed })
 	h, _, err := p.Retry(t.Context(), h.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := b.wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
+	s := b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 1 })
 	if got := s.Pending[0].CallIDs; !slices.Equal(got, []string{"c2"}) {
 		t.Errorf("asked about %v", got)
 	}

@@ -42,11 +42,11 @@ func TestStart_StopsAfterTheCommit(t *testing.T) {
 		}
 	}
 	h := b.dag(p, []core.TaskSpec{task("w", "a:write")}, core.RunOptions{})
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if !s.Stopped || s.Run.ID != h.ID || s.Run.State != core.RunRunning {
 		t.Fatalf("%+v", s)
 	}
-	if called := b.host.called(); len(called) != 0 || p.Handle(h.ID) != nil {
+	if called := b.Host.Called(); len(called) != 0 || p.Handle(h.ID) != nil {
 		t.Fatalf("the engine that stops runs it: %v", called)
 	}
 	p.close()
@@ -56,8 +56,8 @@ func TestStart_StopsAfterTheCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := b.wait(h2, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 1 {
-		t.Errorf("%s, called %v", s.Run.State, b.host.called())
+	if s := b.Wait(h2, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 1 {
+		t.Errorf("%s, called %v", s.Run.State, b.Host.Called())
 	}
 }
 
@@ -92,7 +92,7 @@ func TestStart_Unseen(t *testing.T) {
 	st.then = func() {}
 	run := func() (engine.Status, int) {
 		before := st.looks.Load()
-		s := b.wait(b.dag(p, []core.TaskSpec{task("r", "a:read")}, core.RunOptions{}), engine.Ended)
+		s := b.Wait(b.dag(p, []core.TaskSpec{task("r", "a:read")}, core.RunOptions{}), engine.Ended)
 		return s, int(st.looks.Load() - before)
 	}
 	if s, looks := run(); s.Run.State != core.RunComplete || looks != 1 {
@@ -113,8 +113,8 @@ func TestStart_Unseen(t *testing.T) {
 		st.changes <- struct{}{}
 		st.changes <- struct{}{} // by now all runs have been told of the first
 	}
-	before := len(b.host.called())
-	if s, _ := run(); s.Run.State != core.RunAborted || len(b.host.called()) != before {
+	before := len(b.Host.Called())
+	if s, _ := run(); s.Run.State != core.RunAborted || len(b.Host.Called()) != before {
 		t.Errorf("aborted before it began: %s", s.Run.State)
 	}
 }
@@ -132,8 +132,8 @@ func TestStart_AbortedUntold(t *testing.T) {
 	p := b.process()
 	t.Cleanup(func() { close(st.changes) })
 	st.then = func() {}
-	b.wait(b.dag(p, []core.TaskSpec{task("r", "a:read")}, core.RunOptions{}), engine.Ended) // from here on it listens
-	before := len(b.host.called())
+	b.Wait(b.dag(p, []core.TaskSpec{task("r", "a:read")}, core.RunOptions{}), engine.Ended) // from here on it listens
+	before := len(b.Host.Called())
 	st.then = func() {
 		runs, err := st.Runs(t.Context(), store.RunFilter{States: []core.RunState{core.RunRunning}})
 		if err != nil || len(runs) != 1 {
@@ -145,8 +145,8 @@ func TestStart_AbortedUntold(t *testing.T) {
 		}
 	}
 	h := b.dag(p, []core.TaskSpec{task("w", "a:write"), task("next", "a:write", "w")}, core.RunOptions{})
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted || len(b.host.called()) != before {
-		t.Errorf("aborted before it began, it is %s and has made %v", s.Run.State, b.host.called()[before:])
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunAborted || len(b.Host.Called()) != before {
+		t.Errorf("aborted before it began, it is %s and has made %v", s.Run.State, b.Host.Called()[before:])
 	}
 	records, err := p.st.Journal(t.Context(), h.ID, 0)
 	if err != nil || len(records) == 0 {
@@ -173,11 +173,11 @@ func TestStart_AbortedWhileWakesAreHeldBack(t *testing.T) {
 		many = append(many, b.dag(p, []core.TaskSpec{task("w", "a:ask")}, core.RunOptions{}))
 	}
 	for _, h := range many {
-		b.wait(h, engine.Paused)
+		b.Wait(h, engine.Paused)
 	}
-	before := len(b.host.called())
+	before := len(b.Host.Called())
 	b.decide(p, many[0], core.ApproveTool, true, nil) // all are woken, and then there is rest
-	b.wait(many[0], engine.Ended)
+	b.Wait(many[0], engine.Ended)
 	id := newID()
 	st.then = func() {
 		if _, err := st.RequestAbort(t.Context(), id, core.AbortRequest{At: time.Now()}); err != nil {
@@ -191,7 +191,7 @@ func TestStart_AbortedWhileWakesAreHeldBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted || len(b.host.called()) != before+1 {
-		t.Errorf("aborted before it began, it is %s and has made %v", s.Run.State, b.host.called()[before+1:])
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunAborted || len(b.Host.Called()) != before+1 {
+		t.Errorf("aborted before it began, it is %s and has made %v", s.Run.State, b.Host.Called()[before+1:])
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 )
 
 func TestAbort_WhereverTheRunIs(t *testing.T) {
@@ -19,10 +20,10 @@ func TestAbort_WhereverTheRunIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.IdleChild = idle
+			b.Limits.IdleChild = idle
 			p := b.process()
 			h := b.code(p, `const v = await mcp.a.read({n: 1}); return await mcp.a.ask(v);`, core.RunOptions{})
-			b.wait(h, pending(1))
+			b.Wait(h, enginetest.Pending(1))
 			if name == "Asleep" {
 				b.asleep(h)
 			}
@@ -34,12 +35,12 @@ func TestAbort_WhereverTheRunIs(t *testing.T) {
 		b := newBench(t)
 		p := b.process()
 		began := make(chan struct{}, 1)
-		b.host.tools["a:slow"] = hang(began)
+		b.Host.Tools["a:slow"] = hang(began)
 		h := b.code(p, `await mcp.a.write({n: 1}); try { await mcp.a.slow({}) } catch { await mcp.a.write({never: 1}) }`, core.RunOptions{})
 		<-began
 		b.abort(p, h)
-		if got := len(b.host.called()); got != 2 {
-			t.Errorf("%v", b.host.called())
+		if got := len(b.Host.Called()); got != 2 {
+			t.Errorf("%v", b.Host.Called())
 		}
 	})
 	t.Run("Sleeping", func(t *testing.T) {
@@ -47,22 +48,22 @@ func TestAbort_WhereverTheRunIs(t *testing.T) {
 		b := newBench(t)
 		p := b.process()
 		h := b.code(p, `await mcp.a.write({n: 1}); await new Promise((r) => setTimeout(r, 3600000)); return 1`, core.RunOptions{})
-		b.wait(h, func(s engine.Status) bool { return len(b.host.called()) == 1 })
+		b.Wait(h, func(s engine.Status) bool { return len(b.Host.Called()) == 1 })
 		b.abort(p, h)
 	})
 }
 
 func (b *bench) abort(p *process, h *engine.Handle) {
-	b.t.Helper()
-	if _, err := p.st.RequestAbort(b.t.Context(), h.ID, core.AbortRequest{By: core.Actor{Who: "me", Via: core.ViaCLI}, Reason: "enough"}); err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	if _, err := p.st.RequestAbort(b.T.Context(), h.ID, core.AbortRequest{By: core.Actor{Who: "me", Via: core.ViaCLI}, Reason: "enough"}); err != nil {
+		b.T.Fatal(err)
 	}
-	s := b.wait(h, engine.Ended)
+	s := b.Wait(h, engine.Ended)
 	if s.Run.State != core.RunAborted || !strings.Contains(s.Run.Error.Message, "enough") {
-		b.t.Errorf("%s %v", s.Run.State, s.Run.Error)
+		b.T.Errorf("%s %v", s.Run.State, s.Run.Error)
 	}
 	if list := b.open(p, h.ID); len(list) != 0 {
-		b.t.Errorf("still open: %+v", list)
+		b.T.Errorf("still open: %+v", list)
 	}
 }
 
@@ -75,12 +76,12 @@ func TestClose_LeavesTheRun(t *testing.T) {
 		ready  func(b *bench, h *engine.Handle)
 		state  core.RunState
 	}{
-		"Waiting": {`const v = await mcp.a.read({n: 1}); return await mcp.a.ask(v)`, func(b *bench, h *engine.Handle) { b.wait(h, pending(1)) }, core.RunWaiting},
+		"Waiting": {`const v = await mcp.a.read({n: 1}); return await mcp.a.ask(v)`, func(b *bench, h *engine.Handle) { b.Wait(h, enginetest.Pending(1)) }, core.RunWaiting},
 		"Sleeping": {`await mcp.a.write({n: 1}); await new Promise((r) => setTimeout(r, 300)); return {n: 1}`, func(b *bench, h *engine.Handle) {
-			b.wait(h, func(s engine.Status) bool { return s.Run.JournalSeq >= 2 })
+			b.Wait(h, func(s engine.Status) bool { return s.Run.JournalSeq >= 2 })
 		}, core.RunInterrupted},
 		"Evaluating": {`await mcp.a.write({n: 1}); for (let i = 0; i < 2e5; i++) {} return {n: 1}`, func(b *bench, h *engine.Handle) {
-			b.wait(h, func(s engine.Status) bool { return len(b.host.called()) == 1 })
+			b.Wait(h, func(s engine.Status) bool { return len(b.Host.Called()) == 1 })
 		}, core.RunInterrupted},
 		"Starting": {`let n = 1; for (let i = 0; i < 2e5; i++) {} return await mcp.a.write({n})`, func(*bench, *engine.Handle) {}, core.RunInterrupted},
 	}
@@ -103,14 +104,14 @@ func TestClose_LeavesTheRun(t *testing.T) {
 			if run.State == core.RunComplete {
 				return // it was quicker than the stop
 			}
-			h = b.resume(p, h.ID)
+			h = b.Resume(p.Process, h.ID)
 			if c.state == core.RunWaiting {
-				b.wait(h, pending(1))
+				b.Wait(h, enginetest.Pending(1))
 				b.rule(p, b.open(p, h.ID)[0], true)
 			}
-			b.complete(h, `{"n":1}`)
-			if got := len(b.host.called()); got > 2 {
-				t.Errorf("%v", b.host.called())
+			b.Complete(h, `{"n":1}`)
+			if got := len(b.Host.Called()); got > 2 {
+				t.Errorf("%v", b.Host.Called())
 			}
 		})
 	}
@@ -123,7 +124,7 @@ func TestClose_GivesOutcomesAMoment(t *testing.T) {
 	b := newBench(t)
 	p := b.process()
 	began, goOn := make(chan struct{}), make(chan struct{})
-	b.host.tools["a:slow"] = tool{run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:slow"] = tool{Run: func(_ context.Context, a json.RawMessage) (json.RawMessage, error) {
 		close(began)
 		<-goOn
 		return a, nil
@@ -135,9 +136,9 @@ func TestClose_GivesOutcomesAMoment(t *testing.T) {
 	close(goOn)
 	<-closed
 	p = b.process()
-	h = b.resume(p, h.ID)
-	b.complete(h, `{"n":2}`)
-	if diff := cmp.Diff([]string{`a:slow{"n":1}`, `a:write{"n":2}`}, b.host.called()); diff != "" {
+	h = b.Resume(p.Process, h.ID)
+	b.Complete(h, `{"n":2}`)
+	if diff := cmp.Diff([]string{`a:slow{"n":1}`, `a:write{"n":2}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -147,7 +148,7 @@ func TestLimits(t *testing.T) {
 	t.Run("Calls", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
-		b.limits.Calls = 3
+		b.Limits.Calls = 3
 		h := b.code(b.process(), `for (;;) await mcp.a.read({})`, core.RunOptions{})
 		b.failed(h, core.CodeCallLimit, "more than 3 calls")
 	})
@@ -155,67 +156,40 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		began := make(chan struct{}, 1)
-		b.host.tools["a:slow"] = hang(began)
+		b.Host.Tools["a:slow"] = hang(began)
 		h := b.code(b.process(), `await mcp.a.slow({})`, core.RunOptions{TimeoutMS: 100})
 		b.failed(h, core.CodeTimeout, "limit of 100ms")
 	})
 	t.Run("CallTimeout", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
-		b.limits.CallTimeout = 50 * time.Millisecond
+		b.Limits.CallTimeout = 50 * time.Millisecond
 		began := make(chan struct{}, 1)
-		b.host.tools["a:slow"] = hang(began)
+		b.Host.Tools["a:slow"] = hang(began)
 		h := b.code(b.process(), `try { await mcp.a.slow({}) } catch (e) { return e.code }`, core.RunOptions{})
-		b.complete(h, `"tool_timeout"`)
+		b.Complete(h, `"tool_timeout"`)
 	})
 	for name, cold := range map[string]bool{"HumanTimeIsNotCounted": false, "HumanTimeIsNotCountedCold": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.ApprovalTTL = 12 * time.Second
+			b.Limits.ApprovalTTL = 12 * time.Second
 			p := b.process()
 			// On a busy machine the little that it does takes seconds.
 			h := b.code(p, `const v = await mcp.a.read({n: 1}); return await mcp.a.ask(v)`, core.RunOptions{TimeoutMS: 10_000})
-			b.wait(h, engine.Paused)
+			b.Wait(h, engine.Paused)
 			if cold {
 				p.close()
 				p = b.process()
-				h = b.resume(p, h.ID)
+				h = b.Resume(p.Process, h.ID)
 			}
 			// The question outlives the run's own time; nothing but waiting happens.
-			s := b.wait(h, func(s engine.Status) bool { return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 0 })
+			s := b.Wait(h, func(s engine.Status) bool { return engine.Ended(s) || engine.Paused(s) && len(s.Pending) == 0 })
 			if s.Run.State != core.RunWaiting {
 				t.Errorf("%s %v", s.Run.State, s.Run.Error)
 			}
 		})
 	}
-}
-
-// TestFencing: a run that another process has taken over is given up without
-// a further commit.
-func TestFencing(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	p := b.process()
-	began := make(chan struct{}, 2)
-	b.host.tools["a:slow"] = hang(began)
-	h := b.code(p, `await mcp.a.write({n: 1}); await mcp.a.slow({}); return 1`, core.RunOptions{})
-	<-began
-	if err := p.runner.Close(); err != nil { // the world takes it for dead
-		t.Fatal(err)
-	}
-	q := b.process()
-	b.host.mu.Lock()
-	b.host.tools["a:slow"] = tool{readOnly: true}
-	b.host.mu.Unlock()
-	g := b.resume(q, h.ID)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	s, err := h.Wait(ctx, engine.Ended)
-	if err != nil || core.CodeOf(s.Err) != core.CodeFenced {
-		t.Fatalf("%v: the old runner ended with %v", err, s.Err)
-	}
-	b.complete(g, "1")
 }
 
 func TestEnd(t *testing.T) {
@@ -230,12 +204,12 @@ func TestEnd(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		goOn := make(chan struct{})
-		b.host.tools["a:slow"] = tool{run: func(context.Context, json.RawMessage) (json.RawMessage, error) { <-goOn; return core.Null, nil }}
+		b.Host.Tools["a:slow"] = tool{Run: func(context.Context, json.RawMessage) (json.RawMessage, error) { <-goOn; return core.Null, nil }}
 		p := b.process()
 		h := b.code(p, `mcp.a.slow({}); return await mcp.a.read({n: 1})`, core.RunOptions{})
-		b.wait(h, func(s engine.Status) bool { return len(b.host.called()) == 2 && s.Run.JournalSeq >= 2 })
+		b.Wait(h, func(s engine.Status) bool { return len(b.Host.Called()) == 2 && s.Run.JournalSeq >= 2 })
 		close(goOn)
-		b.complete(h, `{"n":1}`)
+		b.Complete(h, `{"n":1}`)
 	})
 	t.Run("WaitsForWhatNeverHappens", func(t *testing.T) {
 		t.Parallel()
@@ -254,11 +228,11 @@ func TestClose_KeepsOutcomesInTime(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			if !ends {
-				b.limits.StopGrace = 50 * time.Millisecond
+				b.Limits.StopGrace = 50 * time.Millisecond
 			}
 			p := b.process()
 			began, goOn := make(chan struct{}, 1), make(chan struct{})
-			b.host.tools["a:slow"] = tool{run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:slow"] = tool{Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 				began <- struct{}{}
 				select {
 				case <-goOn:
@@ -280,7 +254,7 @@ func TestClose_KeepsOutcomesInTime(t *testing.T) {
 				close(goOn)
 			}
 			<-closed
-			if got := len(b.host.called()); got != 1 {
+			if got := len(b.Host.Called()); got != 1 {
 				t.Errorf("%d calls, want 1", got)
 			}
 			p = b.process()
@@ -289,13 +263,13 @@ func TestClose_KeepsOutcomesInTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !ends {
-				if s := b.wait(h, pending(1)); s.Pending[0].Type != core.ApproveInDoubt {
+				if s := b.Wait(h, enginetest.Pending(1)); s.Pending[0].Type != core.ApproveInDoubt {
 					t.Errorf("%+v", s.Pending)
 				}
 				return
 			}
-			if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.host.called()) != 2 {
-				t.Errorf("%s %v", s.Run.State, b.host.called())
+			if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete || len(b.Host.Called()) != 2 {
+				t.Errorf("%s %v", s.Run.State, b.Host.Called())
 			}
 		})
 	}
@@ -306,11 +280,11 @@ func TestClose_KeepsOutcomesInTime(t *testing.T) {
 func TestClose_DoesNotWaitForWhatCanBeDoneAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limits.StopGrace = time.Hour
+	b.Limits.StopGrace = time.Hour
 	p := b.process()
 	began, once := make(chan struct{}, 2), make(chan struct{})
-	b.host.tools["a:look"] = tool{readOnly: true, run: hang(began).run}
-	b.host.tools["a:once"] = tool{run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+	b.Host.Tools["a:look"] = tool{ReadOnly: true, Run: hang(began).Run}
+	b.Host.Tools["a:once"] = tool{Run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 		began <- struct{}{}
 		<-once
 		return args, nil

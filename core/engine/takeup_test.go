@@ -24,7 +24,7 @@ func TestTakeUp_WhatWasRead(t *testing.T) {
 			b := newBench(t)
 			p := b.process()
 			h := b.dag(p, []core.TaskSpec{task("one", "a:ask"), task("two", "a:read", "one")}, core.RunOptions{})
-			b.wait(h, engine.Paused)
+			b.Wait(h, engine.Paused)
 			p.close()
 			p = b.process()
 			run, err := p.st.Run(t.Context(), h.ID)
@@ -44,10 +44,10 @@ func TestTakeUp_WhatWasRead(t *testing.T) {
 			if h, err = p.TakeUp(t.Context(), run, program); err != nil {
 				t.Fatal(err)
 			}
-			b.wait(h, engine.Paused)
+			b.Wait(h, engine.Paused)
 			b.decide(p, h, core.ApproveTool, true, nil)
-			b.wait(h, engine.Ended)
-			got := b.host.called()
+			b.Wait(h, engine.Ended)
+			got := b.Host.Called()
 			slices.Sort(got)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)

@@ -33,7 +33,7 @@ func TestRefill_SharesCommits(t *testing.T) {
 	t.Parallel()
 	const places, wide = 4, 1500
 	b := newBench(t)
-	b.limits.Concurrency = places
+	b.Limits.Concurrency = places
 	s := &sized{}
 	b.wrap = func(st store.Store) store.Store { s.Store = st; return s }
 	var tasks []core.TaskSpec
@@ -41,7 +41,7 @@ func TestRefill_SharesCommits(t *testing.T) {
 		tasks = append(tasks, task(fmt.Sprint("t", i), "a:read"))
 	}
 	p := b.process()
-	if got := b.wait(b.dag(p, tasks, core.RunOptions{}), engine.Ended); got.Run.State != core.RunComplete {
+	if got := b.Wait(b.dag(p, tasks, core.RunOptions{}), engine.Ended); got.Run.State != core.RunComplete {
 		t.Fatal(got.Run.Error)
 	}
 	p.close()

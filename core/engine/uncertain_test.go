@@ -15,15 +15,15 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
-	"github.com/casys-ai/pml/store/storetest"
 )
 
 // dying is a tool whose first calls have their effect and end with an error.
 func dying(times int, err error) tool {
 	var mu sync.Mutex
-	return tool{run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+	return tool{Run: func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if times--; times >= 0 {
@@ -35,14 +35,14 @@ func dying(times int, err error) tool {
 
 // retryIn retries in the same process, or in a new one.
 func (b *bench) retryIn(p **process, cold bool, id core.ID) *engine.Handle {
-	b.t.Helper()
+	b.T.Helper()
 	if cold {
 		(*p).close()
 		*p = b.process()
 	}
-	h, _, err := (*p).Retry(b.t.Context(), id)
+	h, _, err := (*p).Retry(b.T.Context(), id)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return h
 }
@@ -90,16 +90,16 @@ func TestRetry_AsksWhatMayHaveRun(t *testing.T) {
 					warmAndCold(t, func(t *testing.T, cold bool) {
 						t.Helper()
 						b := newBench(t)
-						b.host.tools["a:dies"] = dying(1, how.err)
+						b.Host.Tools["a:dies"] = dying(1, how.err)
 						p := b.process()
 						h := start(b, p)
-						s := b.wait(h, engine.Ended)
+						s := b.Wait(h, engine.Ended)
 						told := s.Run.Error.Error() + fmt.Sprint(s.Run.Error.Failures)
 						if s.Run.State != core.RunFailed || word != "Large" && !strings.Contains(told, "a:dies may have run: ") {
 							t.Fatalf("%s: %s", s.Run.State, told)
 						}
 						h = b.retryIn(&p, cold, h.ID)
-						s = b.wait(h, pending(1))
+						s = b.Wait(h, enginetest.Pending(1))
 						if len(s.Pending) != 1 || s.Pending[0].Type != core.ApproveInDoubt || !strings.Contains(s.Pending[0].Description, how.says) {
 							t.Fatalf("%s, pending %+v", s.Run.State, s.Pending)
 						}
@@ -111,11 +111,11 @@ func TestRetry_AsksWhatMayHaveRun(t *testing.T) {
 							again = 2
 						}
 						b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: answer, Result: json.RawMessage(`{"id":"two"}`)})
-						if s := b.wait(h, engine.Ended); s.Run.State != core.RunComplete {
+						if s := b.Wait(h, engine.Ended); s.Run.State != core.RunComplete {
 							t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 						}
 						if n := made(b, "a:dies"); n != again || made(b, "a:write") != 1 {
-							t.Errorf("called %v", b.host.called())
+							t.Errorf("called %v", b.Host.Called())
 						}
 					})
 				})
@@ -125,7 +125,7 @@ func TestRetry_AsksWhatMayHaveRun(t *testing.T) {
 }
 
 func made(b *bench, tool string) (n int) {
-	for _, line := range b.host.called() {
+	for _, line := range b.Host.Called() {
 		if strings.HasPrefix(line, tool+"{") {
 			n++
 		}
@@ -162,16 +162,16 @@ func TestRetry_DoesNotAskWithoutDoubt(t *testing.T) {
 					times = 4 // as often as it goes back to its gates, and once more
 				}
 				dies := dying(times, c.err)
-				dies.readOnly = c.readOnly
-				b.host.tools["a:dies"] = dies
+				dies.ReadOnly = c.readOnly
+				b.Host.Tools["a:dies"] = dies
 				p := b.process()
 				spec := task("one", "a:dies")
 				spec.SideEffects = c.effects
 				h := b.dag(p, []core.TaskSpec{spec}, core.RunOptions{})
-				if s := b.wait(h, engine.Ended); s.Run.State != core.RunFailed || strings.Contains(s.Run.Error.Error(), "may have run") {
+				if s := b.Wait(h, engine.Ended); s.Run.State != core.RunFailed || strings.Contains(s.Run.Error.Error(), "may have run") {
 					t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 				}
-				b.complete(b.retryIn(&p, cold, h.ID), `{"one":{"id":"one"}}`)
+				b.Complete(b.retryIn(&p, cold, h.ID), `{"one":{"id":"one"}}`)
 			})
 		})
 	}
@@ -184,23 +184,23 @@ func TestRetry_DoubtStays(t *testing.T) {
 	warmAndCold(t, func(t *testing.T, cold bool) {
 		t.Helper()
 		b := newBench(t)
-		b.host.tools["a:dies"] = dying(2, lost())
+		b.Host.Tools["a:dies"] = dying(2, lost())
 		p := b.process()
 		h := b.dag(p, []core.TaskSpec{task("one", "a:dies")}, core.RunOptions{})
 		b.failed(h, core.CodeServerUnreachable, "may have run")
 
 		h = b.retryIn(&p, cold, h.ID)
-		b.wait(h, pending(1))
+		b.Wait(h, enginetest.Pending(1))
 		b.decide(p, h, core.ApproveInDoubt, false, nil)
 		b.failed(h, core.CodeDenied, "denied")
 
-		b.host.deny("a:dies", core.Errorf(core.CodePermissionDenied, "not now"))
+		b.Host.Refuse("a:dies", core.Errorf(core.CodePermissionDenied, "not now"))
 		h = b.retryIn(&p, cold, h.ID)
 		b.failed(h, core.CodePermissionDenied, "not now")
-		b.host.deny("a:dies", nil)
+		b.Host.Refuse("a:dies", nil)
 
 		h = b.retryIn(&p, cold, h.ID)
-		b.wait(h, pending(1))
+		b.Wait(h, enginetest.Pending(1))
 		if n := made(b, "a:dies"); n != 1 {
 			t.Fatalf("%d calls before anybody allowed another", n)
 		}
@@ -208,24 +208,16 @@ func TestRetry_DoubtStays(t *testing.T) {
 		b.failed(h, core.CodeServerUnreachable, "may have run")
 
 		h = b.retryIn(&p, cold, h.ID)
-		s := b.wait(h, pending(1))
+		s := b.Wait(h, enginetest.Pending(1))
 		if s.Run.State != core.RunWaiting || made(b, "a:dies") != 2 {
-			t.Fatalf("%s, called %v", s.Run.State, b.host.called())
+			t.Fatalf("%s, called %v", s.Run.State, b.Host.Called())
 		}
 		if got := b.view(p.st, h.ID).Layers[0].Tasks[0]; got.Attempt != 2 {
 			t.Errorf("%+v", got)
 		}
 		b.decide(p, h, core.ApproveInDoubt, true, &core.Answer{InDoubt: core.SkipResult, Result: json.RawMessage("7")})
-		b.complete(h, `{"one":7}`)
+		b.Complete(h, `{"one":7}`)
 	})
-}
-
-func (h *host) deny(name string, err *core.Error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.tools[name]
-	t.deny = err
-	h.tools[name] = t
 }
 
 // Attempts that a task asks for are not made of a call that may have run, unless
@@ -241,13 +233,13 @@ func TestAttempts_NotOfWhatMayHaveRun(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			dies := dying(1, c.err)
-			dies.readOnly = c.readOnly
-			b.host.tools["a:dies"] = dies
+			dies.ReadOnly = c.readOnly
+			b.Host.Tools["a:dies"] = dies
 			p := b.process()
 			spec := task("one", "a:dies")
 			spec.Retry = &core.Retry{MaxAttempts: 3}
 			h := b.dag(p, []core.TaskSpec{spec}, core.RunOptions{})
-			s := b.wait(h, engine.Ended)
+			s := b.Wait(h, engine.Ended)
 			if (s.Run.State == core.RunComplete) != (c.calls == 2) || made(b, "a:dies") != c.calls {
 				t.Errorf("%s after %d calls", s.Run.State, made(b, "a:dies"))
 			}
@@ -263,7 +255,7 @@ func TestDoubt_NotOfWhatWasKeptFromItsServer(t *testing.T) {
 		"Stop": func(b *bench, p **process, h *engine.Handle) *engine.Handle {
 			(*p).close()
 			*p = b.process()
-			return b.resume(*p, h.ID)
+			return b.Resume((*p).Process, h.ID)
 		},
 		"Timeout": func(b *bench, p **process, h *engine.Handle) *engine.Handle {
 			b.failed(h, core.CodeToolTimeout, "a:slow did not answer")
@@ -272,7 +264,7 @@ func TestDoubt_NotOfWhatWasKeptFromItsServer(t *testing.T) {
 		"Abort": func(b *bench, p **process, h *engine.Handle) *engine.Handle {
 			b.abort(*p, h)
 			if task := b.view((*p).st, h.ID).Layers[0].Tasks[0]; task.Error == nil || strings.Contains(task.Error.Message, "may have run") {
-				b.t.Errorf("%+v", task)
+				b.T.Errorf("%+v", task)
 			}
 			return nil
 		},
@@ -280,11 +272,11 @@ func TestDoubt_NotOfWhatWasKeptFromItsServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.limits.StopGrace = 1
+			b.Limits.StopGrace = 1
 			p := b.process()
 			began := make(chan struct{})
 			var calls atomic.Int32
-			b.host.tools["a:slow"] = tool{run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+			b.Host.Tools["a:slow"] = tool{Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 				if calls.Add(1) > 1 {
 					return args, nil
 				}
@@ -299,7 +291,7 @@ func TestDoubt_NotOfWhatWasKeptFromItsServer(t *testing.T) {
 			h := b.dag(p, []core.TaskSpec{spec}, core.RunOptions{})
 			<-began
 			if h = end(b, &p, h); h != nil {
-				b.complete(h, `{"one":{"id":"one"}}`)
+				b.Complete(h, `{"one":{"id":"one"}}`)
 			}
 		})
 	}
@@ -310,12 +302,12 @@ func TestDoubt_NotOfWhatWasKeptFromItsServer(t *testing.T) {
 func TestRetry_ViewOfDoubt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.host.tools["a:dies"] = dying(1, lost())
+	b.Host.Tools["a:dies"] = dying(1, lost())
 	p := b.process()
 	h := b.dag(p, []core.TaskSpec{task("one", "a:dies")}, core.RunOptions{})
 	b.failed(h, core.CodeServerUnreachable, "may have run")
 	h = b.retryIn(&p, false, h.ID)
-	b.wait(h, pending(1))
+	b.Wait(h, enginetest.Pending(1))
 	run, err := p.st.Run(t.Context(), h.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -336,7 +328,7 @@ func TestRetry_ViewOfDoubt(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Wake(h.ID)
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunAborted || s.Summary.Failed != 1 {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunAborted || s.Summary.Failed != 1 {
 		t.Errorf("%s %+v", s.Run.State, s.Summary)
 	}
 	if got := b.view(p.st, h.ID).Layers[0].Tasks[0]; got.State != core.TaskError || got.Error == nil {
@@ -351,7 +343,7 @@ func TestRetry_DoubtAtEveryCommit(t *testing.T) {
 	skiptest.Short(t, "stops runs at each of their commits")
 	programs := map[string]func(b *bench) core.Program{
 		"Code": func(b *bench) core.Program {
-			return b.compile(`const [x] = await Promise.all([mcp.a.write({n: 1}), mcp.a.read({n: 2})]); return await mcp.a.dies({n: x.n})`)
+			return b.Compile(`const [x] = await Promise.all([mcp.a.write({n: 1}), mcp.a.read({n: 2})]); return await mcp.a.dies({n: x.n})`)
 		},
 		"DAG": func(*bench) core.Program {
 			return core.Program{Kind: core.KindDAG, Version: 1, Tasks: []core.TaskSpec{task("one", "a:write"), task("two", "a:dies", "one"), task("three", "a:read", "two")}}
@@ -379,17 +371,19 @@ func doubtRun(t *testing.T, shared *bench, program core.Program, before, after i
 	t.Helper()
 	next := *shared
 	b := &next
-	b.dir, b.host, b.wrap = t.TempDir(), newHost(), nil
-	b.host.tools["a:dies"] = dying(1, lost())
+	w := *b.World
+	b.World, b.dir = &w, t.TempDir()
+	w.Host, w.Wrap = enginetest.NewHost(), nil
+	b.Host.Tools["a:dies"] = dying(1, lost())
 	p := b.process()
 	h := b.start(p, program, core.RunOptions{})
-	if s := b.wait(h, engine.Ended); s.Run.State != core.RunFailed {
+	if s := b.Wait(h, engine.Ended); s.Run.State != core.RunFailed {
 		t.Fatalf("%s %v", s.Run.State, s.Run.Error)
 	}
 	p.close()
-	var faulty *storetest.Faulty
-	b.wrap = func(s store.Store) store.Store {
-		faulty = storetest.NewFaulty(s)
+	var faulty *enginetest.Faulty
+	b.Wrap = func(s enginetest.Surroundings) enginetest.Surroundings {
+		faulty = enginetest.NewFaulty(s)
 		if before > 0 {
 			faulty.FailBefore(before)
 		}
@@ -408,12 +402,12 @@ func doubtRun(t *testing.T, shared *bench, program core.Program, before, after i
 			t.Fatalf("life %d does not go on", life)
 		}
 		p.close()
-		b.wrap = nil
+		b.Wrap = nil
 	}
 	p.close()
 	// Whoever dies after the second started record asks once more.
 	if n := made(b, "a:dies"); n > 1+len(asked) || n < 2 || len(asked) == 0 || made(b, "a:write") != 1 {
-		t.Errorf("before %d, after %d: asked %d times, called %v", before, after, len(asked), b.host.called())
+		t.Errorf("before %d, after %d: asked %d times, called %v", before, after, len(asked), b.Host.Called())
 	}
 	return faulty.Commits()
 }

@@ -81,7 +81,7 @@ func (c *process) engineFor(ctx context.Context) (*engine.Engine, error) {
 		}
 	}
 	o := engine.Options{
-		Store: c.base.Store, Claims: c.base.Store, Runner: c.runner.ID(), Holds: c.holds, Halted: c.brake.halted, Sandbox: c.base.Sandbox,
+		Store: c.base.Store, Runner: c.runner.ID(), Holds: c.holds, Halted: c.brake.halted, Sandbox: c.base.Sandbox,
 		Hosts: func(dir string) (engine.Host, error) { return c.host(dir) },
 		Clock: c.base.Clock, NewID: c.base.NewID, Limits: c.limits, Logger: c.base.Logger, Publish: c.base.Publish,
 	}

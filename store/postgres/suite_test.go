@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/postgres"
@@ -24,6 +25,7 @@ const hung = 2 * time.Minute
 
 // TestMain runs some tests beside each other, which mostly wait for the server; it accepts 100 connections.
 func TestMain(m *testing.M) {
+	enginetest.Child()
 	skiptest.AtOnce(8)
 	os.Exit(m.Run())
 }
@@ -82,11 +84,7 @@ func database(t testing.TB) string {
 // open opens a store and closes it after the test.
 func open(t testing.TB, address string, clock core.Clock, change ...func(*postgres.Options)) *postgres.Store {
 	t.Helper()
-	opts := postgres.Options{URL: address, Clock: clock, NewID: newID}
-	for _, f := range change {
-		f(&opts)
-	}
-	s, err := postgres.Open(context.Background(), opts)
+	s, err := openUnclosed(address, clock, change...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +94,14 @@ func open(t testing.TB, address string, clock core.Clock, change ...func(*postgr
 		}
 	})
 	return s
+}
+
+func openUnclosed(address string, clock core.Clock, change ...func(*postgres.Options)) (*postgres.Store, error) {
+	opts := postgres.Options{URL: address, Clock: clock, NewID: newID}
+	for _, f := range change {
+		f(&opts)
+	}
+	return postgres.Open(context.Background(), opts)
 }
 
 // connect returns a bare connection to a database.

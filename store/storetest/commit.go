@@ -338,20 +338,3 @@ func testUsed(k *kit) {
 		k.t.Errorf("%+v", got)
 	}
 }
-
-func testFaulty(k *kit) {
-	f := NewFaulty(k.Store)
-	run := k.run()
-	f.FailAfter(2)
-	if err := f.Commit(k.ctx(), store.Step{Run: run, Create: true}); err != nil {
-		k.t.Fatal(err)
-	}
-	step := store.Step{Run: run, Records: []core.Record{record(1, "c1")}}
-	k.wantCode(f.Commit(k.ctx(), step), core.CodeStoreFailed)
-	<-f.Tripped()
-	step.Records[0].Seq = 2
-	k.wantCode(f.Commit(k.ctx(), step), core.CodeStoreFailed)
-	if got := k.get(run.ID); got.JournalSeq != 1 || f.Commits() != 3 {
-		k.t.Errorf("journal at %d after %d commits", got.JournalSeq, f.Commits())
-	}
-}

@@ -1,5 +1,4 @@
-// Package storetest is the suite that every implementation of store.Store
-// passes, and a store that fails on demand, for the tests of its users.
+// Package storetest is the suite that every implementation of store.Store passes.
 package storetest
 
 import (

@@ -91,7 +91,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"Watch_Reopened", testWatchReopened},
 		{"Watch_Others", testWatchOthers},
 		{"Close", testClose},
-		{"Faulty", testFaulty},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,7 @@ func (s *served) fill(finished, waiting int) {
 		StopGrace: time.Second, IdleChild: time.Hour,
 	}
 	w.Engine = engine.New(engine.Options{
-		Store: st, Claims: st, Runner: r.ID(), Clock: benchClock{}, NewID: benchID, Logger: slog.New(slog.DiscardHandler),
+		Store: st, Runner: r.ID(), Clock: benchClock{}, NewID: benchID, Logger: slog.New(slog.DiscardHandler),
 		Hosts:  func(string) (engine.Host, error) { return noop{}, nil },
 		Limits: func(string) (engine.Limits, error) { return limits, nil },
 	})

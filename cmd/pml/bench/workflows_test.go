@@ -282,7 +282,7 @@ func newWorkflows(b *testing.B, k kept, host noop) *workflows {
 	w := &workflows{b: b, store: k.store}
 	w.floor = newBare(b, func(rows [][]byte) error { w.floorCommits.Add(1); return k.floor(rows) })
 	w.Engine = engine.New(engine.Options{
-		Store: counted{k.store, &w.commits}, Claims: k.store, Runner: r.ID(), Clock: benchClock{}, NewID: benchID, Logger: slog.New(slog.DiscardHandler),
+		Store: counted{k.store, &w.commits}, Runner: r.ID(), Clock: benchClock{}, NewID: benchID, Logger: slog.New(slog.DiscardHandler),
 		Hosts:  func(string) (engine.Host, error) { return host, nil },
 		Limits: func(string) (engine.Limits, error) { return limits, nil },
 	})

@@ -1,4 +1,4 @@
-package storetest
+package enginetest
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// Faulty is a store whose n-th commit fails, for tests that then go on with
+// Faulty are surroundings whose n-th commit fails, for tests that then go on with
 // what is stored, as after a crash.
 type Faulty struct {
-	store.Store
+	Surroundings
 
 	mu            sync.Mutex
 	commits       int
@@ -19,9 +19,9 @@ type Faulty struct {
 	tripped       chan struct{}
 }
 
-// NewFaulty wraps a store. Nothing fails until FailBefore or FailAfter.
-func NewFaulty(s store.Store) *Faulty {
-	return &Faulty{Store: s, tripped: make(chan struct{})}
+// NewFaulty wraps surroundings. Nothing fails until FailBefore or FailAfter.
+func NewFaulty(s Surroundings) *Faulty {
+	return &Faulty{Surroundings: s, tripped: make(chan struct{})}
 }
 
 // FailBefore makes the n-th commit from now on, and all after it, fail
@@ -59,7 +59,7 @@ func (f *Faulty) Commit(ctx context.Context, step store.Step) error {
 	fail := !write || f.after != 0 && n == f.after
 	f.mu.Unlock()
 	if write {
-		if err := f.Store.Commit(ctx, step); err != nil || !fail {
+		if err := f.Surroundings.Commit(ctx, step); err != nil || !fail {
 			return err
 		}
 	}
