@@ -74,6 +74,7 @@ var allowed = map[string][]string{
 	"store":           {"core"},
 	"store/postgres":  {"core", "store", "core/approval"},
 	"store/bolt":      {"core", "store", "core/approval"},
+	"store/temporal":  {"core", "store", "core/approval"}, // a module of its own
 	"store/backup":    {"core"},
 	"store/storetest": {"core", "core/skiptest", "store", "core/approval"},
 	"cli/layout":      {"core"},
@@ -114,6 +115,7 @@ var confined = map[string][]string{
 	"github.com/gofrs/flock":             {"store/bolt", "core/atomicfile", "core/install", "core/oauth", "core/daemon", "core/presence", "cmd/pml/pmltest"},
 	"github.com/jackc/pgx/":              {"store/postgres"},
 	"github.com/pressly/goose/":          {"store/postgres"},
+	"go.temporal.io/":                    {"store/temporal"},
 	"github.com/danielgtaylor/huma/":     {"core/server"},
 	"golang.org/x/time/":                 {"core/server"},
 	"github.com/prometheus/":             {"core/trace"},
