@@ -50,17 +50,6 @@ func (b *bench) mortal() string {
 	return dir
 }
 
-// sandbox gives a bench another pool.
-func (b *bench) sandbox(o sandbox.Options) {
-	b.T.Helper()
-	b.Pool = sandbox.NewPool(o)
-	b.T.Cleanup(func() {
-		if err := b.Pool.Close(); err != nil {
-			b.T.Error(err)
-		}
-	})
-}
-
 // children are the process ids of the children that were ever started.
 func children(t *testing.T, dir string) []int {
 	t.Helper()

@@ -106,9 +106,7 @@ func (b *bench) process() *process {
 	if b.wrap != nil {
 		st = b.wrap(st)
 	}
-	w := *b.World
-	w.Open = func() enginetest.Surroundings { return st }
-	return &process{w.Process(), st}
+	return &process{b.ProcessOn(st), st}
 }
 
 func (b *bench) dag(p *process, tasks []core.TaskSpec, opts core.RunOptions) *engine.Handle {

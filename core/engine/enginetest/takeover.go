@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -205,7 +206,7 @@ func testLarge(w *World) {
 	w.Wait(h, Pending(1))
 	w.Decide(q.Store, h.ID, core.ApproveTool, true, nil)
 	q.Wake(h.ID)
-	w.Complete(h, fmt.Sprint(each/2*calls))
+	w.Complete(h, strconv.Itoa(each/2*calls))
 	if got := w.Host.Called(); len(got) != calls+1 {
 		w.T.Errorf("%d calls were made, want %d", len(got), calls+1)
 	}

@@ -110,7 +110,13 @@ type Process struct {
 // Process starts pml once more.
 func (w *World) Process() *Process {
 	w.T.Helper()
-	p := &Process{Store: w.Open(), t: w.T}
+	return w.ProcessOn(w.Open())
+}
+
+// ProcessOn is Process upon what was opened for it.
+func (w *World) ProcessOn(open Surroundings) *Process {
+	w.T.Helper()
+	p := &Process{Store: open, t: w.T}
 	var err error
 	if p.Runner, err = p.Store.Register(w.T.Context()); err != nil {
 		w.T.Fatal(err)
@@ -142,10 +148,9 @@ func (w *World) options(st engine.Store, runner string) engine.Options {
 	if w.As != nil {
 		host = w.As
 	}
-	limits := w.Limits
 	return engine.Options{
 		Store: st, Runner: runner, Holds: w.Holds, Sandbox: w.Pool, Hosts: func(string) (engine.Host, error) { return host, nil },
-		Clock: clock{w}, NewID: NewID, Limits: func(string) (engine.Limits, error) { return limits, nil }, Logger: w.Logger,
+		Clock: clock{w}, NewID: NewID, Limits: func(string) (engine.Limits, error) { return w.Limits, nil }, Logger: w.Logger,
 		CommitGrace: w.CommitGrace, Ask: w.asks(), MayPrompt: w.Host.MayPrompt, Agent: agentOf, Suggest: suggest, Faults: faults,
 	}
 }
