@@ -1,0 +1,131 @@
+package temporal_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine/enginetest"
+	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/temporal"
+)
+
+// kept is a run in Temporal, whose runner commits steps of some records each.
+type kept struct {
+	st  *temporal.Store
+	run core.Run
+}
+
+func newKept(b *testing.B) *kept {
+	b.Helper()
+	st := open(b, options(b))
+	b.Cleanup(func() { _ = st.Close() })
+	k := &kept{st: st}
+	k.create(b)
+	return k
+}
+
+func (k *kept) create(b *testing.B) {
+	b.Helper()
+	now := time.Now().UTC()
+	k.run = core.Run{
+		ID: enginetest.NewID(), Side: core.SideServer, Workspace: "/w", Kind: core.KindDAG, State: core.RunRunning, CreatedAt: now,
+		UpdatedAt: now, Runner: "r1", Epoch: 1, DAGVersion: 1, RequestedBy: core.Actor{Who: "ann", Via: core.ViaHTTP},
+	}
+	program := core.Program{Kind: core.KindDAG, Version: 1, Tasks: []core.TaskSpec{enginetest.Task("t", "fs:read")}}
+	if err := k.st.Commit(b.Context(), store.Step{Run: k.run, Create: true, Program: &program}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (k *kept) commit(b *testing.B, records int) {
+	b.Helper()
+	step := store.Step{Run: k.run}
+	for range records {
+		k.run.JournalSeq++
+		step.Records = append(step.Records, core.Record{
+			Seq: k.run.JournalSeq, Kind: core.RecordSettled, CallID: fmt.Sprint("t", k.run.JournalSeq), Tool: "fs:read",
+			Outcome: core.OutcomeSuccess, Args: []byte(`{"n":1}`), Result: []byte(`"ok"`), At: time.Now().UTC(),
+		})
+	}
+	if err := k.st.Commit(b.Context(), step); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkCommit is a step of a run, with as many records as a layer has calls.
+func BenchmarkCommit(b *testing.B) {
+	for _, records := range []int{1, 100} {
+		b.Run(strconv.Itoa(records), func(b *testing.B) {
+			k := newKept(b)
+			k.commit(b, records)
+			for b.Loop() {
+				k.commit(b, records)
+			}
+		})
+	}
+}
+
+// BenchmarkCreate is the start of a run.
+func BenchmarkCreate(b *testing.B) {
+	k := newKept(b)
+	for b.Loop() {
+		k.create(b)
+	}
+}
+
+// BenchmarkHalted is what is asked before each call is sent.
+func BenchmarkHalted(b *testing.B) {
+	k := newKept(b)
+	for b.Loop() {
+		if _, err := k.st.Halted(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkActivity is what a call would cost as an activity: workflows of a hundred each, one
+// after the other.
+func BenchmarkActivity(b *testing.B) {
+	const each = 100
+	c, err := client.Dial(client.Options{HostPort: address(b), Logger: silent{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	queue := fmt.Sprint("activities-", enginetest.NewID().Short())
+	w := worker.New(c, queue, worker.Options{})
+	call := func(context.Context) (string, error) { return "ok", nil }
+	w.RegisterActivity(call)
+	run := func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		for range each {
+			if err := workflow.ExecuteActivity(ctx, call).Get(ctx, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.RegisterWorkflow(run)
+	if err := w.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer w.Stop()
+	for b.Loop() {
+		h, err := c.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{TaskQueue: queue}, run)
+		if err == nil {
+			err = h.Get(b.Context(), nil)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N)/each, "ms/activity")
+}

@@ -1,0 +1,143 @@
+package temporal
+
+import (
+	"context"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
+)
+
+// Commit implements engine.Steps. A new run is the start of its workflow, every other step an
+// update; both are kept when Temporal answers.
+func (s *Store) Commit(ctx context.Context, in store.Step) error {
+	if err := s.mayCommit(ctx, &in); err != nil {
+		return err
+	}
+	next, err := s.prepare(&in)
+	if err != nil {
+		return err
+	}
+	next.Halt = s.halt.last()
+	if in.Create {
+		err = s.create(ctx, next)
+	} else {
+		err = s.update(ctx, s.workflowOf(in.Run.ID), updateCommit, in.Run.ID, next, nil)
+	}
+	if err != nil {
+		return err
+	}
+	s.meet(in.Run.ID, next.Open...)
+	s.watchers.tell(true)
+	return nil
+}
+
+// mayCommit refuses what Temporal cannot keep yet, and asks about what lies outside of the
+// run's own workflow. A permission that counts goes on counting, so that asking before is as
+// good as asking within. A halt that comes between is met right before the call is sent.
+func (s *Store) mayCommit(ctx context.Context, in *store.Step) error {
+	if err := store.CheckStep(*in); err != nil {
+		return err
+	}
+	switch {
+	case in.Past != nil:
+		return core.Errorf(core.CodeInvalidArguments, "a copy of a run cannot be kept in Temporal yet")
+	case in.Create && in.Run.IdempotencyKey != "":
+		return core.Errorf(core.CodeInvalidArguments, "Temporal keeps no idempotency keys of runs yet; start the run without one")
+	}
+	if g := in.Given; g != nil {
+		if err := approval.Permits(core.Guard{}, core.Approval{RunID: in.Run.ID, Human: g.Human}, g.Decision); err != nil {
+			return err
+		}
+	}
+	if err := store.MayStart(in, func() (*core.Halt, error) { return s.halt.get(ctx, s.Halted) }); err != nil {
+		return err
+	}
+	return store.Rely(in, func(id core.ID) (*core.Approval, error) { return s.approval(ctx, id) })
+}
+
+// create starts the workflow of a run. One in the tree of an agent is said to the agent's
+// workflow before: if pml dies between the two, that knows of a run that is not there, which
+// readers leave out.
+func (s *Store) create(ctx context.Context, first *step) error {
+	run := first.Run
+	if run.UnderAgent != "" {
+		if err := s.update(ctx, s.workflowOf(run.UnderAgent), updateBelow, run.UnderAgent, run.ID, nil); err != nil {
+			return err
+		}
+	}
+	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: s.workflowOf(run.ID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}, runType, begin{Step: first})
+	return failure(err, run.ID)
+}
+
+// Claim implements engine.Steps. Whether the run's runner lives is asked before: a runner that
+// is dead never lives again, so that it is enough for the run's workflow to compare whose the
+// run is.
+func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run, error) {
+	run, err := s.Run(ctx, id)
+	if err != nil {
+		return core.Run{}, err
+	}
+	if run.Runner != "" && run.Runner != runner && !run.State.Final() {
+		alive, err := s.Alive(ctx, run.Runner)
+		if err != nil {
+			return core.Run{}, err
+		}
+		if alive {
+			return run, core.Errorf(core.CodeFenced, "the run %s is being run by another process (runner %s)", id.Short(), run.Runner).
+				WithRun(id).WithNext("pml", "workflows", "watch", string(id))
+		}
+	}
+	var claimed core.Run
+	if err := s.update(ctx, s.workflowOf(id), updateClaim, id, claim{From: run.Runner, Epoch: run.Epoch, To: runner}, &claimed); err != nil {
+		return run, err
+	}
+	claimed.Result, claimed.Options.Input = run.Result, run.Options.Input
+	s.watchers.tell(true)
+	return claimed, nil
+}
+
+// prepare is a step as a workflow takes it; what is large lies in the blobs then. If pml dies
+// before the step is kept, they belong to nobody.
+func (s *Store) prepare(in *store.Step) (*step, error) {
+	out := &step{Run: in.Run, Supersede: in.Supersede, Used: in.Used, Undecided: in.Undecided, Checkpoint: in.Checkpoint, Events: in.Events, Audit: in.Audit}
+	out.Run.Result, out.Run.Options.Input = nil, nil
+	var err error
+	keep := func(to *value, v any) {
+		if err == nil {
+			*to, err = awayJSON(s.opts.Blobs, v)
+		}
+	}
+	if len(in.Run.Result) > 0 {
+		keep(&out.Result, in.Run.Result)
+	}
+	if in.Create && len(in.Run.Options.Input) > 0 {
+		keep(&out.Input, in.Run.Options.Input)
+	}
+	if in.Program != nil {
+		out.Program = &program{Version: in.Program.Version}
+		keep(&out.Program.Program, in.Program)
+	}
+	for i := range in.Records {
+		r := &in.Records[i]
+		out.Records = append(out.Records, record{Seq: r.Seq, Kind: r.Kind, CallID: r.CallID})
+		keep(&out.Records[i].Record, r)
+	}
+	for _, a := range in.Open {
+		q := &question{Approval: a}
+		q.Approval.Context = nil
+		if len(a.Context) > 0 {
+			keep(&q.Context, a.Context)
+		}
+		out.Open = append(out.Open, q)
+	}
+	return out, err
+}

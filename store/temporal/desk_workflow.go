@@ -1,0 +1,121 @@
+package temporal
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// deskID is the workflow of what belongs to no run.
+const deskID = "pml-desk"
+
+const (
+	updateHalt  = "halt"
+	updateLetGo = "let-go"
+	updateJoin  = "join"
+	queryHalted = "halted"
+)
+
+// desk is what belongs to no run: whether calls are halted, and which runners are to hear of
+// that.
+type desk struct {
+	Halt    *core.Halt      `json:"halt,omitempty"`
+	Runners []string        `json:"runners,omitempty"`
+	Audit   []core.AuditRow `json:"audit,omitempty"`
+
+	telling int // runners that are being told
+}
+
+// resumption is a core.Resumption with what its own JSON may leave out.
+type resumption struct {
+	Resumption core.Resumption `json:"resumption"`
+	Presence   core.Presence   `json:"presence,omitempty"`
+}
+
+func (r resumption) whole() core.Resumption {
+	r.Resumption.Presence = r.Presence
+	return r.Resumption
+}
+
+// halted is who has halted calls, nil for nobody: an answer that can say nothing.
+type halted struct {
+	Halt *core.Halt `json:"halt,omitempty"`
+}
+
+func deskWorkflow(ctx workflow.Context, d *desk) error {
+	if d == nil {
+		d = &desk{}
+	}
+	if err := d.serve(ctx); err != nil {
+		return err
+	}
+	err := workflow.Await(ctx, func() bool {
+		return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) && d.telling == 0
+	})
+	if err != nil {
+		return err
+	}
+	return workflow.NewContinueAsNewError(ctx, deskType, d)
+}
+
+func (d *desk) serve(ctx workflow.Context) error {
+	// In order: updates that came before the first task are served as their handlers are set.
+	if err := workflow.SetUpdateHandler(ctx, updateHalt, func(_ workflow.Context, h core.Halt) (halted, error) {
+		if d.Halt == nil {
+			d.Halt = &h
+			d.audit(approval.HaltedRow(h))
+		}
+		return halted{d.Halt}, nil
+	}); err != nil {
+		return err
+	}
+	if err := workflow.SetUpdateHandler(ctx, updateJoin, func(_ workflow.Context, runner string) error {
+		d.Runners = append(d.Runners, runner)
+		return nil
+	}); err != nil {
+		return err
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for left := workflow.GetSignalChannel(ctx, signalLeft); ; {
+			var runner string
+			left.Receive(ctx, &runner)
+			d.Runners = slices.DeleteFunc(d.Runners, func(r string) bool { return r == runner })
+		}
+	})
+	if err := workflow.SetQueryHandler(ctx, queryHalted, func() (halted, error) { return halted{d.Halt}, nil }); err != nil {
+		return err
+	}
+	return workflow.SetUpdateHandlerWithOptions(ctx, updateLetGo, d.letGo, workflow.UpdateHandlerOptions{
+		Validator: func(_ workflow.Context, r resumption) error {
+			return refusal(approval.MayResume(core.Guard{}, r.whole()))
+		},
+	})
+}
+
+// letGo ends a halt and wakes all runners: each looks at its runs.
+func (d *desk) letGo(ctx workflow.Context, r resumption) (halted, error) {
+	was := d.Halt
+	if was == nil {
+		return halted{}, nil
+	}
+	d.Halt = nil
+	d.audit(approval.ResumedRow(*was, r.whole()))
+	for _, runner := range d.Runners {
+		tell(ctx, &d.telling, runner, "")
+	}
+	return halted{was}, nil
+}
+
+func (d *desk) audit(row core.AuditRow) {
+	var last core.AuditRow
+	if n := len(d.Audit); n > 0 {
+		last = d.Audit[n-1]
+	}
+	if next, err := approval.Chain(last, row); err == nil {
+		row = next
+	}
+	d.Audit = append(d.Audit, row)
+}

@@ -1,0 +1,82 @@
+package temporal_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine/enginetest"
+	"github.com/casys-ai/pml/store"
+)
+
+// A run whose history has grown too long goes on in a new one: its journal and its events are
+// read as before, and its runner commits on.
+func TestJournal_OverHistories(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	st := open(t, opts)
+	defer st.Close()
+	now := time.Now().UTC()
+	run := core.Run{
+		ID: enginetest.NewID(), Side: core.SideServer, Workspace: "/w", Kind: core.KindDAG, State: core.RunRunning, CreatedAt: now,
+		UpdatedAt: now, Runner: "r1", Epoch: 1, DAGVersion: 1, RequestedBy: core.Actor{Who: "ann", Via: core.ViaHTTP},
+	}
+	const steps, each = 60, 100 // a history is long from 4 MB on
+	if err := st.Commit(t.Context(), store.Step{Run: run, Create: true, Program: &core.Program{Kind: core.KindDAG, Version: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range steps {
+		step := store.Step{Run: run, Events: []core.Event{{Type: core.EventTaskLog, At: now, Message: fmt.Sprint(i)}}}
+		for range each {
+			run.JournalSeq++
+			step.Records = append(step.Records, core.Record{
+				Seq: run.JournalSeq, Kind: core.RecordSettled, CallID: fmt.Sprint("t", run.JournalSeq), Tool: "fs:read",
+				Outcome: core.OutcomeSuccess, Result: []byte(`"` + strings.Repeat("x", 1000) + `"`), At: now,
+			})
+		}
+		if err := st.Commit(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.Dial(client.Options{HostPort: opts.Address, Logger: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Hung)
+	defer cancel()
+	for first := true; first; { // each answer takes its time
+		d, err := c.DescribeWorkflowExecution(ctx, opts.Name+"/run/"+string(run.ID), "")
+		if err != nil {
+			t.Fatalf("waiting for the second history: %v", err)
+		}
+		info := d.GetWorkflowExecutionInfo()
+		first = info.GetFirstRunId() == info.GetExecution().GetRunId()
+	}
+	run.JournalSeq++
+	last := store.Step{Run: run, Records: []core.Record{{Seq: run.JournalSeq, Kind: core.RecordSettled, CallID: "last", Tool: "fs:read", Outcome: core.OutcomeSuccess, Result: []byte(`"` + strings.Repeat("x", 1000) + `"`), At: now}}}
+	if err := st.Commit(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	const all = steps*each + 1
+	for _, after := range []int64{0, 150, all - 1} {
+		records, err := st.Journal(t.Context(), run.ID, after)
+		if err != nil || int64(len(records)) != all-after {
+			t.Fatalf("after %d: %d records, %v", after, len(records), err)
+		}
+		for i, r := range records {
+			if r.Seq != after+int64(i)+1 || len(r.Result) != 1002 {
+				t.Fatalf("after %d: the record %d has the number %d and %d bytes", after, i, r.Seq, len(r.Result))
+			}
+		}
+	}
+	events, err := st.Events(t.Context(), store.EventFilter{RunID: run.ID, After: 1})
+	if err != nil || len(events) != steps-1 || events[0].Message != "1" {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+}

@@ -1,0 +1,224 @@
+package temporal
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/store"
+)
+
+// Run implements engine.Runs.
+func (s *Store) Run(ctx context.Context, id core.ID) (core.Run, error) {
+	var f found
+	if err := s.query(ctx, s.workflowOf(id), queryRun, id, &f); err != nil {
+		return core.Run{}, err
+	}
+	s.meet(id)
+	run := approval.RunAt(f.Run, s.opts.Clock.Now())
+	var err error
+	if run.Result, err = load(s.opts.Blobs, f.Result); err == nil {
+		run.Options.Input, err = load(s.opts.Blobs, f.Input)
+	}
+	return run, err
+}
+
+// Program implements engine.Runs.
+func (s *Store) Program(ctx context.Context, id core.ID) (core.Program, error) {
+	var p program
+	if err := s.query(ctx, s.workflowOf(id), queryProgram, id, &p); err != nil {
+		return core.Program{}, err
+	}
+	return loadJSON[core.Program](s.opts.Blobs, p.Program)
+}
+
+// Journal implements engine.Runs.
+func (s *Store) Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error) {
+	var rows []record
+	last := after
+	for more := true; more; {
+		var part listed
+		if err := s.query(ctx, s.workflowOf(id), queryJournal, id, &part, last); err != nil {
+			return nil, err
+		}
+		for _, p := range part.Pages {
+			body, err := loadJSON[pageBody](s.opts.Blobs, value{Blob: p.Blob})
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, body.Records...)
+		}
+		rows = append(rows, part.Records...)
+		if more = part.More; more {
+			last = part.Records[len(part.Records)-1].Seq
+		}
+	}
+	var list []core.Record
+	for _, row := range rows {
+		if row.Seq <= after { // of a page that begins before
+			continue
+		}
+		r, err := loadJSON[core.Record](s.opts.Blobs, row.Record)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// Events implements engine.Runs, for the events of one run.
+func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, error) {
+	if f.RunID == "" {
+		return nil, core.Errorf(core.CodeInvalidArguments, "Temporal lists the events of one run only, so far")
+	}
+	var all []core.Event
+	after := f.After
+	for more := true; more; {
+		var part listed
+		if err := s.query(ctx, s.workflowOf(f.RunID), queryEvents, f.RunID, &part, after); err != nil {
+			return nil, err
+		}
+		for _, p := range part.Pages {
+			body, err := loadJSON[pageBody](s.opts.Blobs, value{Blob: p.Blob})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, body.Events...)
+		}
+		all = append(all, part.Events...)
+		if more = part.More; more {
+			after = part.Events[len(part.Events)-1].Seq
+		}
+	}
+	all = slices.DeleteFunc(all, func(e core.Event) bool {
+		return e.Seq <= f.After || f.Owner != "" && e.Owner != f.Owner || len(f.Types) > 0 && !slices.Contains(f.Types, e.Type)
+	})
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, nil
+}
+
+// Approvals implements engine.Runs. Those of a run, and those below an agent, are as of all
+// that was kept before; those of all runs are of the runs that this process has met, and of
+// those that the index of the service knows by now.
+func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
+	runs, err := s.runsOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	var list []core.Approval
+	for _, id := range runs {
+		var at found
+		err := s.query(ctx, s.workflowOf(id), queryApprovals, id, &at)
+		if core.CodeOf(err) == core.CodeNotFound && f.Into == nil {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		run := approval.RunAt(at.Run, s.opts.Clock.Now())
+		if f.Into != nil {
+			if f.Owner != "" && run.Owner != f.Owner || f.Workspace != "" && run.Workspace != f.Workspace {
+				return nil, store.NoRun(id)
+			}
+			*f.Into = run
+		}
+		s.meet(id, at.Approvals...)
+		for _, q := range at.Approvals {
+			a := q.Approval
+			if a.State == core.ApprovalOpen && run.State == core.RunExpired {
+				a.State = core.ApprovalExpired
+			}
+			if !selected(a, run, f) {
+				continue
+			}
+			if a.Context, err = load(s.opts.Blobs, q.Context); err != nil {
+				return nil, err
+			}
+			list = append(list, a)
+		}
+	}
+	slices.SortStableFunc(list, core.BySoonest)
+	if f.Limit > 0 {
+		list = list[:min(f.Limit, len(list))]
+	}
+	return list, nil
+}
+
+// runsOf are the runs whose approvals a filter can select.
+func (s *Store) runsOf(ctx context.Context, f store.ApprovalFilter) ([]core.ID, error) {
+	switch {
+	case f.RunID != "":
+		return []core.ID{f.RunID}, nil
+	case f.Agent != "":
+		var below []core.ID
+		if err := s.query(ctx, s.workflowOf(f.Agent), queryBelow, f.Agent, &below); err != nil {
+			return nil, err
+		}
+		return append(below, f.Agent), nil
+	}
+	if f.ID != "" {
+		s.mu.Lock()
+		run, ok := s.asked[f.ID]
+		s.mu.Unlock()
+		if ok {
+			return []core.ID{run}, nil
+		}
+	}
+	return s.all(ctx)
+}
+
+func selected(a core.Approval, run core.Run, f store.ApprovalFilter) bool {
+	switch {
+	case f.ID != "" && a.ID != f.ID, f.Workspace != "" && a.Workspace != f.Workspace, f.Owner != "" && a.Owner != f.Owner,
+		f.Agent != "" && a.Agent != f.Agent, f.Digest != "" && a.Digest != f.Digest:
+		return false
+	case f.Decidable && (run.State.Final() || !approval.CanDecide(a, f.Now)):
+		return false
+	}
+	return len(f.States) == 0 || slices.Contains(f.States, a.StateAt(f.Now))
+}
+
+// approval is one approval, nil where there is none.
+func (s *Store) approval(ctx context.Context, id core.ID) (*core.Approval, error) {
+	list, err := s.Approvals(ctx, store.ApprovalFilter{ID: id})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// all are the runs that this process has met, and those in the index of the service.
+func (s *Store) all(ctx context.Context) ([]core.ID, error) {
+	s.mu.Lock()
+	ids := make([]core.ID, 0, len(s.known))
+	for id := range s.known {
+		ids = append(ids, id)
+	}
+	s.mu.Unlock()
+	var token []byte
+	for {
+		page, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: s.opts.Namespace, NextPageToken: token, Query: "WorkflowType='" + runType + "' AND TaskQueue='" + s.opts.Name + "' AND ExecutionStatus='Running'",
+		})
+		if err != nil {
+			return nil, failure(err, "")
+		}
+		for _, e := range page.GetExecutions() {
+			if id, ok := strings.CutPrefix(e.GetExecution().GetWorkflowId(), s.name("run/")); ok {
+				ids = append(ids, core.ID(id))
+			}
+		}
+		if token = page.GetNextPageToken(); len(token) == 0 {
+			break
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}

@@ -1,0 +1,192 @@
+// Package temporal keeps runs in Temporal: each run is a workflow that holds the run's state,
+// and a commit, a claim and a decision are updates of it, which Temporal answers when they are
+// kept. The engine that makes the calls is the one that all of pml has; docs/temporal.md says
+// why, what is atomic and what is not, and what is missing.
+//
+// It implements what the engine needs of its surroundings (core/engine.Store) and passes
+// core/engine/enginetest. It is no store.Store yet.
+package temporal
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
+)
+
+// Options say where the runs are.
+type Options struct {
+	Address   string // HOST:PORT
+	Namespace string
+	// Name tells several installations in one namespace apart: it begins the ids of their
+	// workflows, and is the name of their task queue.
+	Name   string
+	Blobs  Blobs
+	Clock  core.Clock
+	NewID  func() core.ID
+	Logger *slog.Logger
+	// Heartbeat is after how long without a sign of life a runner is dead; 0: 2 s.
+	Heartbeat time.Duration
+}
+
+// Store is one process's hold on the runs.
+type Store struct {
+	opts     Options
+	client   client.Client
+	worker   worker.Worker
+	watchers watchers
+
+	mu sync.Mutex
+	// known are the runs that this process has met, which it finds at once; the index of the
+	// service lags behind.
+	known map[core.ID]bool
+	// asked says which run an approval is of.
+	asked map[core.ID]core.ID
+	halt  recentHalt
+	// runners are those that this process has been.
+	runners []*runner
+}
+
+// Open connects to Temporal and serves the workflows of runs beside all other processes.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	if opts.Heartbeat == 0 {
+		opts.Heartbeat = 2 * time.Second
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	c, err := client.DialContext(ctx, client.Options{HostPort: opts.Address, Namespace: opts.Namespace, Logger: sdklog.NewStructuredLogger(opts.Logger)})
+	if err != nil {
+		return nil, core.Errorf(core.CodeStoreFailed, "Temporal at %s does not answer: %w; look at the address, the namespace %q and whether the service is up", opts.Address, err, opts.Namespace)
+	}
+	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, halt: recentHalt{clock: opts.Clock}}
+	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
+	for name, f := range map[string]any{runType: runWorkflow, deskType: deskWorkflow, runnerType: runnerWorkflow} {
+		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
+	if err := s.worker.Start(); err != nil {
+		c.Close()
+		return nil, failure(err, "")
+	}
+	if err := s.openDesk(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends this process's hold; the runs go on in others.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	runners := s.runners
+	s.mu.Unlock()
+	for _, r := range runners {
+		r.worker.Stop()
+	}
+	s.worker.Stop()
+	s.client.Close()
+	return nil
+}
+
+// openDesk makes sure that the workflow is there which belongs to no run.
+func (s *Store) openDesk(ctx context.Context) error {
+	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: s.name(deskID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, deskType, (*desk)(nil))
+	return failure(err, "")
+}
+
+// name is the id of a workflow of this installation.
+func (s *Store) name(id string) string { return s.opts.Name + "/" + id }
+
+func (s *Store) workflowOf(run core.ID) string { return s.name("run/" + string(run)) }
+
+// meet remembers runs that this process has to do with.
+func (s *Store) meet(run core.ID, asked ...*question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[run] = true
+	for _, q := range asked {
+		s.asked[q.ID] = run
+	}
+}
+
+// update changes a workflow, and returns when the change is kept.
+func (s *Store) update(ctx context.Context, id, name string, run core.ID, arg, result any) error {
+	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = h.Get(ctx, result)
+	}
+	return failure(err, run)
+}
+
+// query reads a workflow, as of all updates that were kept before.
+func (s *Store) query(ctx context.Context, id, name string, run core.ID, result any, args ...any) error {
+	first, cancel := context.WithTimeout(ctx, queryPatience)
+	v, err := s.client.QueryWorkflow(first, id, "", name, args...)
+	cancel()
+	if err != nil && first.Err() != nil && ctx.Err() == nil {
+		v, err = s.queryAnyone(ctx, id, name, args...)
+	}
+	if err == nil {
+		err = v.Get(result)
+	}
+	return failure(err, run)
+}
+
+// taskLimit is how long Temporal waits for the process that has just taken up a workflow, before
+// it gives it to another one: a process that is killed then keeps a run busy for as long.
+const taskLimit = 3 * time.Second
+
+// queryPatience is how long the process that has a workflow in memory has to answer. One that
+// was killed never does, and Temporal would wait for it for 10 seconds.
+const queryPatience = time.Second
+
+// queryTries is how often a workflow is read that does not answer.
+const queryTries = 4
+
+// queryAnyone reads a workflow in whichever process takes it up. Temporal may give it to one
+// that has just ended, and then does not try another by itself.
+func (s *Store) queryAnyone(ctx context.Context, id, name string, args ...any) (v converter.EncodedValue, err error) {
+	for range queryTries {
+		_, err = s.client.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
+			Namespace: s.opts.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: id},
+		})
+		if err != nil {
+			return nil, err
+		}
+		next, cancel := context.WithTimeout(ctx, 2*taskLimit)
+		v, err = s.client.QueryWorkflow(next, id, "", name, args...)
+		over := next.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !over {
+			break
+		}
+	}
+	return v, err
+}
+
+// sealPage is the activity that keeps a page of a run's journal outside of its history.
+func (s *Store) sealPage(_ context.Context, _ core.ID, body pageBody) (string, error) {
+	raw, err := store.Encode(body)
+	if err != nil {
+		return "", err
+	}
+	return s.opts.Blobs.Put(raw)
+}
