@@ -91,14 +91,19 @@ func testTakeOverOne(w *World) {
 		h   *engine.Handle
 		err error
 	}
-	results := make(chan taken, many)
+	var processes []*Process
 	for range many {
-		q := w.Process()
+		processes = append(processes, w.Process())
+	}
+	results, together := make(chan taken, many), make(chan struct{})
+	for _, q := range processes {
 		go func() {
+			<-together
 			h, err := q.Resume(w.T.Context(), h.ID)
 			results <- taken{h, err}
 		}()
 	}
+	close(together)
 	var got []*engine.Handle
 	for range many {
 		switch r := <-results; {
