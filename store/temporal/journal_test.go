@@ -3,6 +3,7 @@ package temporal_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestJournal_OverHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range steps {
-		step := store.Step{Run: run, Events: []core.Event{{Type: core.EventTaskLog, At: now, Message: fmt.Sprint(i)}}}
+		step := store.Step{Run: run, Events: []core.Event{{Type: core.EventTaskLog, At: now, Message: strconv.Itoa(i)}}}
 		for range each {
 			run.JournalSeq++
 			step.Records = append(step.Records, core.Record{
