@@ -91,6 +91,7 @@ func writeReplay(w *strings.Builder, t api.FlowReplay) {
 	if t.Calls == 0 {
 		w.WriteString("the flow matches no recorded call; calls that still wait are not tried. --tool server:tool --args JSON tries one by hand\n")
 	}
+	noteUnknown(w, t.Trials)
 	for _, c := range t.Trials {
 		fmt.Fprintf(w, "\n%s  %s %s  (%s)\n", c.Verdict, core.Visible(c.Tool, 80, false), core.Visible(string(c.Args), 200, false), core.ID(c.RunID).Short())
 		writeWhy(w, c)
@@ -133,6 +134,7 @@ func writeTrialNodes(w *strings.Builder, t api.FlowTrial, what string) {
 
 func writeFlowTrial(w *strings.Builder, t api.FlowTrial) {
 	writeTrialNodes(w, t, "this call")
+	noteUnknown(w, []api.FlowTrial{t})
 	writeWhy(w, t)
 	fmt.Fprintln(w, "sent: "+core.Visible(string(t.Sent), 2000, false))
 	if len(t.Given) > 0 {
@@ -140,6 +142,17 @@ func writeFlowTrial(w *strings.Builder, t api.FlowTrial) {
 	}
 	if len(t.Agent) > 0 {
 		fmt.Fprintln(w, "to the agent: "+core.Visible(string(t.Agent), 2000, false))
+	}
+}
+
+// noteUnknown says once for each tool that nothing is known of what it does.
+func noteUnknown(w *strings.Builder, trials []api.FlowTrial) {
+	said := map[string]bool{}
+	for _, t := range trials {
+		if t.Unknown != "" && !said[t.Tool] {
+			said[t.Tool] = true
+			fmt.Fprintf(w, "note: whether %s only reads is not known (%s); it is treated as if it did more\n", core.Visible(t.Tool, 80, false), core.Visible(t.Unknown, 300, false))
+		}
 	}
 }
 

@@ -100,9 +100,12 @@ type FlowTrial struct {
 	FlowCall
 	RunID string `json:"workflow_id,omitempty"` // of a call of the past
 	// Verdict is blocked, failed, asked, changed or passed.
-	Verdict string             `json:"verdict"`
-	Matches bool               `json:"matches"`
-	Reason  string             `json:"reason,omitempty"`
+	Verdict string `json:"verdict"`
+	Matches bool   `json:"matches"`
+	Reason  string `json:"reason,omitempty"`
+	// Unknown says why nothing is known of what the tool does: the flow then treats it as
+	// one that may do anything.
+	Unknown string             `json:"unknown,omitempty"`
 	Sent    json.RawMessage    `json:"sent,omitempty"`
 	Given   json.RawMessage    `json:"given,omitempty"` // the result that is left
 	Agent   json.RawMessage    `json:"agent,omitempty"` // what an agent gets of it

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/env"
 )
 
 // actingWords are words in a tool's name that do not go with only reading.
@@ -62,20 +63,41 @@ func nameWords(name string) []string {
 	return strings.FieldsFunc(b.String(), func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-// Annotations are those of a tool that pml believes. Its server is started if it may be;
-// when it cannot be, nothing is known of the tool.
-func (h *Host) Annotations(ctx context.Context, tool string) (core.Annotations, error) {
+// Annotations are those of a tool that pml believes, for a flow that is tried. Its server
+// is started if it may be. Where it cannot be asked, a tool only reads of which a person
+// has accepted that; of any other tool nothing is known, and unknown says why.
+func (h *Host) Annotations(ctx context.Context, tool string) (a core.Annotations, unknown string, err error) {
 	s, err := h.reader.fresh()
 	if err != nil {
-		return core.Annotations{}, err
+		return core.Annotations{}, "", err
 	}
 	server, name, _ := core.SplitTool(tool)
-	for _, t := range h.offered(ctx, s, server).tools {
+	o := h.offered(ctx, s, server)
+	for _, t := range o.tools {
 		if t.Name == name {
-			return believed(t), nil
+			return believed(t), "", nil
 		}
 	}
-	return core.Annotations{}, nil
+	if len(o.problems) == 0 {
+		return core.Annotations{}, "its server has no such tool", nil
+	}
+	if accepted, err := h.acceptedReads(s, server); err == nil && slices.Contains(accepted, name) {
+		return core.Annotations{ReadOnly: new(true)}, "", nil
+	}
+	return core.Annotations{}, o.problems[0].Message, nil
+}
+
+// acceptedReads are the tools of a server of which a person has accepted that they only
+// read, as the lock files have it, trusted or not: nothing is allowed by it.
+func (h *Host) acceptedReads(s *settings, server string) ([]string, error) {
+	s, err := s.fromFile()
+	if err != nil {
+		return nil, err
+	}
+	if s.all.Servers[server].Origin == env.FromWorkspace {
+		return s.lock.Servers[server].ReadOnly, nil
+	}
+	return s.homeLock.Servers[server].ReadOnly, nil
 }
 
 // OwnTools are the tools of a server as it lists them itself, before any flow about lists

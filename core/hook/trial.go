@@ -32,6 +32,8 @@ type Tried struct {
 	// List is what the server lists, for a flow of tools/list: Answer.Result has what is
 	// left of it.
 	List json.RawMessage
+	// Unknown says why nothing is known of what the tool does; empty where it is known.
+	Unknown string
 }
 
 // Try runs both halves of a flow on a call that is not made. Nothing is kept: no record,

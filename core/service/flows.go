@@ -206,7 +206,7 @@ func (f *hookFlows) TryFlowOn(ctx context.Context, name string, call api.FlowCal
 }
 
 func trialOf(call api.FlowCall, tried hook.Tried, matches bool) api.FlowTrial {
-	out := api.FlowTrial{FlowCall: call, Matches: matches, Verdict: "passed", Sent: tried.Args, Nodes: tried.Run.Nodes, Reason: tried.Run.Reason}
+	out := api.FlowTrial{FlowCall: call, Matches: matches, Verdict: "passed", Sent: tried.Args, Nodes: tried.Run.Nodes, Reason: tried.Run.Reason, Unknown: tried.Unknown}
 	if out.Nodes == nil {
 		out.Nodes = []core.FlowNodeRun{}
 	}
@@ -363,14 +363,16 @@ func (c *view) TryFlow(ctx context.Context, t hook.Trial) (tried hook.Tried, mat
 	if err != nil {
 		return tried, false, err
 	}
+	unknown := ""
 	if t.Flow.Type == flow.ListTools {
 		t.Tools, err = h.OwnTools(ctx, t.Request.Tool)
 	} else {
-		t.Request.Annotations, err = h.Annotations(ctx, t.Request.Tool)
+		t.Request.Annotations, unknown, err = h.Annotations(ctx, t.Request.Tool)
 	}
 	if err != nil {
 		return tried, false, err
 	}
 	tried, err = c.hooks.Try(ctx, t)
+	tried.Unknown = unknown
 	return tried, t.Flow.Meets(t.Request), err
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +118,33 @@ func TestFlowRuns_Killed(t *testing.T) {
 		if want := ended[r.RunID]; r.State != want || r.Nodes[1].State != want || want == core.FlowDenied && r.Reason == "" {
 			t.Errorf("want %s: %+v", want, r)
 		}
+	}
+}
+
+// What a flow makes of a call is tried before the flow is trusted, and an untrusted folder
+// starts no server: the tools count as reading of which a person has accepted that, and of
+// the others the trial says that it does not know.
+func TestTryFlow_Untrusted(t *testing.T) {
+	t.Parallel()
+	m, _ := exposing(t, exposeAll)
+	if err := os.MkdirAll(filepath.Join(m.ws, ".pml", "flows"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.client().trusting().close()
+	m.write("pml.lock", `{"version": 1, "servers": {"up": {"readonly": ["read"]}}}`)
+	m.write(".pml/flows/f.json", strings.Replace(addsN, `"enabled":true`, `"enabled":false,"match":{"where":"!annotations.read_only"}`, 1))
+	c := m.client()
+	try := func(tool string) api.FlowTrial {
+		trial, err := c.TryFlowOn(c.ctx(), "f", api.FlowCall{Tool: tool, Args: []byte(`{"n":1}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trial
+	}
+	if r := try("up:read"); r.Matches || r.Unknown != "" {
+		t.Errorf("a tool that reads, as a person has accepted: %+v", r)
+	}
+	if r := try("up:write"); !r.Matches || !strings.Contains(r.Unknown, "not trusted") {
+		t.Errorf("a tool of which nothing is known: %+v", r)
 	}
 }
