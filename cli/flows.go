@@ -149,7 +149,7 @@ func flowsNewCmd(a *app.App) *cobra.Command {
 					continue
 				}
 				file := api.FlowFile{Home: global, Name: args[0] + ".json", Text: t.Flow(args[0], args[0], a.Now())}
-				return saveFlow(ctx, a, b, file, "it is disabled: look at it, test it, enable it", "pml", "flows", "enable", args[0])
+				return saveFlow(ctx, a, b, file, "written, and disabled: look at it, test it, enable it", "pml", "flows", "enable", args[0])
 			}
 			return app.OneOf("template", template, names...)
 		}),

@@ -246,7 +246,7 @@ func applySuggested(ctx context.Context, a *app.App, b app.Backend, list []api.R
 		return err
 	}
 	p := &changes.Proposal{
-		ChangeSet: set, Ask: fmt.Sprintf("write %d rule(s) that allow?", len(rules)), InPerson: true,
+		ChangeSet: set, Ask: "write " + layout.Plural(len(rules), "allow rule") + "?", InPerson: true,
 		Again: []string{"pml", "permissions", "suggest", "--apply", numbers},
 	}
 	return changes.Conclude(a, p, changes.Propose(ctx, a, b, p, changes.Flags{}), "pml", "permissions", "ls")

@@ -46,7 +46,7 @@ there, even after a crash.`,
 			}
 			if len(args) == 0 {
 				if hasHome(a) && runs.StatusIfWaiting(cmd.Context(), a) {
-					a.Note("pml --help lists the commands")
+					a.Note("pml status says more; pml --help lists the commands")
 					return nil
 				}
 				return cmd.Help()

@@ -35,7 +35,8 @@ func TestServersInstall(t *testing.T) {
 		{"No", "n\n", true, []string{"--all"}, 9, 0, []string{"nothing was installed"}},
 		{"Pipe", "y\n", false, []string{"--all"}, 8, 0, []string{"no terminal to ask on", "next: pml servers install --all --yes"}},
 		{"PipeYes", "", false, []string{"--all", "--yes"}, 0, 2, nil},
-		{"Neither", "", true, nil, 2, 0, []string{"next: pml servers install --all\n"}},
+		{"Neither", "y\n", true, nil, 0, 2, []string{"install and approve these 2? [y]es / [n]o: "}},
+		{"NeitherPipe", "", false, nil, 2, 0, []string{"next: pml servers install --all\n"}},
 		{"Both", "", true, []string{"files", "--all"}, 2, 0, nil},
 		{"Unknown", "", true, []string{"fils"}, 2, 0, []string{"did you mean files"}},
 	} {

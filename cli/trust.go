@@ -53,11 +53,15 @@ func trust(ctx context.Context, a *app.App, show, yes, full bool) error {
 		return err
 	}
 	if show || t.Trusted || t.Empty && len(t.TakenOut) == 0 {
-		return a.Print(t, func(w *strings.Builder) {
+		if err := a.Print(t, func(w *strings.Builder) {
 			var text strings.Builder
 			_ = changes.WriteTrust(&text, t, full)
 			w.WriteString(layout.Diff(text.String(), a.Colour()))
-		})
+		}); err != nil || show || !t.Trusted || !a.Human() {
+			return err
+		}
+		a.Note("this is trusted already: there is nothing to decide")
+		return nil
 	}
 	if err := changes.Trust(ctx, a, b, t, yes, full); err != nil {
 		return err

@@ -27,7 +27,9 @@ type removal struct {
 	// the folder with them.
 	Foreign []string `json:"foreign,omitempty"`
 	Files   []string `json:"workspace_files"`
-	Open    int      `json:"runs_not_ended"`
+	// Left is the workspace's folder of flows, which a person has written.
+	Left []string `json:"left,omitempty"`
+	Open int      `json:"runs_not_ended"`
 	// Done says that all of it was removed.
 	Done bool `json:"done"`
 }
@@ -40,7 +42,8 @@ func uninstallCmd(a *app.App) *cobra.Command {
 		Long: `Says what it would remove, asks, and removes it: what "pml init" has added to
 agent hosts, the server that runs, and pml's own folder with all runs, approvals,
 packages and sign-ins; what is in that folder and not pml's is named and stays.
-Files of the workspace stay; with --workspace its .pml.json and pml.lock go, too. The program itself and .env are left to you.
+Files of the workspace stay; with --workspace its .pml.json and pml.lock
+go, too. The program itself, .env and .pml with its flows are left to you.
 
 Where other folders have pml in their agent hosts it names them and removes
 nothing. --here removes pml from this folder only: what "pml init" has added here,
@@ -194,6 +197,11 @@ func (r *removal) here(ctx context.Context, b app.Backend, paths api.Paths, file
 			r.Files = append(r.Files, name)
 		}
 	}
+	if dir := filepath.Join(paths.Workspace, ".pml"); files && paths.Workspace != "" && dir != paths.Home {
+		if _, err := os.Lstat(dir); err == nil {
+			r.Left = append(r.Left, dir)
+		}
+	}
 	return nil
 }
 
@@ -238,6 +246,9 @@ func (r removal) text() string {
 	}
 	for _, name := range r.Files {
 		fmt.Fprintf(&w, "to remove: %s\n", core.Visible(name, 0, false))
+	}
+	for _, name := range r.Left {
+		fmt.Fprintf(&w, "left as it is, since people wrote it: %s\n", core.Visible(name, 0, false))
 	}
 	if r.Home == "" {
 		if w.Len() == 0 {

@@ -151,11 +151,22 @@ func (p Program) Request(b api.DAGs, input json.RawMessage) (api.ExecuteRequest,
 	if err != nil {
 		return req, err
 	}
-	req.Tasks = tasks
+	req.Tasks, req.Intent = tasks, p.intent()
 	if len(input) == 0 {
 		req.Input = own
 	}
 	return req, nil
+}
+
+// intent is what a DAG says of itself: what its run is called where nobody names it.
+func (p Program) intent() string {
+	var doc struct {
+		Intent string `json:"intent"`
+	}
+	if json.Unmarshal(p.dag, &doc) != nil {
+		return "" // a bare list of tasks
+	}
+	return doc.Intent
 }
 
 // IsDAG reports whether the program is a DAG, not code.

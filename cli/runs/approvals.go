@@ -32,19 +32,24 @@ func approvalsLsCmd(a *app.App) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List what waits, soonest expiry first",
-		Long:    "Lists the approvals that wait, soonest expiry first; with --all also those that are decided or expired, newest\nfirst.",
+		Long: `Lists the approvals that wait for a decision, soonest expiry first. One whose time is
+over still waits where its run does: a decision asks the gates again first. --all lists
+also those that are decided or not asked any more, newest first.`,
 		Example: "  pml approvals ls\n  pml approvals ls --all -o wide\n  pml approvals ls --json | jq -r '.items[].checkpoint_id'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
 			return listApprovals(ctx, a, b, all)
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also those that are decided or expired")
+	cmd.Flags().BoolVar(&all, "all", false, "also those that are decided or not asked any more")
 	return cmd
 }
 
 func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) error {
-	list, err := b.Approvals(ctx, all)
+	list, err := openNow(ctx, a, b)
+	if all {
+		list, err = b.Approvals(ctx, true)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -145,7 +146,8 @@ func executeInput(ctx context.Context, a *app.App, o executeOptions) (json.RawMe
 
 // ask fills in what the flags say of a request.
 func (o executeOptions) ask(a *app.App, req api.ExecuteRequest) api.ExecuteRequest {
-	req.Intent, req.Name, req.PerLayer, req.HIL = o.intent, o.name, o.perLayer, core.HIL(o.hil)
+	req.Intent = cmp.Or(o.intent, req.Intent) // a DAG may have one of its own
+	req.Name, req.PerLayer, req.HIL = o.name, o.perLayer, core.HIL(o.hil)
 	req.IdempotencyKey, req.By, req.Detach = o.key, a.Actor(), o.detach
 	req.Wait, req.HoldApprovals = o.wait.Limit(a), o.wait.hold()
 	req.Started = a.Progress.Begun

@@ -136,17 +136,24 @@ func nameInterrupted(ctx context.Context, a *app.App, b app.Backend) error {
 	if err != nil || len(page.Items) == 0 {
 		return err
 	}
-	a.Note("%s to go on: pml continue ID", layout.Plural(len(page.Items), "run")+" wait for somebody")
+	waits := " waits"
+	if len(page.Items) > 1 {
+		waits = " wait"
+	}
+	a.Note("%s for somebody to go on: pml continue ID", layout.Plural(len(page.Items), "run")+waits)
 	for _, r := range page.Items {
 		a.Note("  %s  %s", r.ID.Short(), core.OneLine(r.Title(), 60))
 	}
 	return nil
 }
 
-// stateOf is the state of a run in a list: one that a halt has stopped waits for nobody else.
+// halted is the word for a run that waits for nothing but the end of a halt.
+const halted = "halted"
+
+// stateOf is the state of a run for people: one that a halt has stopped waits for nobody else.
 func stateOf(r core.Run) string {
 	if r.Halted != nil && r.State == core.RunWaiting {
-		return "halted"
+		return halted
 	}
 	return string(r.State)
 }

@@ -325,12 +325,18 @@ func reportPending(a *app.App, r api.Result, seen core.ID) {
 		a.SayNext("pml", "abort", id)
 	case len(pending) == 1:
 		decisionNext(a, pending[0], id)
+	case len(pending) > manyPending:
+		a.SayNext("pml", "approve", id)
+		a.SayNext("pml", "deny", id)
 	default:
 		for _, p := range pending {
 			decisionNext(a, p, id, "--approval", p.ID.Short())
 		}
 	}
 }
+
+// manyPending is of how many approvals of a run each has commands of its own.
+const manyPending = 2
 
 func decisionNext(a *app.App, p core.Approval, id string, more ...string) {
 	if p.Type == core.ApproveInDoubt {

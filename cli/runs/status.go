@@ -30,7 +30,8 @@ const (
 // status is what pml status tells.
 type status struct {
 	Halted      []core.Halt     `json:"halted,omitempty"`
-	Waiting     []core.Approval `json:"waiting"` // also what has expired and is asked again by a decision
+	HaltedRuns  []core.Run      `json:"halted_runs,omitempty"` // that the halt has stopped
+	Waiting     []core.Approval `json:"waiting"`               // also what has expired and is asked again by a decision
 	Running     []core.Run      `json:"running"`
 	Interrupted []core.Run      `json:"interrupted"`
 	Failed      []core.Run      `json:"failed"` // within a day
@@ -66,7 +67,7 @@ shows it on a terminal when something waits.`,
 			if err != nil {
 				return err
 			}
-			return printStatus(a, s)
+			return printStatus(a, s, whole)
 		}),
 	}
 }
@@ -82,7 +83,7 @@ func StatusIfWaiting(ctx context.Context, a *app.App) bool {
 	if err != nil || len(s.Waiting)+len(s.Halted) == 0 {
 		return false
 	}
-	return printStatus(a, s) == nil
+	return printStatus(a, s, brief) == nil
 }
 
 func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err error) {
@@ -93,6 +94,13 @@ func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err err
 		return s, err
 	}
 	since := a.Now().Add(-lately)
+	if len(s.Halted) > 0 {
+		page, err := b.Workflows(ctx, []core.RunState{core.RunWaiting}, statusLimit, "")
+		if err != nil {
+			return s, err
+		}
+		s.HaltedRuns = slices.DeleteFunc(slices.Clone(page.Items), func(r core.Run) bool { return r.Halted == nil })
+	}
 	for _, of := range []struct {
 		state core.RunState
 		into  *[]core.Run
@@ -163,29 +171,40 @@ func decidesOf(ctx context.Context, b app.Backend, since time.Time) (d decides, 
 // deciderHuman is approvals.decider where only people decide.
 const deciderHuman = "human"
 
-func printStatus(a *app.App, s status) error {
+// How much of a status is shown: pml status shows the whole, "pml" alone what fits on
+// the smallest usual terminal, 24 lines.
+const (
+	whole = false
+	brief = true
+)
+
+func printStatus(a *app.App, s status, brief bool) error {
 	for _, w := range s.Warnings {
 		if a.Human() {
 			a.Say("warning: %s", core.Visible(w, 2000, false))
 		}
 	}
 	return a.Print(s, func(w *strings.Builder) {
-		v := statusView{a: a, w: w}
+		v := statusView{a: a, w: w, brief: brief}
 		v.halted(s.Halted)
 		v.waiting(s.Waiting)
+		v.runs("halted", "pml resume, then pml continue ID goes on", s.HaltedRuns, false)
 		v.runs("running", "", s.Running, false)
 		v.runs("interrupted", "pml continue ID goes on", s.Interrupted, false)
 		v.runs("failed", "in the last day; pml retry ID runs again what failed", s.Failed, true)
-		v.connected(s.Connected)
-		v.silent(s.Silent)
+		if !brief {
+			v.connected(s.Connected)
+			v.silent(s.Silent)
+		}
 		v.decides(s.Decides)
 	})
 }
 
 // statusView writes a status for a person.
 type statusView struct {
-	a *app.App
-	w *strings.Builder
+	a     *app.App
+	w     *strings.Builder
+	brief bool
 }
 
 func (v statusView) head(word string, n int, note string) {
@@ -200,12 +219,16 @@ func (v statusView) head(word string, n int, note string) {
 	v.w.WriteByte('\n')
 }
 
-// rows writes as many as fit on one screen, and says how to see the others.
-func (v statusView) rows(rows [][]layout.Cell, more string) {
-	n := len(rows)
-	v.w.WriteString(layout.AlignCells(rows[:min(n, statusRows)], v.a.LineLimit(), v.a.Colour()))
-	if n > statusRows {
-		fmt.Fprintf(v.w, "  %d more: %s\n", n-statusRows, more)
+// rows writes as many as fit on one screen, and says how to see the others. Of what
+// waits "pml" alone shows the most.
+func (v statusView) rows(rows [][]layout.Cell, few int, more string) {
+	n, most := len(rows), statusRows
+	if v.brief && n > few {
+		most = few - 1 // and the line that says how many more
+	}
+	v.w.WriteString(layout.AlignCells(rows[:min(n, most)], v.a.LineLimit(), v.a.Colour()))
+	if n > most {
+		fmt.Fprintf(v.w, "  %d more: %s\n", n-most, more)
 	}
 }
 
@@ -231,7 +254,7 @@ func (v statusView) waiting(list []core.Approval) {
 			{Text: core.OneLine(whatOfAll(alike), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: layout.Left(v.a.Now(), p.ExpiresAt), Style: layout.Dim},
 		})
 	}
-	v.rows(rows, "pml approvals ls")
+	v.rows(rows, 6, "pml approvals ls")
 }
 
 // groupsOf are approvals with those that are alike together, where the first of them
@@ -303,7 +326,11 @@ func (v statusView) runs(word, note string, list []core.Run, failed bool) {
 		}
 		rows = append(rows, row)
 	}
-	v.rows(rows, "pml workflows ls --state "+word)
+	state := word
+	if word == "halted" {
+		state = string(core.RunWaiting) // as which a run waits for the end of a halt
+	}
+	v.rows(rows, 2, "pml workflows ls --state "+state)
 }
 
 // silent says which messages do not arrive.
@@ -316,7 +343,7 @@ func (v statusView) silent(list []api.NotifyCarrier) {
 	for _, c := range list {
 		rows = append(rows, []layout.Cell{{Text: "  " + c.Name, Style: layout.Ident}, {Text: c.State, Style: layout.Bad}, {Text: core.OneLine(c.Error, 200)}})
 	}
-	v.rows(rows, "pml notify ls")
+	v.rows(rows, statusRows, "pml notify ls")
 }
 
 func (v statusView) connected(list []api.ConnectedHost) {
@@ -331,7 +358,7 @@ func (v statusView) connected(list []api.ConnectedHost) {
 			{Text: fmt.Sprintf("%s, process %d", core.Visible(c.Transport, 10, false), c.PID), Style: layout.Dim}, {Text: layout.Ago(v.a.Now(), c.Since), Style: layout.Dim},
 		})
 	}
-	v.rows(rows, "pml status --json")
+	v.rows(rows, statusRows, "pml status --json")
 }
 
 func (v statusView) decides(d decides) {

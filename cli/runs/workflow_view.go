@@ -36,7 +36,10 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[c
 	}
 	line("name", wf.Title())
 	line("run", string(wf.ID))
-	fmt.Fprintf(w, "%-10s %s\n", "state", a.Paint(layout.StyleOf(string(wf.State)), core.Visible(string(wf.State), 0, false)))
+	fmt.Fprintf(w, "%-10s %s\n", "state", a.Paint(layout.StyleOf(string(wf.State)), core.Visible(stateOf(wf.Run), 0, false)))
+	if stateOf(wf.Run) == halted {
+		line("halted", wf.Halted.Text())
+	}
 	if wf.Side == core.SideServer {
 		line("side", string(wf.Side))
 	}
@@ -63,8 +66,7 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[c
 		line("layer", layerOf(wf.Run))
 	}
 	if wf.Error != nil {
-		text := core.Visible(string(wf.Error.Code)+": "+wf.Error.Message, 0, false)
-		fmt.Fprintf(w, "%-10s %s\n", "error", a.Paint(layout.Bad, text))
+		writeError(a, w, core.Visible(string(wf.Error.Code)+": "+wf.Error.Message, 0, false))
 	}
 	writeTasks(a, w, wf, below)
 	for _, p := range wf.Approvals {
@@ -78,6 +80,38 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[c
 			fmt.Fprintf(w, "expired without a decision: %s\n", core.Visible(p.ID.Short()+" "+string(p.Type)+" "+p.Tool, 0, false))
 		}
 		fmt.Fprintf(w, "next: %s (asks again)\n", a.Paint(layout.Ident, "pml continue "+wf.ID.Short()))
+	}
+	if next := nextOf(wf.Run); next != "" {
+		fmt.Fprintf(w, "\nnext: %s\n", a.Paint(layout.Ident, next))
+	}
+}
+
+// nextOf is the command that goes on with a run that has stopped and waits for no decision.
+func nextOf(r core.Run) string {
+	switch {
+	case stateOf(r) == halted:
+		return "pml resume"
+	case r.State == core.RunInterrupted:
+		return "pml continue " + r.ID.Short()
+	case r.State == core.RunFailed && r.Kind != core.KindAgent:
+		return "pml retry " + r.ID.Short()
+	}
+	return ""
+}
+
+// writeError writes the error of a run, folded at the width of the terminal.
+func writeError(a *app.App, w *strings.Builder, text string) {
+	const key = 11
+	rows := []string{text}
+	if limit := a.LineLimit(); limit > 2*key {
+		rows = layout.Wrap(text, limit-key)
+	}
+	for i, row := range rows {
+		head := ""
+		if i == 0 {
+			head = "error"
+		}
+		fmt.Fprintf(w, "%-10s %s\n", head, a.Paint(layout.Bad, row))
 	}
 }
 

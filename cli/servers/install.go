@@ -23,7 +23,7 @@ type installOptions struct {
 func serversInstallCmd(a *app.App) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
-		Use:   "install (NAME… | --all)",
+		Use:   "install [NAME… | --all]",
 		Short: "Decide what servers need: trust, keys, packages, integrity",
 		Long: `Lists what the named servers, or all of them, need before they can be called,
 and decides it, one kind after the other: the trust of this workspace's files,
@@ -33,13 +33,14 @@ and approves exactly those, without install scripts: "pml servers update NAME
 --allow-scripts" runs those. A package that is pinned and has a newer version is
 left to "pml servers update". A sign-in is left to "pml servers connect".
 
---yes is a yes to the packages only. Trust, keys and integrity are asked about at
+Without names and --all it asks about all of them, at a terminal only. --yes is a
+yes to the packages only. Trust, keys and integrity are asked about at
 a terminal; without one what is left is said at the end, with exit code 8.`,
 		Example:           "  pml servers install files\n  pml servers install --all\n  pml servers install --all --yes",
 		ValidArgsFunction: completeServers(a, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args
-			if o.all == (len(args) > 0) {
+			if o.all && len(args) > 0 || !o.all && len(args) == 0 && !a.CanAsk() {
 				return app.Usagef("name the servers, or give --all for those that miss something").WithNext("pml", "servers", "install", "--all")
 			}
 			return installServers(cmd.Context(), a, o)

@@ -45,7 +45,9 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 	}
 	line("risk", risk(p))
 	line("decides", p.Decides())
-	line("expires", expiry(p, now))
+	if p.DecidedBy == nil {
+		line("expires", expiry(p, now))
+	}
 	line("what", p.Description)
 	WriteContext(&b, p.Context, p.Tool)
 	if server, _, _ := strings.Cut(p.Tool, ":"); p.Type == core.ApproveOAuth {

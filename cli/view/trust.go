@@ -136,7 +136,7 @@ func Counted(content string) string {
 		packages, tools = packages+len(s.Packages), tools+len(s.Tools)
 	}
 	grants := counted(counts{
-		{len(all.Servers), "server", ""}, {len(all.Allow.Allow), "rule", " that allow"}, {patternsOf(all.Expose), "pattern", " of expose"},
+		{len(all.Servers), "server", ""}, {len(all.Allow.Allow), "allow rule", ""}, {patternsOf(all.Expose), "pattern", " of expose"},
 		{len(all.Flows), "flow", ""}, {len(all.Models), "model", ""},
 	})
 	pins := counted(counts{{len(all.Lock.Content.Servers), "server", ""}, {packages, "package", ""}, {tools, "tool", ""}})

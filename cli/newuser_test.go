@@ -1,0 +1,92 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// "pml" alone fits on the smallest usual terminal, however much there is, and says how
+// to see the rest.
+func TestAlone_FitsScreen(t *testing.T) {
+	t.Parallel()
+	f := busy()
+	f.pending = nil
+	for i := range 30 {
+		p := permission(core.RiskHigh)
+		p.ID, p.RunID = core.ID(fmt.Sprintf("%02de3f18-0000-4000-8000-000000000002", i)), core.ID(fmt.Sprintf("%02da91c2-0000-4000-8000-000000000002", i))
+		p.Tool, p.Context = "workspace:delete_file", json.RawMessage(fmt.Sprintf(`{"arguments":{"path":"%d.md"}}`, i))
+		f.pending = append(f.pending, p)
+		for _, s := range []core.RunState{core.RunRunning, core.RunInterrupted, core.RunFailed} {
+			f.runs = append(f.runs, core.Run{ID: p.RunID, Name: "r.ts", State: s, UpdatedAt: at, Error: core.Errorf(core.CodeToolFailed, "no")})
+		}
+	}
+	home := t.TempDir()
+	s := (&shell{tty: true, env: map[string]string{"PML_HOME": home}, fake: f, width: 80}).run().want(t, 0).has(t, "out",
+		"waiting (30)", "more: pml approvals ls", "more: pml workflows ls --state running", "more: pml workflows ls --state failed").has(t, "err", "pml status says more")
+	if n := strings.Count(s.out+s.err, "\n"); n > 23 {
+		t.Errorf("%d lines:\n%s%s", n, s.out, s.err)
+	}
+}
+
+// A run that a halt has stopped is called so everywhere, and each run that has stopped
+// says how it goes on.
+func TestShow_Stopped(t *testing.T) {
+	t.Parallel()
+	halt := core.Halt{Side: core.SideClient, By: core.Actor{Who: "ann"}, At: at, Reason: "coffee"}
+	show := func(r core.Run) *shell {
+		r.ID, r.Name, r.CreatedAt, r.UpdatedAt = runA, "poll.ts", at, at
+		f := &fake{halts: []core.Halt{halt}, workflow: core.Workflow{Run: r}}
+		f.runs = []core.Run{r}
+		return &shell{fake: f, tty: true, width: 60}
+	}
+	stopped := core.Run{State: core.RunWaiting, Halted: &halt}
+	show(stopped).run("workflows", "show", string(runA)).want(t, 0).has(t, "out", "state      halted", "halted by ann", "coffee", "next: pml resume")
+	show(stopped).run("status").want(t, 0).has(t, "out", "halted (1)", "poll.ts")
+	show(core.Run{State: core.RunInterrupted}).run("workflows", "show", string(runA)).want(t, 0).has(t, "out", "next: pml continue "+runA.Short())
+	failed := core.Run{State: core.RunFailed, Error: core.Errorf(core.CodeToolFailed, "ENOENT: no such file or directory, open '/tmp/a/rather/long/path/missing.txt'")}
+	s := show(failed).run("workflows", "show", string(runA)).want(t, 0).has(t, "out", "next: pml retry "+runA.Short())
+	for line := range strings.Lines(s.out) {
+		if len(strings.TrimSpace(line)) > 60 {
+			t.Errorf("wider than the terminal: %q", line)
+		}
+	}
+}
+
+// What pml status and pml approve call waiting, pml approvals ls lists, also when its
+// time is over; what is decided expires no more.
+func TestApprovals_Expired(t *testing.T) {
+	t.Parallel()
+	f := asked()
+	over := at.Add(-time.Minute)
+	f.pending[0].ExpiresAt, f.pending[0].State = &over, core.ApprovalExpired
+	(&shell{fake: f}).run("approvals", "ls").want(t, 0).has(t, "out", f.pending[0].ID.Short(), "expired")
+	f.pending[0].State = core.ApprovalDenied
+	f.pending[0].DecidedBy = &core.DecidedBy{At: at, Reason: "keep it"}
+	s := (&shell{fake: f}).run("approvals", "show", string(f.pending[0].ID)).want(t, 0).has(t, "out", "denied", "keep it")
+	if strings.Contains(s.out, "  expires") {
+		t.Error(s.out)
+	}
+}
+
+// The intent in a DAG's file names its run; one on the command line comes before it.
+func TestExecute_IntentOfDAG(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "dag.yaml")
+	if err := os.WriteFile(file, []byte("intent: collect the notes\ntasks:\n  - {id: a, tool: fs:read, arguments: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, more := range map[string][]string{"collect the notes": nil, "other": {"--intent", "other"}} {
+		f := &fake{}
+		(&shell{fake: f}).run(append([]string{"execute", file}, more...)...)
+		if len(f.executed) != 1 || f.executed[0].Intent != want {
+			t.Errorf("%v: %+v", more, f.executed)
+		}
+	}
+}
