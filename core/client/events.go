@@ -43,13 +43,17 @@ func (c *Client) Said(ctx context.Context, id core.ID, f func(core.Event) error)
 	return s.run(ctx)
 }
 
-// eventPage is how many events are read at once.
-const eventPage = 1000
+// firstEvents is how many events are read at first, eventPage how many at once behind
+// them: who looks for the newest number wants one of each read.
+const (
+	firstEvents = 50
+	eventPage   = 1000
+)
 
 // past calls f for the events that there are.
 func (c *Client) past(ctx context.Context, path string, since int64, f func(core.Event) error) error {
-	for {
-		q := url.Values{"since": {strconv.FormatInt(since, 10)}, "limit": {strconv.Itoa(eventPage)}}
+	for limit := firstEvents; ; limit = eventPage {
+		q := url.Values{"since": {strconv.FormatInt(since, 10)}, "limit": {strconv.Itoa(limit)}}
 		var page api.Page[core.Event]
 		if err := c.get(ctx, path, q, &page); err != nil {
 			return err
@@ -63,7 +67,7 @@ func (c *Client) past(ctx context.Context, path string, since int64, f func(core
 				return err
 			}
 		}
-		if len(page.Items) == 0 || len(page.Items) < eventPage && page.Next == "" {
+		if len(page.Items) == 0 || len(page.Items) < limit && page.Next == "" {
 			return nil
 		}
 	}

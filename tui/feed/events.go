@@ -36,6 +36,7 @@ type marks struct {
 	client, server mark
 	locating       bool
 	again          bool // locate once more
+	unlessFound    bool // and also if the server, which is there by now, had not answered yet
 	far            bool // those of the server are not asked for: it is not there
 	follows        int  // how often they were followed
 	stop           context.CancelFunc
@@ -98,8 +99,9 @@ func (l *loop) located(side core.Side, at mark, restart bool) {
 func (l *loop) follow(failed error) {
 	m := &l.marks
 	l.reload()
-	if m.again {
-		m.again = false
+	again := m.again || m.unlessFound && !l.begun()
+	m.again, m.unlessFound = false, false
+	if again {
 		l.locate()
 		return
 	}

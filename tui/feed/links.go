@@ -118,10 +118,18 @@ func (l *loop) back(side core.Side, before state.LinkState, since time.Time) {
 	}
 	// Where nobody tells of the links, what works again has been begun already; and
 	// begin has begun what a half needs that is there from the start.
-	if cur.told && (before != state.LinkConnecting || side == core.SideServer) {
+	switch {
+	case !cur.told || before == state.LinkConnecting && side == core.SideClient:
+	case before == state.LinkConnecting && l.marks.locating:
+		l.marks.unlessFound = true
+	case before != state.LinkConnecting || !l.begun():
 		l.locate()
 	}
 }
+
+// begun reports whether the server had answered when its events were asked for and the
+// runs were read: who says afterwards that it is there tells nothing new.
+func (l *loop) begun() bool { return l.marks.server != (mark{}) && len(l.lists.warnings) == 0 }
 
 // attempt is something that is tried again and again.
 type attempt string
