@@ -144,7 +144,7 @@ func cutName(line string) (name, rest string, err error) {
 	}
 	quoted, err := strconv.QuotedPrefix(line)
 	if err != nil {
-		return "", "", fmt.Errorf("the name of the argument has no second quote")
+		return "", "", errors.New("the name of the argument has no second quote")
 	}
 	name, err = strconv.Unquote(quoted)
 	return name, strings.TrimSpace(line[len(quoted):]), err
@@ -163,7 +163,7 @@ func untilOf(text string, now time.Time) (*time.Time, error) {
 		return nil, fmt.Errorf("until is followed by a while (10m), a time (%s) or run", now.UTC().Format(time.RFC3339))
 	}
 	if !t.After(now) {
-		return nil, fmt.Errorf("that is over already")
+		return nil, errors.New("that is over already")
 	}
 	t = t.UTC().Truncate(time.Second)
 	return &t, nil
