@@ -400,7 +400,7 @@ func TestPin_OneWayToDecide(t *testing.T) {
 		if err != nil || rerr != nil {
 			return err
 		}
-		if d.IsDir() && slices.Contains([]string{".git", "testdata", "store"}, d.Name()) {
+		if d.IsDir() && slices.Contains([]string{".git", "testdata", "store", "enginetest"}, d.Name()) {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
