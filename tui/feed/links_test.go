@@ -395,3 +395,33 @@ func TestFeed_FoundMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestFeed_ThereFromTheStart: a server that has answered already when it is told to be there,
+// while its events are looked for or behind that, has nothing read once more.
+func TestFeed_ThereFromTheStart(t *testing.T) {
+	t.Parallel()
+	for _, told := range []time.Duration{5 * time.Millisecond, 500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			b, w := newBackend(), make(wires)
+			for i := range 3000 { // a page of 200, and six of 500
+				b.put(run(i, core.RunComplete))
+			}
+			b.emit(core.Event{Side: core.SideServer, Type: core.EventTaskLog})
+			b.delay["list"], b.delay["events"] = 50*time.Millisecond, 10*time.Millisecond
+			v := running(t, feed.Options{Backend: b, Links: w.links})
+			v.after(told, func(*state.State) {})
+			w <- feed.Link{Side: core.SideServer, Up: true}
+			v.after(10*time.Second, func(s *state.State) {
+				if len(s.Runs()) != 3000 || s.Links.Server.State != state.LinkLive {
+					t.Errorf("%d runs, the server is %v", len(s.Runs()), s.Links.Server.State)
+				}
+			})
+			if n := b.calls("list"); n != 8 { // one of them for the first frame
+				t.Errorf("told after %v: %d pages were read", told, n)
+			}
+			if n := b.calls("follow"); n != 1 {
+				t.Errorf("told after %v: events were followed %d times", told, n)
+			}
+		})
+	}
+}
