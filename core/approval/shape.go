@@ -332,7 +332,7 @@ func shaped(a core.Approval, d core.Decision, now time.Time) *core.Error {
 	}
 	switch {
 	case !PersonsVia(d.By.Via):
-		return core.Errorf(core.CodePermissionDenied, "an agent does not approve the calls of a loop as one, and no dialog of its host does: a person does that in pml tui, on a page of pml serve, or with pml approve %s --shape; nothing was decided", a.ID.Short())
+		return core.Errorf(core.CodePermissionDenied, "an agent does not approve the calls of a loop as one, and no dialog of its host does: a person does that with pml approve %s --shape; nothing was decided", a.ID.Short())
 	case !d.Approved || a.Type != core.ApproveTool:
 		return wrong("bounds go with the approval of a tool's call only")
 	case d.Answer.Remember != "" || len(d.Answer.Arguments) > 0 || d.Answer.InDoubt != "" || d.Answer.Scripts:
