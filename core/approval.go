@@ -307,7 +307,7 @@ type AuditRow struct {
 	// Renewed is the expired approval that the decided one has asked again.
 	Renewed ID `json:"renewed,omitempty"`
 	// Shape is the digest of the bounds (Shape) that the decision has given, or by which
-	// the call CallID was let on: each such call has one row.
+	// the call CallID was permitted: each such call has one row.
 	Shape  string `json:"shape,omitempty"`
 	CallID string `json:"call_id,omitempty"`
 	// Count is how many refused attempts the row stands for, if more than one.

@@ -2,7 +2,7 @@ package store
 
 import "github.com/casys-ai/pml/core"
 
-// Reliance is that a call of a run is let on by a permission that was given in another run
+// Reliance is that a call of a run is permitted by a permission that was given in another run
 // of its tree (core.Approval.ForTree).
 type Reliance struct {
 	Approval core.ID

@@ -30,7 +30,7 @@ func (s *shapeFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.until, "until", "", "with --shape: until when, a while (10m) or a time (default: as long as the run lasts)")
 	f.StringArrayVar(&s.fix, "fix", nil, "with --shape: NAME=VALUE, an argument has this value; may be repeated")
 	f.StringArrayVar(&s.free, "free", nil, "with --shape: NAME, an argument may have any value of its type; may be repeated")
-	f.StringArrayVar(&s.match, "match", nil, "with --shape: NAME=PATTERN, an argument is a text that matches, * stands for any signs; may be repeated")
+	f.StringArrayVar(&s.match, "match", nil, "with --shape: NAME=PATTERN, an argument is a text that matches, * stands for any characters; may be repeated")
 }
 
 // check finds flags that do not go together, all of them.

@@ -65,7 +65,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		for _, words := range approval.ShapeWords(*s, now.Location()) {
 			line("bounds", words)
 		}
-		line("let on", layout.Plural(len(p.CallIDs), "call"))
+		line("permitted", layout.Plural(len(p.CallIDs), "call"))
 	}
 	line("renews", string(p.Renews))
 	line("renewed by", string(p.RenewedBy))

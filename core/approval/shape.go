@@ -17,12 +17,12 @@ import (
 const (
 	MaxShapeCalls  = 1000
 	maxShapeFields = 100
-	maxShapeName   = 200     // signs of a name or a pattern
-	maxShapeSize   = 1 << 20 // signs of a value
+	maxShapeName   = 200     // characters of a name or a pattern
+	maxShapeSize   = 1 << 20 // characters of a value
 	maxShapeBytes  = 64 << 10
 )
 
-// freeSize is how many signs a value may have that nobody has bounded: as many as this, or
+// freeSize is how many characters a value may have that nobody has bounded: as many as this, or
 // twice as many as the longest that was seen.
 const freeSize = 4000
 
@@ -130,7 +130,7 @@ func outsideBound(b core.Bound, v json.RawMessage) string {
 	return ""
 }
 
-// typeAndSize is what sort of JSON a value is, and how many signs its text has, or it itself
+// typeAndSize is what sort of JSON a value is, and how many characters its text has, or it itself
 // where it is no text.
 func typeAndSize(v json.RawMessage) (string, int) {
 	var text string
@@ -163,7 +163,7 @@ var shapeTypes = map[string]string{
 	"text": "any text", "number": "any number", "boolean": "true or false", "list": "any list", "object": "any object", "null": "nothing (null)",
 }
 
-// Matches reports whether a text is what a pattern stands for: * is any signs, also none. A
+// Matches reports whether a text is what a pattern stands for: * is any characters, also none. A
 // step up in a path (..) stands only where the pattern itself has it.
 func Matches(pattern, text string) bool {
 	if stepsUp(text) > stepsUp(pattern) {
@@ -188,7 +188,7 @@ func Matches(pattern, text string) bool {
 	return true
 }
 
-// stepsUp counts the elements of a path that lead up, as well where its signs are encoded
+// stepsUp counts the elements of a path that lead up, as well where its characters are encoded
 // for a URL.
 func stepsUp(text string) (n int) {
 	plain := strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%25", "%", `\`, "/")
@@ -301,13 +301,13 @@ func checkBound(b core.Bound) string {
 	}
 	switch {
 	case utf8.RuneCountInString(b.Name) > maxShapeName || utf8.RuneCountInString(b.Matches) > maxShapeName:
-		return fmt.Sprintf("has a name or a pattern of more than %d signs", maxShapeName)
+		return fmt.Sprintf("has a name or a pattern of more than %d characters", maxShapeName)
 	case kinds != 1:
 		return "must be one of a value, a pattern and types"
 	case b.Is != nil && (b.Size != 0 || !json.Valid(b.Is) || core.TooDeep(b.Is) || core.CheckKeys("", b.Is) != nil):
 		return "is no value that can be compared"
 	case b.Is == nil && (b.Size < 1 || b.Size > maxShapeSize):
-		return fmt.Sprintf("must say of how many signs it is at most, up to %d", maxShapeSize)
+		return fmt.Sprintf("must say of how many characters it is at most, up to %d", maxShapeSize)
 	}
 	for i, typ := range b.Types {
 		if shapeTypes[typ] == "" || i > 0 && b.Types[i-1] >= typ {

@@ -127,7 +127,7 @@ func editLine(s *core.Shape, loop []core.Approval, line string, now time.Time) e
 			value = quoted
 		}
 		if value == "" {
-			return errors.New("a pattern follows matches, in which * stands for any signs")
+			return errors.New("a pattern follows matches, in which * stands for any characters")
 		}
 		b.Matches, b.Types = value, nil
 	default:
@@ -201,7 +201,7 @@ type LoopCall struct {
 	ID core.ID // of its approval
 	// Values are those of the arguments that may differ.
 	Values []string
-	// Asks says why it is asked about all the same; empty: the bounds let it on.
+	// Asks says why it is asked about all the same; empty: the bounds permit it.
 	Asks string
 }
 
@@ -225,7 +225,7 @@ func LoopTable(s core.Shape, loop []core.Approval) (columns []string, calls []Lo
 		}
 		if c.Asks == "" {
 			if left--; left < 0 {
-				c.Asks = "it is one more than may be let on"
+				c.Asks = "it is one more than the bounds are for"
 			}
 		}
 		calls = append(calls, c)

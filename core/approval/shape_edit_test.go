@@ -26,7 +26,7 @@ func TestEditShape(t *testing.T) {
 	}
 	got, wrong = edit("max 40\nuntil 10m\nteam any\nid is 1\n\"max\" is 1\npath matches docs/*.md")
 	want := []string{"at most 40 calls of linear:create_comment from line 12:9, in this run until 2026-11-21 08:10:00 UTC", "risk at most medium",
-		`id is "1"`, "max is 1", `path matches "docs/*.md", up to 4,000 signs`, "team any text, up to 4,000 signs"}
+		`id is "1"`, "max is 1", `path matches "docs/*.md", up to 4,000 characters`, "team any text, up to 4,000 characters"}
 	if d := cmp.Diff(want, approval.ShapeWords(got, time.UTC)); d != "" || wrong != nil {
 		t.Errorf("%v %s", wrong, d)
 	}
@@ -40,7 +40,7 @@ func TestEditShape(t *testing.T) {
 	}
 }
 
-// TestLoopTable: the table says which of the calls that are known the bounds let on.
+// TestLoopTable: the table says which of the calls that are known the bounds permit.
 func TestLoopTable(t *testing.T) {
 	t.Parallel()
 	loop := []core.Approval{asksOf(`{"n":1,"t":"a"}`), asksOf(`{"n":2,"t":"b"}`), asksOf(`{"n":3,"t":"a"}`), asksOf(`{"n":4,"t":"a"}`)}
@@ -50,7 +50,7 @@ func TestLoopTable(t *testing.T) {
 	for _, c := range calls {
 		got = append(got, strings.Join(c.Values, " ")+" "+c.Asks)
 	}
-	want := []string{`1 "a" `, `2 "b" t is another value`, `3 "a" `, `4 "a" it is one more than may be let on`}
+	want := []string{`1 "a" `, `2 "b" t is another value`, `3 "a" `, `4 "a" it is one more than the bounds are for`}
 	if d := cmp.Diff(want, got) + cmp.Diff([]string{"n", "t"}, columns); d != "" || wrong != nil {
 		t.Errorf("%v %s", wrong, d)
 	}

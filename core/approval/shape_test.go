@@ -45,14 +45,14 @@ func TestPropose(t *testing.T) {
 		loop []core.Approval
 		want string
 	}{
-		"Differs":  {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`), asksOf(`{"team":"ENG","id":"2"}`)}, "2|id any text, up to 4,000 signs|team is \"ENG\""},
+		"Differs":  {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`), asksOf(`{"team":"ENG","id":"2"}`)}, "2|id any text, up to 4,000 characters|team is \"ENG\""},
 		"One":      {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`)}, "2|id is \"1\"|team is \"ENG\""},
-		"Computed": {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`, computed("id", "other"))}, "2|id any text, up to 4,000 signs|team is \"ENG\""},
+		"Computed": {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`, computed("id", "other"))}, "2|id any text, up to 4,000 characters|team is \"ENG\""},
 		"Same":     {[]core.Approval{asksOf(`{"id":"1"}`, computed("id")), asksOf(`{"id":"1"}`, computed("id"))}, "2|id is \"1\""},
-		"Lacks":    {[]core.Approval{asksOf(`{"id":1}`), asksOf(`{"id":"x","n":{"a":[1]}}`), asksOf(`{"id":2,"n":{"a":[1.0]}}`)}, "3|id any number or any text, up to 4,000 signs|n is {\"a\":[1]}, or left out"},
-		"Long":     {[]core.Approval{asksOf(`{"b":"` + strings.Repeat("é", 3000) + `"}`), asksOf(`{"b":""}`)}, "2|b any text, up to 6,000 signs"},
+		"Lacks":    {[]core.Approval{asksOf(`{"id":1}`), asksOf(`{"id":"x","n":{"a":[1]}}`), asksOf(`{"id":2,"n":{"a":[1.0]}}`)}, "3|id any number or any text, up to 4,000 characters|n is {\"a\":[1]}, or left out"},
+		"Long":     {[]core.Approval{asksOf(`{"b":"` + strings.Repeat("é", 3000) + `"}`), asksOf(`{"b":""}`)}, "2|b any text, up to 6,000 characters"},
 		"None":     {[]core.Approval{asksOf(`{}`), asksOf(`{}`)}, "2|no arguments"},
-		"Place":    {[]core.Approval{asksOf(`{"n":1}`), asksOf(`{"n":2}`, func(a *core.Approval) { a.Place.Column = 10 }), asksOf(`{"n":3}`)}, "2|n any number, up to 4,000 signs"},
+		"Place":    {[]core.Approval{asksOf(`{"n":1}`), asksOf(`{"n":2}`, func(a *core.Approval) { a.Place.Column = 10 }), asksOf(`{"n":3}`)}, "2|n any number, up to 4,000 characters"},
 		"Risk":     {[]core.Approval{asksOf(`{"n":1}`), asksOf(`{"n":2}`, func(a *core.Approval) { a.Risk = core.RiskLow })}, "2|n is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func said(t *testing.T, words string) func(v any, has bool) bool {
 		return func(v any, has bool) bool { return !has && optional || has && reflect.DeepEqual(v, want) }
 	}
 	i := strings.LastIndex(words, ", up to ")
-	size, err := strconv.Atoi(strings.NewReplacer(",", "", " signs", "").Replace(words[i+len(", up to "):]))
+	size, err := strconv.Atoi(strings.NewReplacer(",", "", " characters", "").Replace(words[i+len(", up to "):]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,17 +285,17 @@ func said(t *testing.T, words string) func(v any, has bool) bool {
 
 // any of a few values, so that equal ones are frequent.
 func anyValue(r *rand.Rand) any {
-	return []any{"a", "docs/a.md", "docs/../x.md", "a*b", "", "é" + strings.Repeat("x", r.IntN(30)), 1.0, 1e21, -0.5, true, false, nil, []any{"a", 1.0}, map[string]any{"a": nil}, "a, or left out", "is \"x\", up to 5 signs"}[r.IntN(16)]
+	return []any{"a", "docs/a.md", "docs/../x.md", "a*b", "", "é" + strings.Repeat("x", r.IntN(30)), 1.0, 1e21, -0.5, true, false, nil, []any{"a", 1.0}, map[string]any{"a": nil}, "a, or left out", "is \"x\", up to 5 characters"}[r.IntN(16)]
 }
 
 // TestShape_NoWiderThanShown: of random loops, bounds that are proposed and then narrowed or
 // freed at random let nothing on but what their words say. What words do not name is not
-// let on.
+// permitted.
 func TestShape_NoWiderThanShown(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 1))
-	names := []string{"a", "b", "c", "is x", "n, up to 9 signs"}
+	names := []string{"a", "b", "c", "is x", "n, up to 9 characters"}
 	args := func() map[string]any {
 		out := map[string]any{}
 		for _, name := range names {
@@ -348,14 +348,14 @@ func TestShape_NoWiderThanShown(t *testing.T) {
 					left--
 				}
 				if !said(t, strings.TrimPrefix(words[i], b.Name+" "))(v, has) {
-					t.Fatalf("seed %d: %s is let on, and %q does not say so", seed, text(call), words[i])
+					t.Fatalf("seed %d: %s is permitted, and %q does not say so", seed, text(call), words[i])
 				}
 				if text, ok := v.(string); ok && b.Matches != "" && strings.Count(text, "..") > strings.Count(b.Matches, "..") {
 					t.Fatalf("seed %d: %q leads up, and %q lets it on", seed, text, b.Matches)
 				}
 			}
 			if left > 0 {
-				t.Fatalf("seed %d: %s is let on, and %q do not name all of it", seed, text(call), words)
+				t.Fatalf("seed %d: %s is permitted, and %q do not name all of it", seed, text(call), words)
 			}
 		}
 	}
@@ -364,7 +364,7 @@ func TestShape_NoWiderThanShown(t *testing.T) {
 	}
 }
 
-// FuzzMatches: a pattern lets on what the same regular expression does, less what leads up.
+// FuzzMatches: a pattern permits what the same regular expression does, less what leads up.
 func FuzzMatches(f *testing.F) {
 	for _, s := range [][2]string{{"docs/*.md", "docs/a.md"}, {"*", "../a"}, {"../*", "../../a"}, {"a*b*c", "abbc"}, {"a", "a"}, {"*.*", ".%2e/"}, {"..*", ".."}} {
 		f.Add(s[0], s[1])

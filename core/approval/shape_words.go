@@ -9,11 +9,11 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// shownValue is how many signs of a value that an argument has are shown.
+// shownValue is how many characters of a value that an argument has are shown.
 const shownValue = 300
 
-// ShapeWords says what a shape lets on, one bound in each line: what is not said there is not
-// let on. Times are of a zone.
+// ShapeWords says what a shape permits, one bound in each line: what is not said there is not
+// permitted. Times are of a zone.
 func ShapeWords(s core.Shape, in *time.Location) []string {
 	calls := "calls"
 	if s.Max == 1 {
@@ -36,7 +36,7 @@ func ShapeWords(s core.Shape, in *time.Location) []string {
 	return out
 }
 
-// UntilWords says until when a shape lets calls on.
+// UntilWords says until when a shape permits calls.
 func UntilWords(s core.Shape, in *time.Location) string {
 	if s.Until == nil {
 		return "as long as this run lasts"
@@ -54,13 +54,13 @@ func BoundWords(b core.Bound) string {
 	case b.Is != nil:
 		out = "is " + core.Visible(string(b.Is), shownValue, false)
 	case b.Matches != "":
-		out = fmt.Sprintf("matches %s, up to %s signs", core.Visible(strconv.Quote(b.Matches), 0, false), Thousands(b.Size))
+		out = fmt.Sprintf("matches %s, up to %s characters", core.Visible(strconv.Quote(b.Matches), 0, false), Thousands(b.Size))
 	default:
 		var types []string
 		for _, t := range b.Types {
 			types = append(types, shapeTypes[t])
 		}
-		out = fmt.Sprintf("%s, up to %s signs", strings.Join(types, " or "), Thousands(b.Size))
+		out = fmt.Sprintf("%s, up to %s characters", strings.Join(types, " or "), Thousands(b.Size))
 	}
 	if b.Optional {
 		out += ", or left out"

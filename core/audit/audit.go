@@ -114,7 +114,7 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 }
 
 // arguments are those of the approval of a row, as it shows them, and what was sent instead;
-// none of one that is not kept any more, nor of another call that its bounds have let on.
+// none of one that is not kept any more, nor of another call that its bounds have permitted.
 func (t *Trail) arguments(ctx context.Context, row core.AuditRow, workspace string) (proposed, sent json.RawMessage, err error) {
 	if row.ApprovalID == "" {
 		return nil, nil, nil

@@ -45,9 +45,11 @@ type call struct {
 	// are asked after that, if it is true.
 	weighing bool
 	asks     []Ask // what it is parked on
-	// by is the yes to another call of its loop that lets it on, until when at most.
+	// by is the yes to another call of its loop that permits it, until when at most; untaken
+	// is how often the store has refused that, whatever was thought here.
 	by       *core.Approval
 	until    *time.Time
+	untaken  int
 	over     bool      // it was not made: that time was over
 	parkedAt time.Time // when a parked record was journaled; zero: none is
 
@@ -77,7 +79,7 @@ type call struct {
 //	from               to         method   record    when
 //	                   issued     add                the program makes it; its gates are asked, its layer holds it
 //	                   settled    add                the program makes it anew, and its outcome is journaled
-//	issued, parked     queued     admit              its gates and its layer let it on: nothing is left to be asked
+//	issued, parked     queued     admit              its gates and its layer admit it: nothing is left to be asked
 //	issued             parked     park     parked    somebody is asked; the record is written once for all questions
 //	queued             running    begin    started   there is a place for it; no record where a repetition is harmless
 //	running            queued     requeue   void      its beginning was refused: all calls are halted

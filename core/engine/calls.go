@@ -79,7 +79,7 @@ func (t *callTable) lowest() int {
 	return low
 }
 
-// held are the calls of a layer that have not been let on.
+// held are the calls of a layer that have not been admitted.
 func (t *callTable) held(layer int) []*call {
 	var out []*call
 	for _, c := range t.order {

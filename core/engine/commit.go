@@ -240,12 +240,16 @@ func (a *actor) lookAgain() error {
 		a.batch.step.Audit = slices.DeleteFunc(slices.Clone(a.batch.step.Audit), func(row core.AuditRow) bool { return row.ApprovalID == r.Approval })
 		calls = append(calls, r.CallID)
 	}
-	calls = append(calls, a.gates.takeBackWithin()...)
+	permitted := a.gates.takeBackPermits()
 	if err := a.look(a.eng.last); err != nil {
 		return err
 	}
+	calls = append(calls, slices.DeleteFunc(slices.Clone(permitted), func(id string) bool { return slices.Contains(calls, id) })...)
 	for _, id := range calls {
 		if c := a.calls.takeBack(id); c != nil {
+			if slices.Contains(permitted, id) {
+				c.untaken++
+			}
 			a.gates.check(c)
 		}
 	}

@@ -138,7 +138,7 @@ func (g *gates) admit(c *call) {
 			return
 		}
 		g.rely(c)
-		g.letOn(c)
+		g.permit(c)
 		g.calls.admit(c)
 	}
 }

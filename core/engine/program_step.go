@@ -35,7 +35,7 @@ func (a *actor) advance(ctx context.Context) error {
 		if err := a.checkReplay(); err != nil {
 			return a.fail(err)
 		}
-		// A call that a layer lets on may have its outcome at once: it was
+		// A call that a layer admits may have its outcome at once: it was
 		// denied, or what it may have done before is assumed.
 		settled := a.calls.in[callSettled]
 		for _, c := range a.layers.open() {

@@ -52,7 +52,7 @@ func (q *questions) take(stored []core.Approval, now time.Time) (decided []*core
 		if old != nil && len(ap.CallIDs) == 0 {
 			ap.CallIDs = old.CallIDs
 		}
-		if old != nil && ap.Shape() != nil { // those let on since the last commit too
+		if old != nil && ap.Shape() != nil { // those permitted since the last commit too
 			for _, id := range old.CallIDs {
 				if !slices.Contains(ap.CallIDs, id) {
 					ap.CallIDs = append(ap.CallIDs, id)

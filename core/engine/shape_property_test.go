@@ -121,11 +121,11 @@ func TestShape_Property(t *testing.T) {
 		let += shapeRound(t, r, fmt.Sprintf("seed %d, round %d", seed, round))
 	}
 	if rounds == 100 && let < 20 {
-		t.Errorf("seed %d: bounds have let on %d calls in %d rounds: it shows little", seed, let, rounds)
+		t.Errorf("seed %d: bounds have permitted %d calls in %d rounds: it shows little", seed, let, rounds)
 	}
 }
 
-// shapeRound runs one random script, and returns how many calls its bounds have let on.
+// shapeRound runs one random script, and returns how many calls its bounds have permitted.
 func shapeRound(t *testing.T, r *rand.Rand, when string) (let int) {
 	t.Helper()
 	calls := make([]madeCall, 3+r.IntN(10))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,7 +137,7 @@ func TestShape_OneByOne(t *testing.T) {
 	}
 }
 
-// Calls that are let on and wait for their turn are asked about again once the time of the
+// Calls that are permitted and wait for their turn are asked about again once the time of the
 // bounds is over.
 func TestShape_Until(t *testing.T) {
 	t.Parallel()
@@ -156,6 +157,7 @@ func TestShape_Until(t *testing.T) {
 	h := b.code(p, `return await Promise.all([1, 2, 3].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
 	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
 	b.shapes(p, h, func(s *core.Shape) { until := b.Now().Add(time.Hour / 2); s.Until = &until })
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 0 })
 	<-reached
 	b.Ahead.Store(int64(50 * time.Minute))
 	close(hold)
@@ -200,4 +202,37 @@ func TestShape_RefusedBefore(t *testing.T) {
 	if got := s.Pending[0].CallIDs; !slices.Equal(got, []string{"c2"}) {
 		t.Errorf("asked about %v", got)
 	}
+}
+
+// Should the store refuse again and again what this process takes to be within the bounds, a
+// person is asked about each call but the one that the yes was given for.
+func TestShape_StoreRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var refused atomic.Int64
+	b.wrap = func(s store.Store) store.Store { return refusesBounds{s, &refused} }
+	p := b.process()
+	h := b.code(p, `return await Promise.all([1, 2, 3].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 })
+	b.shapes(p, h, func(*core.Shape) {})
+	b.Wait(h, func(s engine.Status) bool {
+		return refused.Load() == 3 && len(s.Pending) == 2 && s.Run.State == core.RunWaiting
+	})
+	if got := b.Host.Called(); !slices.Equal(got, []string{`a:ask{"n":1}`}) {
+		t.Errorf("called %v", got)
+	}
+}
+
+// refusesBounds is a store in which bounds permit nothing, which counts how often it says so.
+type refusesBounds struct {
+	store.Store
+	refused *atomic.Int64
+}
+
+func (s refusesBounds) Commit(ctx context.Context, step store.Step) error {
+	if slices.ContainsFunc(step.Used, func(u store.Use) bool { return u.Shape != "" }) {
+		s.refused.Add(1)
+		return core.Errorf(core.CodeAlreadyDecided, "the bounds permit nothing")
+	}
+	return s.Store.Commit(ctx, step)
 }

@@ -52,7 +52,7 @@ type Runs interface {
 	// Journal returns the records after a sequence number, in order and without a gap.
 	Journal(ctx context.Context, id core.ID, after int64) ([]core.Record, error)
 	// Approvals is asked for those of a run (RunID, with Into the run as of the same moment),
-	// and for those below an agent (Agent), by which calls are let on that a person has
+	// and for those below an agent (Agent), by which calls are permitted that a person has
 	// permitted elsewhere in the tree.
 	Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error)
 	// Events is asked for the lines that a run has logged, which a replay does not repeat.

@@ -32,7 +32,7 @@ func (c *halting) HaltCalls(ctx context.Context, by core.Actor, reason string) (
 		return nil, err
 	}
 	c.brake.forget()
-	forgotten := time.NewTimer(core.HaltLease + core.HaltLease/4) // a call is sent right after it was let on
+	forgotten := time.NewTimer(core.HaltLease + core.HaltLease/4) // a call is sent right after it was admitted
 	defer forgotten.Stop()
 	select {
 	case <-forgotten.C:

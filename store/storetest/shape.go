@@ -92,16 +92,16 @@ func testUsedWithin(k *kit) {
 	use(core.CodeAlreadyDecided, store.Use{Approval: a.ID, CallID: "c3", Shape: "sha256:other"})
 	use(core.CodeAlreadyDecided, within(3), within(4))
 	if got := k.getApproval(a.ID).CallIDs; !cmp.Equal(got, []string{"c1", "c2"}) {
-		k.t.Errorf("a refused step let on %v", got)
+		k.t.Errorf("a refused step permitted %v", got)
 	}
 	k.Clock.Advance(time.Minute)
 	use(core.CodeAlreadyDecided, within(3))
-	use("", within(2)) // let on before
+	use("", within(2)) // permitted before
 	k.Clock.Advance(-time.Second)
 	use("", within(3))
 	use(core.CodeAlreadyDecided, within(4))
 	use(core.CodeAlreadyDecided, store.Use{Approval: a.ID, CallID: "c4"})
 	if got := k.getApproval(a.ID).CallIDs; !cmp.Equal(got, []string{"c1", "c2", "c3"}) {
-		k.t.Errorf("let on %v", got)
+		k.t.Errorf("permitted %v", got)
 	}
 }

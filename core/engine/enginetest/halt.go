@@ -83,7 +83,7 @@ func testHalt(w *World) {
 			w.T.Errorf("halted: %+v", h)
 		}
 	}
-	if now := len(w.Host.Called()); now > made+runs { // a call of each run had been let on
+	if now := len(w.Host.Called()); now > made+runs { // a call of each run had been admitted
 		w.T.Errorf("%d calls were made after %d", now-made, made)
 	}
 	stopped := len(w.Host.Called())
@@ -105,7 +105,7 @@ func testHalt(w *World) {
 	}
 }
 
-// testHaltBeforeSend: a call that is let on, and not sent yet, is not sent once calls are
+// testHaltBeforeSend: a call that is admitted, and not sent yet, is not sent once calls are
 // halted. It has begun without harm: nobody is asked what became of it.
 func testHaltBeforeSend(w *World) {
 	other := w.other()

@@ -20,7 +20,7 @@ func LoopOf(t testing.TB, ap core.Approval, most int) *core.Shape {
 	return &s
 }
 
-// rows checks that each call that bounds have let on has one row, and none of them more calls
+// rows checks that each call that bounds have permitted has one row, and none of them more calls
 // than they are for.
 func (k *crash) rows(p *Process, id core.ID) {
 	k.Helper()
@@ -51,7 +51,7 @@ func (k *crash) rows(p *Process, id core.ID) {
 	}
 	for ap, n := range of {
 		if n > k.c.shape {
-			k.Errorf("the approval %s has let on %d calls, and is for %d", ap, n, k.c.shape)
+			k.Errorf("the approval %s has permitted %d calls, and is for %d", ap, n, k.c.shape)
 		}
 	}
 	if len(calls) != 5 {
@@ -63,7 +63,7 @@ func (k *crash) rows(p *Process, id core.ID) {
 	}
 	for _, ap := range open {
 		if s := ap.Shape(); s != nil && len(ap.CallIDs) != of[ap.ID] {
-			k.Errorf("the approval %s has let on %v, and the audit log has %d", ap.ID, ap.CallIDs, of[ap.ID])
+			k.Errorf("the approval %s has permitted %v, and the audit log has %d", ap.ID, ap.CallIDs, of[ap.ID])
 		}
 	}
 }
