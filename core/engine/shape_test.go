@@ -142,7 +142,7 @@ func TestShape_OneByOne(t *testing.T) {
 func TestShape_Until(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.Limits.Concurrency = 1
+	b.Limits.Concurrency, b.Limits.Timeout = 1, 24*time.Hour
 	reached, hold := make(chan struct{}, 9), make(chan struct{})
 	b.Host.Tools["a:ask"] = tool{Ask: true, Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 		reached <- struct{}{}
@@ -161,7 +161,9 @@ func TestShape_Until(t *testing.T) {
 	<-reached
 	b.Ahead.Store(int64(50 * time.Minute))
 	close(hold)
-	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 })
+	if s := b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 2 }); len(s.Pending) != 2 {
+		t.Errorf("%s, %v", s.Run.State, s.Run.Error)
+	}
 	if got := b.Host.Called(); len(got) != 1 {
 		t.Errorf("called %v", got)
 	}
