@@ -20,17 +20,19 @@ func TestMain(m *testing.M) {
 
 // scripted is the command line with a fake whose answers are in the file that
 // PML_FAKE names: the results of execute and of each continue, in order. What
-// it knows of servers is in the file that PML_FAKE_WORLD names.
+// it knows of servers is in the file that PML_FAKE_WORLD names, what waits in that
+// of PML_FAKE_ASKS, and what it was asked to go on with is written to PML_FAKE_WENT.
 func scripted() int {
 	f := manyRuns()
-	if name := os.Getenv("PML_FAKE"); name != "" {
-		raw, err := os.ReadFile(name)
-		if err == nil {
-			err = json.Unmarshal(raw, &f.results)
-		}
-		if err != nil {
-			panic(err)
-		}
+	if file := os.Getenv("PML_FAKE"); file != "" {
+		readJSON(file, &f.results)
+	}
+	if file := os.Getenv("PML_FAKE_ASKS"); file != "" {
+		f.pending = nil
+		readJSON(file, &f.pending)
+	}
+	if file := os.Getenv("PML_FAKE_WENT"); file != "" {
+		defer func() { writeJSON(file, f.went) }()
 	}
 	if name := os.Getenv("PML_FAKE_WORLD"); name != "" {
 		f.world = readWorld(name)
@@ -57,14 +59,28 @@ func readWorld(name string) world {
 		URL     string           `json:"url"`
 		Hosts   []api.HostChange `json:"hosts"`
 	}
+	readJSON(name, &w)
+	return world{list: w.Servers, set: api.ChangeSet{Changes: w.Changes}, lock: w.Lock, update: w.Update, url: w.URL, hosts: w.Hosts}
+}
+
+func readJSON(name string, into any) {
 	raw, err := os.ReadFile(name)
 	if err == nil {
-		err = json.Unmarshal(raw, &w)
+		err = json.Unmarshal(raw, into)
 	}
 	if err != nil {
 		panic(err)
 	}
-	return world{list: w.Servers, set: api.ChangeSet{Changes: w.Changes}, lock: w.Lock, update: w.Update, url: w.URL, hosts: w.Hosts}
+}
+
+func writeJSON(name string, v any) {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = os.WriteFile(name, raw, 0o600)
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 func TestScripts(t *testing.T) {

@@ -140,7 +140,11 @@ func (o *continueOptions) addNo(cmd *cobra.Command) {
 func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
 	o.resultSet = changed(cmd, "result")
 	o.extras.rememberSeen = changed(cmd, "remember")
-	if err := app.NotEmpty(cmd, "approval", "expect-digest", "all-of-type", "answer", "remember", "arguments"); err != nil {
+	o.shape.maxSet = changed(cmd, "max")
+	if err := app.NotEmpty(cmd, "approval", "expect-digest", "all-of-type", "answer", "remember", "arguments", "until", "fix", "free", "match"); err != nil {
+		return err
+	}
+	if err := o.shape.check(*o); err != nil { // first: it names all that does not go with bounds
 		return err
 	}
 	if err := o.check(); err != nil {
@@ -153,9 +157,6 @@ func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
 		return err
 	}
 	if err := o.checkEdit(a); err != nil {
-		return err
-	}
-	if err := o.shape.check(*o); err != nil {
 		return err
 	}
 	if err := o.wait.Check(a, cmd, o.decides() || o.gives()); err != nil {

@@ -20,6 +20,7 @@ import (
 type shapeFlags struct {
 	on               bool
 	max              int
+	maxSet           bool // it was given: 0 is not what nobody has said
 	until            string
 	fix, free, match []string
 }
@@ -42,13 +43,13 @@ func (s shapeFlags) check(o continueOptions) error {
 		}
 	}
 	if !s.on {
-		add(s.max != 0 || s.until != "" || len(s.fix)+len(s.free)+len(s.match) > 0, "--max, --until, --fix, --free and --match go with --shape")
+		add(s.maxSet || s.until != "" || len(s.fix)+len(s.free)+len(s.match) > 0, "--max, --until, --fix, --free and --match go with --shape")
 	} else {
 		add(!o.approve, "--shape goes with an approval")
 		add(o.all || o.allOfType != "", "--shape is about the calls of one place: it does not go with --all or --all-of-type")
 		add(o.edits(), "--shape approves the calls as they are: it does not go with --edit or --arguments")
 		add(o.extras.wants() != "" || o.answer != "", "--shape is for this run: it does not go with --remember, --allow-scripts or --answer")
-		add(s.max < 0 || s.max > approval.MaxShapeCalls, fmt.Sprintf("--max is from 1 to %d", approval.MaxShapeCalls))
+		add(s.maxSet && (s.max < 1 || s.max > approval.MaxShapeCalls), fmt.Sprintf("--max is from 1 to %d", approval.MaxShapeCalls))
 		for _, list := range [][]string{s.fix, s.match} {
 			for _, one := range list {
 				add(!strings.Contains(one, "="), fmt.Sprintf("%q is not NAME=VALUE", core.Visible(one, 80, false)))
