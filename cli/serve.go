@@ -20,7 +20,7 @@ func serveCmd(a *app.App) *cobra.Command {
 		Short: "Run a server: runs that outlive their callers, HTTP, events, MCP",
 		Long: `Runs a server until you stop it. It listens on a socket that only you can open,
 and with --listen HOST:PORT also on an address, for callers with a key
-(pml server key add). It takes up the runs that an earlier server left; a server
+(pml server key add) and for paired browsers. It takes up the runs that an earlier server left; a server
 that pml had started in the background hands its runs over and leaves.
 
 Without --store the server keeps its runs in server.db of pml's own folder. Any
@@ -36,6 +36,7 @@ names. Callers on the socket name their workspace. For callers on an address it 
 the folder in which the server was started, or PML_WORKSPACE. The server logs to
 stderr; PML_LOG is debug, info (the default), warn or error.`,
 		Example: `  pml serve
+  pml serve --listen 127.0.0.1:7465      # then pml pair phone
   pml server key add laptop && pml serve --listen 127.0.0.1:7465
   PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
   pml serve --listen 192.168.1.5:7465 --allow-host home.example.org --tls-cert cert.pem --tls-key key.pem

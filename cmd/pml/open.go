@@ -88,9 +88,13 @@ func openHalf(o app.OpenOptions, c *connector, logger *slog.Logger) (*service.Se
 	if c.via == core.ViaMCP {
 		warm, hooks = 0, 0 // as many as are usual
 	}
+	kept := &announced{Store: st, start: starter(c.home, c.environ, logger)}
+	if c.via == core.ViaMCP || c.via == core.ViaTUI {
+		kept.news() // something may wait of which people were not told: that process was killed
+	}
 	lo := service.Options{
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,
-		Store: &announced{Store: st, start: starter(c.home, c.environ, logger)}, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
+		Store: kept, Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{self, sandboxCommand}, Warm: warm, Reuse: true}),
 		Hooks: sandbox.NewPool(hook.PoolOptions([]string{self, sandboxCommand}, hooks)),
 		Clock: clock, NewID: newID, LookPath: exec.LookPath, Logger: logger, Version: buildVersion().Version,
 		Publish: publisher(o.Progress), Working: o.Working, By: core.Actor{Who: userName(), Via: c.via},

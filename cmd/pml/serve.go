@@ -108,6 +108,7 @@ func (s *serving) open(ctx context.Context) error {
 	if err := s.openEdge(); err != nil {
 		return err
 	}
+	starter(s.home, s.environ, s.log)() // what its devices see may wait untold: that process was killed
 	return s.listen()
 }
 

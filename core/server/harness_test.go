@@ -489,7 +489,7 @@ func newEdge(t testing.TB, change func(*server.Options)) *edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tcp, err := server.ListenTCP("127.0.0.1:0", e.keys)
+	tcp, err := server.ListenTCP("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,29 +101,13 @@ func (s *socket) Close() error {
 	return s.UnixListener.Close()
 }
 
-// ListenTCP listens on host:port. Without a key nobody could call, so there
-// must be one.
-func ListenTCP(address string, keys *Keys) (net.Listener, error) {
-	if keys == nil {
-		return nil, noKey()
-	}
-	list, err := keys.List()
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, noKey()
-	}
+// ListenTCP listens on host:port.
+func ListenTCP(address string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, core.Errorf(core.CodeInvalidConfig, "cannot listen on %s: %w; choose another address with --listen", core.Visible(address, 200, false), err)
 	}
 	return ln, nil
-}
-
-func noKey() *core.Error {
-	return core.Errorf(core.CodeAuth, "a server on a TCP address needs an API key and there is none; make one first, or serve on the socket").
-		WithNext("pml", "server", "key", "add", "NAME")
 }
 
 // TLS is how callers over TCP are spoken to, with a certificate in files; nil without.

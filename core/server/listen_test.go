@@ -83,23 +83,14 @@ func TestListenUnix_Refused(t *testing.T) {
 	}
 }
 
-func TestListenTCP_NeedsAKey(t *testing.T) {
+func TestListenTCP_InUse(t *testing.T) {
 	t.Parallel()
-	keys := server.NewKeys(t.TempDir(), &clock{now: start})
-	for _, k := range []*server.Keys{nil, keys} {
-		if _, err := server.ListenTCP("127.0.0.1:0", k); core.CodeOf(err) != core.CodeAuth {
-			t.Errorf("%v", err)
-		}
-	}
-	if _, err := keys.Create("a"); err != nil {
-		t.Fatal(err)
-	}
-	ln, err := server.ListenTCP("127.0.0.1:0", keys)
+	ln, err := server.ListenTCP("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	if _, err := server.ListenTCP(ln.Addr().String(), keys); core.CodeOf(err) != core.CodeInvalidConfig || !strings.Contains(err.Error(), "--listen") {
+	if _, err := server.ListenTCP(ln.Addr().String()); core.CodeOf(err) != core.CodeInvalidConfig || !strings.Contains(err.Error(), "--listen") {
 		t.Errorf("a port in use: %v", err)
 	}
 }

@@ -193,6 +193,24 @@ func TestNotify_Killed(t *testing.T) {
 	}
 }
 
+// TestNotify_KilledAll: all of pml is killed before anybody was told; the server that is
+// started then has it told.
+func TestNotify_KilledAll(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	m := notified(t, r)
+	r.setDown(true)
+	m.Execute(8, `return await mcp.rec.danger({x: "a"})`)
+	pmltest.WaitFor(t, "a failed try", func() bool { return len(r.notes()) > 0 })
+	for _, pid := range background(t, m.Home) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	before := len(r.notes())
+	r.setDown(false)
+	m.Serving()
+	pmltest.WaitFor(t, "the message", func() bool { return len(r.notes()) > before })
+}
+
 // TestNotify_Test says what carriers answer.
 func TestNotify_Test(t *testing.T) {
 	t.Parallel()

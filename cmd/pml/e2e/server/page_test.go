@@ -241,8 +241,10 @@ func TestPages_Person(t *testing.T) {
 func TestPages_Chromium(t *testing.T) {
 	t.Parallel()
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
-	m.OK("server", "key", "add", "ann")
-	m.Serving("--listen", "127.0.0.1:0")
+	m.Serving("--listen", "127.0.0.1:0") // without a key only devices get in
+	if r, err := http.Get(m.Status(0).Server.URL + "/api/v1/workflows"); err != nil || r.Body.Close() != nil || r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: %v", err)
+	}
 	var p struct{ URL string }
 	m.OK("pair", "phone", "--json").Decode(&p)
 	b := newChromium(t)
