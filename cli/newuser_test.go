@@ -90,3 +90,54 @@ func TestExecute_IntentOfDAG(t *testing.T) {
 		}
 	}
 }
+
+// namedRuns is a fake with two runs of one name and one of another.
+func namedRuns() *fake {
+	f := &fake{}
+	for i, name := range []string{"poll.ts", "poll.ts", "nightly report"} {
+		id := core.ID(fmt.Sprintf("%da91c2aa-0000-4000-8000-000000000002", i))
+		f.runs = append(f.runs, core.Run{ID: id, Name: name, State: core.RunComplete, CreatedAt: at, Workspace: "/w"})
+	}
+	f.runs[1].State = core.RunFailed
+	return f
+}
+
+// Words choose among the runs, as / does on the screen: each is in what a run shows.
+func TestWorkflows_Words(t *testing.T) {
+	t.Parallel()
+	(&shell{fake: namedRuns()}).run("workflows", "ls", "POLL", "fail").want(t, 0).has(t, "out", "1a91c2aa").lacks(t, "0a91c2aa", "nightly")
+	(&shell{fake: namedRuns()}).run("workflows", "ls", "night").want(t, 0).has(t, "out", "2a91c2aa").lacks(t, "poll")
+	(&shell{fake: namedRuns()}).run("workflows", "ls", "weekly").want(t, 0).has(t, "err", "no run shows weekly")
+	s := (&shell{fake: namedRuns()}).run("workflows", "ls", "poll", "--limit", "1", "--json").want(t, 0).has(t, "out", `"next": "0a91c2aa-`)
+	if strings.Contains(s.out, "1a91c2aa") {
+		t.Error(s.out)
+	}
+}
+
+// What looks at a run takes its name where one run alone has it; what decides wants an
+// id, and says whose the name is.
+func TestWorkflows_ByName(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range []string{"show", "watch", "logs", "result"} {
+		f := namedRuns()
+		f.below = map[core.ID]core.Workflow{f.runs[2].ID: {Run: f.runs[2]}}
+		(&shell{fake: f}).run("workflows", cmd, "Nightly Report").want(t, 0)
+		(&shell{fake: f}).run("workflows", cmd, "poll.ts").want(t, 2).has(t, "err", "2 runs of this workspace", "0a91c2aa", "1a91c2aa (failed")
+	}
+	for _, args := range [][]string{{"abort", "poll.ts"}, {"retry", "poll.ts"}, {"continue", "poll.ts"}, {"workflows", "rm", "poll.ts"}, {"approve", "nightly report"}} {
+		(&shell{fake: namedRuns()}).run(args...).want(t, 3).has(t, "err", "is a name", "a91c2aa")
+	}
+	elsewhere := namedRuns()
+	elsewhere.runs[2].Workspace = "/other"
+	(&shell{fake: elsewhere}).run("workflows", "show", "nightly report").want(t, 3).has(t, "err", "nightly report")
+}
+
+// lacks fails where the output has one of the parts.
+func (s *shell) lacks(t *testing.T, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if strings.Contains(s.out, p) {
+			t.Errorf("%q is in the output:\n%s", p, s.out)
+		}
+	}
+}

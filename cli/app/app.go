@@ -297,7 +297,7 @@ func (a *App) WithFlags(flags ...string) []string {
 // GlobalFlags adds the flags that every command takes.
 func (a *App) GlobalFlags(f *pflag.FlagSet) {
 	f.StringVarP(&a.Flags.Output, "output", "o", formatTable, "output format: "+strings.Join(Formats, ", "))
-	f.BoolVar(&a.Flags.JSON, "json", false, "the same as -o json")
+	f.BoolVar(&a.Flags.JSON, "json", false, "the same as -o json; pml help json says the fields")
 	f.StringVar(&a.Flags.Server, "server", "", "URL of a pml server: http://…, https://…, or unix:///path of a socket")
 	f.StringVar(&a.Flags.Home, "home", "", "pml's own folder (default ~/.pml)")
 	f.BoolVar(&a.Flags.NoColor, "no-color", false, "no colour")

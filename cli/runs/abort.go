@@ -18,7 +18,7 @@ func AbortCmd(a *app.App) *cobra.Command {
 		Short: "Abort a run",
 		Long: `Aborts a run. Calls that are under way are cancelled; what is done stays
 done, and its results stay readable.`,
-		Example: `  pml abort 7f3a91c2 --reason "wrong input"`,
+		Example: "  pml abort 7f3a91c2 --reason \"wrong input\"\n  pml abort @latest",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
 		r, err := b.Abort(ctx, id, a.Actor(), reason)
 		if err != nil {
@@ -30,6 +30,6 @@ done, and its results stay readable.`,
 		// Aborted is what was asked for: here it is a success.
 		return a.Print(r, app.Line("aborted %s", id.Short()))
 	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the audit log")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the run keeps it, and shows it")
 	return cmd
 }

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -306,7 +307,7 @@ func (o continueOptions) request(a *app.App, id core.ID, d *api.Decision, reason
 }
 
 // resolve turns what a person typed into the id of a run and, when it named an
-// approval, into that too.
+// approval, into that too. The error about a name says whose it is.
 func resolve(ctx context.Context, b app.Backend, text string) (id, approval core.ID, err error) {
 	id, approval, err = b.Resolve(ctx, text)
 	if core.CodeOf(err) != core.CodeNotFound {
@@ -319,6 +320,10 @@ func resolve(ctx context.Context, b app.Backend, text string) (id, approval core
 			ids = append(ids, r.ID.Short())
 		}
 		e.Message += core.Suggest(text[:min(8, len(text))], ids)
+	}
+	if found, nerr := runsNamed(ctx, b, text); nerr == nil && len(found) > 0 && len(e.Ambiguous) == 0 {
+		e.Message = fmt.Sprintf("%q is a name, and this takes the ID of a run: %s", core.Visible(text, 60, false), listedRuns(found))
+		e.Next = []string{"pml", "workflows", "ls", text}
 	}
 	return "", "", &e
 }

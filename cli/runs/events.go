@@ -59,7 +59,7 @@ no server.`,
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "0", "only events after this one: its number, or client:N,server:N")
 	f.SetNormalizeFunc(runFlag)
-	f.StringVar(&o.run, "run", "", "only events of this run (--workflow is the same)")
+	f.StringVar(&o.run, "run", "", "only events of this run: its ID or name (--workflow is the same)")
 	f.StringSliceVar(&o.types, "type", nil, "only events of this type")
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on as more happens")
 	_ = cmd.RegisterFlagCompletionFunc("type", app.CompleteFixed(typeNames()...))
@@ -79,7 +79,7 @@ func runEvents(ctx context.Context, a *app.App, o eventsOptions) error {
 		return err
 	}
 	if o.run != "" {
-		if o.id, err = resolveRun(ctx, b, o.run); err != nil {
+		if o.id, err = findRun(ctx, b, o.run); err != nil {
 			return err
 		}
 	}

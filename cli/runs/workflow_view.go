@@ -185,8 +185,8 @@ func taskRow(t core.Task) []layout.Cell {
 }
 
 func workflowsWatchCmd(a *app.App) *cobra.Command {
-	return runCmd(a, &cobra.Command{
-		Use:   "watch ID",
+	return lookCmd(a, &cobra.Command{
+		Use:   "watch ID|NAME",
 		Short: "Follow a run until it ends or pauses",
 		Long: `On a terminal draws the run with its calls, live, and its result at the end;
 elsewhere, and as JSON, prints its events from the beginning. It ends when the run

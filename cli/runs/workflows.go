@@ -10,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // WorkflowsCmd is pml workflows.
@@ -30,20 +31,26 @@ type listOptions struct {
 	cursor string
 	// children lists the runs of agents below them.
 	children bool
+	// words are what each run shows that is listed; none: all are.
+	words []string
 }
 
 func workflowsLsCmd(a *app.App) *cobra.Command {
 	var o listOptions
 	cmd := &cobra.Command{
-		Use:     "ls",
+		Use:     "ls [WORD…]",
 		Aliases: []string{"list"},
 		Short:   "List runs, newest first",
-		Long: `Lists runs, newest first. --state may be given several times or as a list.
+		Long: `Lists runs, newest first. Words choose those that show each of them in their name,
+id, state, folder, or in who started them. --state may be given several times or as a list.
 The runs that an agent has started are not listed by themselves: --children lists them
 below it.`,
-		Example: "  pml workflows ls\n  pml workflows ls --state waiting,interrupted -o wide\n  pml workflows ls --children",
-		Args:    app.MaxArgs(0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return listWorkflows(cmd.Context(), a, o) },
+		Example: "  pml workflows ls\n  pml workflows ls nightly failed\n  pml workflows ls --state waiting,interrupted -o wide\n  pml workflows ls --children",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.words = args
+			return listWorkflows(cmd.Context(), a, o)
+		},
 	}
 	cmd.Flags().StringSliceVar(&o.states, "state", nil, "only runs in this state")
 	cmd.Flags().IntVar(&o.limit, "limit", 50, "at most this many")
@@ -68,7 +75,7 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 	if err != nil {
 		return err
 	}
-	page, err := b.Workflows(ctx, states, o.limit, o.cursor)
+	page, err := readRuns(ctx, b, o, states)
 	if err != nil {
 		return err
 	}
@@ -95,7 +102,18 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 	if !slices.ContainsFunc(page.Items, func(r core.Run) bool { return r.Agent != nil }) {
 		columns = slices.DeleteFunc(columns, func(c app.Column[core.Run]) bool { return c.Title == costTitle })
 	}
-	return app.PrintList(a, page, "no runs", columns)
+	empty := "no runs"
+	if len(o.words) > 0 {
+		empty = "no run shows " + core.Visible(strings.Join(o.words, " and "), 80, false)
+	}
+	return app.PrintList(a, page, empty, columns)
+}
+
+func readRuns(ctx context.Context, b app.Backend, o listOptions, states []core.RunState) (api.Page[core.Run], error) {
+	if len(o.words) > 0 {
+		return runsLike(ctx, b, o, states)
+	}
+	return b.Workflows(ctx, states, o.limit, o.cursor)
 }
 
 // costTitle heads the column of what agents have cost; a list without agents has none.
@@ -107,6 +125,20 @@ func stateNames() []string {
 		names[i] = string(s)
 	}
 	return names
+}
+
+// lookCmd is runCmd of a command that only looks: it takes the name of a run as well.
+func lookCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Backend, id core.ID) error) *cobra.Command {
+	c = runCmd(a, c, do)
+	c.Args = app.ExactArgs("ID or NAME")
+	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
+		id, err := findRun(ctx, b, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, b, id)
+	})
+	return c
 }
 
 // runCmd is a command about one run.
@@ -124,11 +156,11 @@ func runCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Bac
 }
 
 func workflowsShowCmd(a *app.App) *cobra.Command {
-	return runCmd(a, &cobra.Command{
-		Use:     "show ID",
+	return lookCmd(a, &cobra.Command{
+		Use:     "show ID|NAME",
 		Short:   "Show a run with its layers, tasks and approvals",
-		Long:    "Shows a run: its state, every layer with its tasks, what waits and, when it failed, why.",
-		Example: "  pml workflows show @latest\n  pml wf show 7f3a91c2 --json",
+		Long:    "Shows a run: its state, every layer with its tasks, what waits and, when it failed, why. The name of a run does for its ID where one run alone of this workspace has it.",
+		Example: "  pml workflows show @latest\n  pml workflows show nightly.ts\n  pml wf show 7f3a91c2 --json",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
 		w, err := b.Workflow(ctx, id)
 		if err != nil {
@@ -145,8 +177,8 @@ func workflowsShowCmd(a *app.App) *cobra.Command {
 }
 
 func workflowsResultCmd(a *app.App) *cobra.Command {
-	return runCmd(a, &cobra.Command{
-		Use:     "result ID",
+	return lookCmd(a, &cobra.Command{
+		Use:     "result ID|NAME",
 		Short:   "Print the result of a run that is complete",
 		Long:    "Prints what the script of a complete run returned: a string as it is, anything else as JSON. A run that failed, waits or was aborted ends with its own exit code.",
 		Example: "  pml workflows result 7f3a91c2 > result.json",
@@ -198,8 +230,8 @@ func workflowResult(a *app.App, w core.Workflow) error {
 
 func workflowsLogsCmd(a *app.App) *cobra.Command {
 	var follow bool
-	cmd := runCmd(a, &cobra.Command{
-		Use:     "logs ID",
+	cmd := lookCmd(a, &cobra.Command{
+		Use:     "logs ID|NAME",
 		Short:   "Print what a run logged",
 		Long:    "Prints the console output of a run's script and the warnings about its tasks; with --follow also what comes.",
 		Example: "  pml workflows logs 7f3a91c2\n  pml wf logs @latest --follow",

@@ -28,7 +28,7 @@ type exportReport struct {
 func workflowsExportCmd(a *app.App) *cobra.Command {
 	var html bool
 	cmd := &cobra.Command{
-		Use:   "export ID [FILE]",
+		Use:   "export ID|NAME [FILE]",
 		Short: "Write a run to a file",
 		Long: `Writes all that is kept of a run, of this machine or of its server, as one JSON document to FILE, which must not exist yet, or to standard output: program, journal,
 checkpoints, approvals, events and all large values. Values of keys are left out as everywhere. The document says its format and has a digest, so that
@@ -45,7 +45,7 @@ The file holds what the run holds: arguments, results, what was decided and by w
 		},
 		ValidArgsFunction: completeRuns(a),
 		RunE: a.With(func(ctx context.Context, b app.Backend, args []string) error {
-			id, err := resolveRun(ctx, b, args[0])
+			id, err := findRun(ctx, b, args[0])
 			if err != nil {
 				return err
 			}
