@@ -171,28 +171,29 @@ func decidesOf(ctx context.Context, b app.Backend, since time.Time) (d decides, 
 // deciderHuman is approvals.decider where only people decide.
 const deciderHuman = "human"
 
-// How much of a status is shown: pml status shows the whole, "pml" alone what fits on
-// the smallest usual terminal, 24 lines.
+// detail is how much of a status is shown.
+type detail int
+
 const (
-	whole = false
-	brief = true
+	whole detail = iota // pml status
+	brief               // "pml" alone: what fits on the smallest usual terminal, 24 lines
 )
 
-func printStatus(a *app.App, s status, brief bool) error {
+func printStatus(a *app.App, s status, d detail) error {
 	for _, w := range s.Warnings {
 		if a.Human() {
 			a.Say("warning: %s", core.Visible(w, 2000, false))
 		}
 	}
 	return a.Print(s, func(w *strings.Builder) {
-		v := statusView{a: a, w: w, brief: brief}
+		v := statusView{a: a, w: w, brief: d == brief}
 		v.halted(s.Halted)
 		v.waiting(s.Waiting)
 		v.runs("halted", "pml resume, then pml continue ID goes on", s.HaltedRuns, false)
 		v.runs("running", "", s.Running, false)
 		v.runs("interrupted", "pml continue ID goes on", s.Interrupted, false)
 		v.runs("failed", "in the last day; pml retry ID runs again what failed", s.Failed, true)
-		if !brief {
+		if d == whole {
 			v.connected(s.Connected)
 			v.silent(s.Silent)
 		}

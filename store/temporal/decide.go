@@ -51,7 +51,7 @@ func (s *Store) RequestAbort(ctx context.Context, id core.ID, req core.AbortRequ
 // Halted implements engine.Others.
 func (s *Store) Halted(ctx context.Context) (*core.Halt, error) {
 	var h halted
-	if err := s.query(ctx, s.name(deskID), queryHalted, "", &h); err != nil {
+	if err := s.query(ctx, s.name(haltID), queryHalted, "", &h); err != nil {
 		return nil, err
 	}
 	s.halt.set(h.Halt)
@@ -62,7 +62,7 @@ func (s *Store) Halted(ctx context.Context) (*core.Halt, error) {
 func (s *Store) Halt(ctx context.Context, h core.Halt) (core.Halt, error) {
 	h.At = h.At.UTC()
 	var holds halted
-	if err := s.update(ctx, s.name(deskID), updateHalt, "", h, &holds); err != nil {
+	if err := s.update(ctx, s.name(haltID), updateHalt, "", h, &holds); err != nil {
 		return core.Halt{}, err
 	}
 	s.halt.set(holds.Halt)
@@ -72,7 +72,7 @@ func (s *Store) Halt(ctx context.Context, h core.Halt) (core.Halt, error) {
 // LetGo ends a halt and wakes all runners.
 func (s *Store) LetGo(ctx context.Context, r core.Resumption) (*core.Halt, error) {
 	var was halted
-	if err := s.update(ctx, s.name(deskID), updateLetGo, "", resumption{Resumption: r, Presence: r.Presence}, &was); err != nil {
+	if err := s.update(ctx, s.name(haltID), updateLetGo, "", resumption{Resumption: r, Presence: r.Presence}, &was); err != nil {
 		return nil, err
 	}
 	s.halt.set(nil)

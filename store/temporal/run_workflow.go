@@ -15,7 +15,7 @@ import (
 // worker of another version must know them: they change only with a new suffix.
 const (
 	runType    = "pml-run-1"
-	deskType   = "pml-desk-1"
+	haltType   = "pml-halt-1"
 	runnerType = "pml-runner-1"
 
 	updateCommit = "commit"

@@ -32,8 +32,8 @@ func runnerWorkflow(ctx workflow.Context, id string, heartbeat time.Duration) er
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 	_ = workflow.ExecuteActivity(held, activityHold, id).Get(ctx, nil) // however it ended, it has
-	desk := workflow.GetInfo(ctx).TaskQueueName + "/" + deskID
-	_ = workflow.SignalExternalWorkflow(ctx, desk, "", signalLeft, id).Get(ctx, nil)
+	at := workflow.GetInfo(ctx).TaskQueueName + "/" + haltID
+	_ = workflow.SignalExternalWorkflow(ctx, at, "", signalLeft, id).Get(ctx, nil)
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	if err := r.worker.Start(); err != nil {
 		return nil, failure(err, "")
 	}
-	err := s.update(ctx, s.name(deskID), updateJoin, "", r.id, nil)
+	err := s.update(ctx, s.name(haltID), updateJoin, "", r.id, nil)
 	if err == nil {
 		_, err = s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit}, runnerType, r.id, r.heartbeat)
 	}

@@ -74,7 +74,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
-	for name, f := range map[string]any{runType: runWorkflow, deskType: deskWorkflow, runnerType: runnerWorkflow} {
+	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, runnerType: runnerWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
@@ -105,8 +105,8 @@ func (s *Store) Close() error {
 // openDesk makes sure that the workflow is there which belongs to no run.
 func (s *Store) openDesk(ctx context.Context) error {
 	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: s.name(deskID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, deskType, (*desk)(nil))
+		ID: s.name(haltID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, haltType, (*haltState)(nil))
 	return failure(err, "")
 }
 

@@ -12,7 +12,7 @@ type watchers struct {
 }
 
 // WatchOthers implements engine.Others: a runner is told by the workflows of its runs
-// (runHolder.wake) and by the desk.
+// (runHolder.wake) and by the workflow of the halt.
 func (s *Store) WatchOthers(ctx context.Context) (<-chan struct{}, error) {
 	return s.watchers.add(ctx, false), nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 )
 
-// deskID is the workflow of what belongs to no run.
-const deskID = "pml-desk"
+// haltID is the workflow of what belongs to no run.
+const haltID = "pml-halt"
 
 const (
 	updateHalt  = "halt"
@@ -19,9 +19,9 @@ const (
 	queryHalted = "halted"
 )
 
-// desk is what belongs to no run: whether calls are halted, and which runners are to hear of
+// haltState is what belongs to no run: whether calls are halted, and which runners are to hear of
 // that.
-type desk struct {
+type haltState struct {
 	Halt    *core.Halt      `json:"halt,omitempty"`
 	Runners []string        `json:"runners,omitempty"`
 	Audit   []core.AuditRow `json:"audit,omitempty"`
@@ -45,9 +45,9 @@ type halted struct {
 	Halt *core.Halt `json:"halt,omitempty"`
 }
 
-func deskWorkflow(ctx workflow.Context, d *desk) error {
+func haltWorkflow(ctx workflow.Context, d *haltState) error {
 	if d == nil {
-		d = &desk{}
+		d = &haltState{}
 	}
 	if err := d.serve(ctx); err != nil {
 		return err
@@ -58,10 +58,10 @@ func deskWorkflow(ctx workflow.Context, d *desk) error {
 	if err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(ctx, deskType, d)
+	return workflow.NewContinueAsNewError(ctx, haltType, d)
 }
 
-func (d *desk) serve(ctx workflow.Context) error {
+func (d *haltState) serve(ctx workflow.Context) error {
 	// In order: updates that came before the first task are served as their handlers are set.
 	if err := workflow.SetUpdateHandler(ctx, updateHalt, func(_ workflow.Context, h core.Halt) (halted, error) {
 		if d.Halt == nil {
@@ -96,7 +96,7 @@ func (d *desk) serve(ctx workflow.Context) error {
 }
 
 // letGo ends a halt and wakes all runners: each looks at its runs.
-func (d *desk) letGo(ctx workflow.Context, r resumption) (halted, error) {
+func (d *haltState) letGo(ctx workflow.Context, r resumption) (halted, error) {
 	was := d.Halt
 	if was == nil {
 		return halted{}, nil
@@ -109,7 +109,7 @@ func (d *desk) letGo(ctx workflow.Context, r resumption) (halted, error) {
 	return halted{was}, nil
 }
 
-func (d *desk) audit(row core.AuditRow) {
+func (d *haltState) audit(row core.AuditRow) {
 	var last core.AuditRow
 	if n := len(d.Audit); n > 0 {
 		last = d.Audit[n-1]
