@@ -35,6 +35,30 @@ func TestAlone_FitsScreen(t *testing.T) {
 	}
 }
 
+// Where nothing is configured, pml alone at a terminal says in less than a screen what it
+// is and where to begin; else it prints its help.
+func TestAlone_First(t *testing.T) {
+	t.Parallel()
+	home, folder := t.TempDir(), t.TempDir()
+	alone := func(tty bool) *shell {
+		return (&shell{tty: tty, env: map[string]string{"PML_HOME": home, "PML_WORKSPACE": folder}, fake: &fake{}, width: 80}).run().want(t, 0)
+	}
+	s := alone(true).has(t, "out", "pml init", "pml tui --demo", "pml run --code", "pml --help")
+	if n := strings.Count(s.out+s.err, "\n"); n > 23 {
+		t.Errorf("%d lines:\n%s%s", n, s.out, s.err)
+	}
+	for line := range strings.Lines(s.out) {
+		if len(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+	alone(false).has(t, "out", "Set up:")
+	if err := os.WriteFile(filepath.Join(folder, ".pml.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	alone(true).has(t, "out", "Set up:")
+}
+
 // A run that a halt has stopped is called so everywhere, and each run that has stopped
 // says how it goes on.
 func TestShow_Stopped(t *testing.T) {

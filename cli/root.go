@@ -49,6 +49,9 @@ there, even after a crash.`,
 					a.Note("pml status says more; pml --help lists the commands")
 					return nil
 				}
+				if unconfigured(a) {
+					return a.Write(firstPage)
+				}
 				return cmd.Help()
 			}
 			return app.UnknownCommand(cmd, args[0])
