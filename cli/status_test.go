@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,11 +86,14 @@ func TestStatus_Alike(t *testing.T) {
 func TestStatus_PmlAlone(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	env := map[string]string{"PML_HOME": home}
+	env := map[string]string{"PML_HOME": home, "PML_WORKSPACE": home}
+	if err := os.WriteFile(filepath.Join(home, ".pml.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	(&shell{tty: true, env: env, fake: busy()}).run().want(t, 0).has(t, "out", "waiting (2)").has(t, "err", "pml --help")
 	for name, sh := range map[string]*shell{
 		"pipe": {env: env, fake: busy()}, "nothing waits": {tty: true, env: env}, "cannot be opened": {tty: true, env: env, openErr: core.Errorf(core.CodeInternal, "no")},
-		"never used": {tty: true, env: map[string]string{"PML_HOME": filepath.Join(home, "none")}, fake: busy()},
+		"never used": {tty: true, env: map[string]string{"PML_HOME": filepath.Join(home, "none"), "PML_WORKSPACE": home}, fake: busy()},
 	} {
 		sh.run().want(t, 0).has(t, "out", "Usage:")
 		if sh.err != "" || (name == "pipe" || name == "never used") && sh.opened > 0 {
