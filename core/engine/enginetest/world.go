@@ -250,6 +250,9 @@ func (w *World) Wait(h *engine.Handle, done func(engine.Status) bool) engine.Sta
 	if s.Err != nil {
 		w.T.Fatalf("the run stopped: %v", s.Err)
 	}
+	if s.Run.State.Final() && !done(s) {
+		w.T.Fatalf("the run ended before what the test waits for: it is %s, %v", s.Run.State, s.Run.Error)
+	}
 	return s
 }
 
