@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/screen"
 )
 
@@ -86,6 +87,8 @@ func (m *model) decided(v verdict, epoch int64) {
 func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, string) {
 	word := "denied"
 	switch {
+	case i.Approve && i.Answer != nil && i.Answer.Shape != nil:
+		word = fmt.Sprintf("approved, up to %d calls from line %s", i.Answer.Shape.Max, approval.Line(i.Answer.Shape.Place))
 	case i.Approve:
 		word = "approved"
 	case i.Abort:

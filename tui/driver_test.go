@@ -394,6 +394,46 @@ func TestRun_Decide(t *testing.T) {
 	}
 }
 
+// TestRun_ApproveLoop opens the bounds for the calls of a line, narrows them with a key, reads
+// them to the end and approves.
+func TestRun_ApproveLoop(t *testing.T) {
+	t.Parallel()
+	decided := make(chan api.ContinueRequest, 1)
+	d := start(t, 80, 24, func(d *driver) {
+		d.asks(5 * time.Minute)
+		d.backend.approvals = loopOf(&harness{clock: d.clock})
+		d.backend.onContinue = func(r api.ContinueRequest) (api.Result, error) {
+			decided <- r
+			return api.Result{WorkflowID: r.ID, Status: api.StatusRunning}, nil
+		}
+	})
+	d.sees("checkout-sync")
+	d.types("2")
+	d.sees("line 4")
+	d.clock.move(time.Second)
+	d.types("b")
+	d.sees("at most 2 calls of std:fetch from line 4:14")
+	d.types("-")
+	d.sees("at most 1 call of std:fetch from line 4:14")
+	d.sees("1 of them asked about all the same")
+	d.clock.move(time.Second)
+	d.types("a")
+	d.sees("unlocks page by page")
+	d.types("  ") // two pages on
+	d.sees("was shown")
+	d.types("a")
+	select {
+	case r := <-decided:
+		if s := r.Decision.Answer.Shape; s == nil || s.Max != 1 || s.Place.Line != 4 || r.Decision.ExpectDigest != "sha256:0" || r.By.Via != core.ViaTUI {
+			t.Errorf("decided %+v", r.Decision)
+		}
+	case <-time.After(hang):
+		d.sees("a decision")
+	}
+	d.types("\x03")
+	d.end()
+}
+
 func TestRun_Editor(t *testing.T) {
 	t.Parallel()
 	d := start(t, 80, 24, func(d *driver) {

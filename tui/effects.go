@@ -83,6 +83,8 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 		return m.copy(i, now)
 	case screen.EditArguments:
 		return m.editArguments(i, now)
+	case screen.EditBounds:
+		return m.editBounds(i, now)
 	case screen.View:
 		return m.view(i, now)
 	case screen.Save:

@@ -106,8 +106,8 @@ func (c *Card) lock(v Verb, now time.Time) string {
 	if !c.quiet.Ready(now) {
 		return "too early: it had only just appeared; press again"
 	}
-	if !approves(v) {
-		return ""
+	if why := c.lockBounds(v, now); why != "" || !approves(v) {
+		return why
 	}
 	switch {
 	case v == Remember && c.a.Type != core.ApproveTool:

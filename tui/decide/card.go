@@ -23,6 +23,7 @@ type Card struct {
 
 	scripts bool
 	inDoubt *core.Answer // the way on that was chosen
+	shape   *core.Shape  // the bounds that are shown in place of the call alone
 }
 
 // Open begins a card. It is quiet at first: the key that opened it may be
@@ -48,7 +49,7 @@ func (c *Card) Update(a core.Approval, known bool, lost string, now time.Time) (
 	ended := a.State != c.a.State
 	c.a = a
 	if changed {
-		c.read, c.typed, c.scripts, c.inDoubt = false, "", false, nil
+		c.read, c.typed, c.scripts, c.inDoubt, c.shape = false, "", false, nil, nil
 	}
 	if changed || ended {
 		c.quiet.Disturb(now)
@@ -156,6 +157,8 @@ func (c *Card) ChooseInDoubt(way core.InDoubtAnswer, result json.RawMessage) boo
 // Answer is what an approval would say beyond yes.
 func (c *Card) Answer() *core.Answer {
 	switch {
+	case c.shape != nil:
+		return &core.Answer{Shape: c.shape}
 	case c.inDoubt != nil:
 		return c.inDoubt
 	case c.scripts:

@@ -18,6 +18,9 @@ type Choice struct {
 // same digest. It is for a person to copy: see Shell. For a call in doubt that is
 // approved without saying how, it is one of two: see Line.
 func Command(a core.Approval, c Choice) []string {
+	if approves(c.Verb) && c.Answer != nil && c.Answer.Shape != nil {
+		return boundsCommand(a, *c.Answer.Shape)
+	}
 	argv := []string{"pml", "continue", a.RunID.Short()}
 	switch {
 	case c.Verb == Deny:

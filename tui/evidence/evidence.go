@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -40,6 +41,10 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	if who := a.Decides(); who != "" {
 		p.text("decides", who)
 	}
+	if a.Place.Line > 0 {
+		p.text("from", "line "+approval.Line(a.Place)+" of the script")
+	}
+	p.given(a)
 	for i, step := range a.Path {
 		label := " "
 		if i == 0 {

@@ -12,7 +12,8 @@ const (
 	events
 	servers
 	flows
-	everywhere = lists | inbox | dag | task | events | servers | flows
+	bounds     // those of a loop, on a card
+	everywhere = lists | inbox | dag | task | events | servers | flows | bounds
 )
 
 // binding is an action as it is without configuration.
@@ -25,16 +26,19 @@ type binding struct {
 
 // bindings are all actions, in the order in which help lists them.
 var bindings = []binding{
-	{Approve, inbox | dag | task, "approve once", []string{"a"}},
+	{Approve, inbox | bounds | dag | task, "approve once", []string{"a"}},
 	{ApproveRemember, inbox, "approve and remember, or all marked", []string{"A"}},
+	{Bounds, inbox | bounds, "approve the calls of a loop, within bounds", []string{"b"}},
 	{Deny, inbox, "deny", []string{"d"}},
 	{Message, inbox, "deny with a message", []string{"m"}},
 	{Abort, lists | inbox | dag | task, "abort the run", []string{"x"}},
 	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},
 	{MoreTime, inbox, "5 more minutes", []string{"+"}},
+	{MoreCalls, bounds, "more calls within the bounds", []string{"+"}},
+	{FewerCalls, bounds, "fewer calls within the bounds", []string{"-"}},
 	{Again, lists | inbox | dag | task, "retry, or ask again", []string{"R"}},
 	{Restart, servers, "start a server anew", []string{"R"}},
-	{Trail, inbox, "audit trail", []string{"i"}},
+	{Trail, inbox | bounds, "audit trail", []string{"i"}},
 
 	{Up, everywhere, "up", []string{"k", "up"}},
 	{Down, everywhere, "down", []string{"j", "down"}},
@@ -85,7 +89,7 @@ var bindings = []binding{
 	{PreviousMatch, everywhere, "previous match", []string{"N"}},
 	{Sort, lists | inbox, "sort", []string{"s"}},
 	{SortReverse, lists | inbox, "reverse the order", []string{"S"}},
-	{Mark, lists | inbox, "mark", []string{"space"}},
+	{Mark, lists | inbox | bounds, "mark", []string{"space"}},
 	{MarkRange, lists | inbox, "mark a range", []string{"v"}},
 	{Zoom, everywhere, "zoom the panel", []string{"z", "f"}},
 	{Graph, dag, "boxes or list", []string{"v"}},

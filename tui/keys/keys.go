@@ -79,6 +79,9 @@ const (
 
 	Approve         Action = "approve"
 	ApproveRemember Action = "approve_remember"
+	Bounds          Action = "bounds"      // of a loop, on the card of one of its calls
+	MoreCalls       Action = "more_calls"  // within the bounds
+	FewerCalls      Action = "fewer_calls" // within the bounds
 	Deny            Action = "deny"
 	Message         Action = "message"
 	Abort           Action = "abort"

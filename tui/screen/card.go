@@ -50,6 +50,9 @@ type card struct {
 	wait  bool          // for the arguments of what runs next
 	// edited are the arguments that the person has put in the place of those asked about.
 	edited *cardEdit
+	// bounds are shown in place of the question, for the calls of its loop.
+	bounds *cardBounds
+	made   boundsMade
 	raw    bool   // it is shown as JSON
 	asRaw  bool   // the pager's lines are that
 	note   string // what a key could not do, and why
@@ -122,7 +125,11 @@ func (c *card) sync(e *Env) {
 	if changed || ended != "" && (before == "" || c.mode != deciding) {
 		c.leave()
 	}
+	bounded := c.bounds != nil
+	c.syncBounds(e)
 	switch {
+	case changed && bounded:
+		c.say(Bad, "what is asked has changed, and the bounds are gone: read it again")
 	case changed && c.edited != nil:
 		c.say(Note, "changed: read what will be sent instead")
 	case changed && was != nil:
@@ -372,27 +379,6 @@ func (c *card) showRule(rule api.Rule, err error, now time.Time) {
 	c.rules.SetLines(evidence.Rule(rule))
 }
 
-// click selects a button; a second click on the same presses it.
-func (c *card) click(x, y int, e *Env) (intents []Intent, closed bool) {
-	c.sync(e)
-	c.build(e)
-	for i, b := range c.buttons {
-		if y != c.y+b.y || x < c.x+b.x || x >= c.x+b.x+b.w {
-			continue
-		}
-		if c.mode != deciding {
-			return nil, false
-		}
-		if c.focus != i || !c.moved {
-			c.focus, c.moved = i, true
-			return nil, false
-		}
-		c.note = ""
-		return c.press(b.act, e)
-	}
-	return nil, false
-}
-
 // runs are those that must be read for what is shown.
 func (c *card) runs() []core.ID { return []core.ID{c.rule.Approval().RunID} }
 
@@ -405,17 +391,21 @@ func (c *card) build(e *Env) {
 		c.rule.Unread()
 	}
 	b, same := &c.built, of == c.of && wait == c.wait
-	if c.raw != c.asRaw {
-		c.asRaw = c.raw
+	made := boundsMade{of: c.rule.Shape()}
+	if made.of != nil {
+		made.columns = c.columns()
+	}
+	if c.raw != c.asRaw || (made.of == nil) != (c.made.of == nil) {
+		c.asRaw, c.made = c.raw, made
 		c.pager = widget.Pager{}
 		c.built, c.of, c.wait = a, of, wait
 		c.pager.SetLines(c.lines(e))
 		return
 	}
-	if same && a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
+	if same && made == c.made && a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
 		return
 	}
-	c.built, c.of, c.wait = a, of, wait
+	c.built, c.of, c.wait, c.made = a, of, wait, made
 	if c.pager.SetLines(c.lines(e)) {
 		c.rule.Unread()
 	}
@@ -423,6 +413,9 @@ func (c *card) build(e *Env) {
 
 // lines are those of the evidence, laid out or as JSON.
 func (c *card) lines(e *Env) []widget.Line {
+	if c.bounds != nil {
+		return c.boundsLines(e)
+	}
 	if c.raw {
 		return evidence.Raw(c.rule.Approval())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -27,6 +28,9 @@ func (c *card) title(e *Env) string {
 	if c.rule.Ended(e.Now) != "" {
 		return "Resolved: " + typeName(ap.Type)
 	}
+	if c.bounds != nil {
+		return "Approve the calls of line " + itoa(ap.Place.Line) + "?"
+	}
 	return approval.TypeOf(ap.Type).Question
 }
 
@@ -41,11 +45,11 @@ func (c *card) area(a paint.Area) paint.Area {
 // draw draws the card over the whole window, or its right part where there is
 // room for both.
 func (c *card) draw(window paint.Area, e *Env) {
-	c.sync(e)
-	c.build(e)
 	a := c.area(window)
 	c.covers = a.H == window.H
 	c.x, c.y, c.w, c.h = a.X-window.X, a.Y-window.Y, a.W, a.H
+	c.sync(e)
+	c.build(e)
 	c.offer(e)
 	ap := c.rule.Approval()
 	box := a.Frame(paint.Title{Left: c.title(e), Focus: true, Style: riskStyle(ap.Risk)})
@@ -202,6 +206,15 @@ func (c *card) offer(e *Env) {
 	if ap.Type == core.ApproveTool {
 		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
 	}
+	if decide.OfLoop(ap) && c.edited == nil {
+		list = append(list, button{act: keys.Bounds, label: "Bounds for line " + itoa(ap.Place.Line)})
+	}
+	if c.bounds != nil {
+		list = []button{
+			{act: keys.Approve, label: "Approve up to " + plural(c.rule.Shape().Max, "call"), approve: true}, {act: keys.MoreCalls, label: "More"},
+			{act: keys.FewerCalls, label: "Fewer"}, {act: keys.Edit, label: "Edit the bounds"},
+		}
+	}
 	if c.rule.Ended(e.Now) != "" {
 		list = nil
 	}
@@ -290,6 +303,10 @@ func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 	switch {
 	case c.rule.Ended(e.Now) != "":
 		acts = []keys.Action{keys.Back}
+	case c.bounds != nil && c.shows():
+		acts = []keys.Action{keys.Approve, keys.MoreCalls, keys.FewerCalls, keys.Edit, keys.Back}
+	case c.bounds != nil:
+		acts = []keys.Action{keys.Back}
 	case approval.High(ap, c.rule.ScriptsAllowed()):
 		acts = []keys.Action{keys.Deny, keys.Abort, keys.Back}
 	}
@@ -302,7 +319,8 @@ func (c *card) drawSmall(a paint.Area, ap core.Approval, e *Env) {
 	a.Text(0, 0, a.W, paint.Style{Role: paint.Muted}, strings.Join(words, "  "))
 }
 
-var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Back: "back"}
+var smallLabel = map[keys.Action]string{keys.Deny: "deny", keys.Approve: "approve", keys.Abort: "abort", keys.Back: "back",
+	keys.MoreCalls: "more", keys.FewerCalls: "fewer", keys.Edit: "edit"}
 
 // drawInput draws the line where something is typed or chosen.
 func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
@@ -358,6 +376,8 @@ func answerText(an *core.Answer) string {
 		return "approve: it is skipped, its result is " + core.Visible(string(an.Result), 200, false)
 	case an.Scripts:
 		return "approve: its install scripts may run"
+	case an.Shape != nil:
+		return "approve: up to " + plural(an.Shape.Max, "call") + " from line " + approval.Line(an.Shape.Place) + " of this run"
 	}
 	return ""
 }
@@ -377,6 +397,9 @@ func (c *card) hints(ap core.Approval, e *Env) string {
 	run, _ := e.State.Run(ap.RunID)
 	var words []string
 	for _, h := range acts {
+		if c.bounds != nil && (h.act == keys.MoreTime || h.act == keys.Again || h.act == keys.Edit || h.act == keys.Replan) {
+			continue
+		}
 		if h.act == keys.Again && c.rule.Expired(e.Now) == "" || h.act == keys.MoreTime && (ap.ExpiresAt == nil || ap.StateAt(e.Now) != core.ApprovalOpen) || h.act == keys.Replan && run.Kind != core.KindDAG {
 			continue
 		}

@@ -3,12 +3,17 @@ package screen
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/evidence"
+	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
 
@@ -119,4 +124,195 @@ func (c *card) changesOf() []widget.Line {
 		return nil
 	}
 	return evidence.Changes(asked.Changes(argumentsOf(c.edited.of), argumentsOf(c.edited.now)))
+}
+
+// EditBounds opens the person's editor on the bounds that a card shows, as lines; what they
+// leave is given to BoundsEdited.
+type EditBounds struct {
+	Approval core.Approval
+	Text     string
+}
+
+func (EditBounds) intent() {}
+
+// cardBounds is what a card knows besides the bounds that it shows in place of its question.
+type cardBounds struct {
+	loop   []core.Approval // the calls that waited when they were shown; that which is asked about first
+	whole  bool            // the question is shown below them: it was not read before
+	direct bool            // nothing was shown before: esc closes the card
+	mine   bool            // the person has changed them
+	at     int64           // the version of the approvals that was looked at last
+	news   int             // calls that have come since
+}
+
+// boundsMade is what the lines of bounds were made from.
+type boundsMade struct {
+	of      *core.Shape
+	columns int
+}
+
+// newBoundsCard opens the card of an approval where it shows the bounds for its loop.
+func newBoundsCard(id core.ID, e *Env) *card {
+	c := cardOf(id, e)
+	c.showBounds(e)
+	if c.bounds != nil {
+		c.bounds.direct = true
+	}
+	return c
+}
+
+// boundable reports whether bounds can be about the calls like that of an approval.
+func boundable(a core.Approval, e *Env) bool {
+	c := decide.Open(a, e.Now)
+	return c.Ended(e.Now) == "" && decide.OfLoop(a)
+}
+
+// noBounds says why there are none.
+const noBounds = "bounds are for the calls that one line of a script makes, where they are not asked about each time"
+
+// showBounds shows the bounds that are proposed for the loop of the call, or those that are
+// shown with the calls that have come since.
+func (c *card) showBounds(e *Env) {
+	loop := decide.Loop(c.rule.Approval(), e.State.Waiting(e.Now))
+	s, ok := approval.Propose(loop)
+	switch {
+	case c.rule.Ended(e.Now) != "":
+		c.say(Bad, nothingLeft)
+	case c.edited != nil:
+		c.say(Note, "what you have changed is approved for this call only: a")
+	case !ok:
+		c.say(Note, noBounds)
+	case c.bounds == nil:
+		c.bounds = &cardBounds{loop: loop, whole: !c.rule.HasRead(), at: e.State.ApprovalsVersion()}
+		c.bind(s, e)
+	default:
+		if c.bounds.mine {
+			s = *c.rule.Shape()
+		}
+		c.bounds.loop, c.bounds.news, c.bounds.at = loop, 0, e.State.ApprovalsVersion()
+		c.bind(s, e)
+	}
+}
+
+// bind shows bounds, which have to be read.
+func (c *card) bind(s core.Shape, e *Env) {
+	c.rule.Bind(&s)
+	c.rule.Disturb(e.Now)
+	c.moved = false
+}
+
+// unbind shows the question again.
+func (c *card) unbind() {
+	c.bounds, c.moved = nil, false
+	c.rule.Bind(nil)
+}
+
+// syncBounds takes the bounds away with the question that they were for, and counts the
+// calls that have come since: those that are shown never change under a person.
+func (c *card) syncBounds(e *Env) {
+	switch v := e.State.ApprovalsVersion(); {
+	case c.bounds == nil:
+	case c.rule.Shape() == nil || c.rule.Ended(e.Now) != "":
+		c.unbind()
+	case v != c.bounds.at:
+		c.bounds.at, c.bounds.news = v, 0
+		for _, a := range decide.Loop(c.rule.Approval(), e.State.Waiting(e.Now)) {
+			if !slices.ContainsFunc(c.bounds.loop, func(o core.Approval) bool { return o.ID == a.ID }) {
+				c.bounds.news++
+			}
+		}
+	}
+}
+
+// doBounds carries out what a key means while bounds are shown.
+func (c *card) doBounds(act keys.Action, e *Env) (intents []Intent, closed, handled bool) {
+	switch act {
+	case keys.Back:
+		direct := c.bounds.direct
+		c.unbind()
+		return nil, direct, true
+	case keys.Bounds:
+		c.showBounds(e)
+	case keys.MoreCalls:
+		c.count(decide.MoreCalls, e)
+	case keys.FewerCalls:
+		c.count(decide.FewerCalls, e)
+	case keys.Edit:
+		return c.editBounds(), false, true
+	case keys.Deny, keys.Message, keys.Abort, keys.Replan, keys.Again, keys.ApproveRemember:
+		c.say(Note, "esc leaves the bounds: the call itself is decided on its card")
+	default:
+		return nil, false, false
+	}
+	return nil, false, true
+}
+
+// count changes for how many calls the bounds are.
+func (c *card) count(to func(int) int, e *Env) {
+	s := *c.rule.Shape()
+	n := to(s.Max)
+	if n == s.Max {
+		c.say(Note, "bounds are for 1 to "+approval.Thousands(approval.MaxShapeCalls)+" calls")
+		return
+	}
+	s.Max, c.bounds.mine = n, true
+	c.bind(s, e)
+}
+
+// editBounds opens the editor on the bounds, or says why it cannot be.
+func (c *card) editBounds() []Intent {
+	if why := c.rule.Lost(); why != "" {
+		c.say(Bad, why+nothingQueued)
+		return nil
+	}
+	return []Intent{EditBounds{Approval: c.rule.Approval(), Text: strings.Join(approval.ShapeLines(*c.rule.Shape()), "\n") + "\n"}}
+}
+
+// BoundsEdited puts the bounds that a person has changed onto the card that shows them,
+// where they are to be read. It returns what is wrong with the lines, which then change nothing;
+// open is false where the card is not there any more.
+func (s *Screen) BoundsEdited(i EditBounds, text string, now time.Time) (wrong []string, open bool) {
+	e := s.env(now)
+	for _, o := range s.overlay {
+		c, ok := o.(*card)
+		if !ok || c.id != i.Approval.ID {
+			continue
+		}
+		if c.sync(e); c.bounds == nil || c.rule.Approval().Digest != i.Approval.Digest {
+			continue
+		}
+		before := *c.rule.Shape()
+		after, wrong := approval.EditShape(before, c.bounds.loop, strings.Split(text, "\n"), now)
+		if len(wrong) > 0 {
+			return wrong, true
+		}
+		if slices.Equal(approval.ShapeLines(before), approval.ShapeLines(after)) {
+			c.rule.Disturb(now)
+			c.say(Note, "nothing is changed")
+			return nil, true
+		}
+		c.bounds.mine = true
+		c.bind(after, e)
+		c.say(Note, "changed: read the bounds again")
+		return nil, true
+	}
+	return nil, false
+}
+
+// boundsLines are the lines of the bounds, and of the question where it was not read before.
+func (c *card) boundsLines(e *Env) []widget.Line {
+	out := evidence.Bounds(*c.rule.Shape(), c.bounds.loop, c.columns(), e.Now.Location())
+	if c.bounds.whole {
+		out = append(out, widget.Line{}, widget.Line{Text: "The call that is asked about:", Style: paint.Style{Role: paint.Accent}.Bold()})
+		out = append(out, evidence.Of(c.rule.Approval(), nil)...)
+	}
+	return out
+}
+
+// columns is how many columns there are within the frame of the card.
+func (c *card) columns() int {
+	if c.w == 0 {
+		return 76
+	}
+	return c.w - 4
 }

@@ -29,6 +29,8 @@ func (c *card) keyDecide(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		}
 	}
 	switch t := c.rule.Approval().Type; {
+	case k.Name == "J" && c.bounds != nil:
+		c.say(Note, "the call stands as JSON on its card: esc, then J")
 	case k.Name == "J":
 		c.raw = !c.raw
 	case k.Name == "s" && t == core.ApproveDependency:
@@ -45,9 +47,16 @@ func (c *card) keyDecide(k keys.Key, e *Env) (intents []Intent, closed bool) {
 func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bool) {
 	a := c.rule.Approval()
 	one := func(i Intent) ([]Intent, bool, bool) { return []Intent{i}, false, true }
+	if c.bounds != nil {
+		if intents, closed, handled = c.doBounds(act, e); handled || act == keys.MoreTime { // its key counts calls here
+			return intents, closed, handled
+		}
+	}
 	switch act {
 	case keys.Back:
 		return nil, true, true
+	case keys.Bounds:
+		c.showBounds(e)
 	case keys.Open:
 		c.say(Note, "enter decides nothing: press the letter of a button")
 	case keys.Mark:
@@ -84,6 +93,27 @@ func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bo
 	return nil, false, true
 }
 
+// click selects a button; a second click on the same presses it.
+func (c *card) click(x, y int, e *Env) (intents []Intent, closed bool) {
+	c.sync(e)
+	c.build(e)
+	for i, b := range c.buttons {
+		if y != c.y+b.y || x < c.x+b.x || x >= c.x+b.x+b.w {
+			continue
+		}
+		if c.mode != deciding {
+			return nil, false
+		}
+		if c.focus != i || !c.moved {
+			c.focus, c.moved = i, true
+			return nil, false
+		}
+		c.note = ""
+		return c.press(b.act, e)
+	}
+	return nil, false
+}
+
 // move selects another button. It presses nothing.
 func (c *card) move(by int) {
 	if n := len(c.buttons); n > 0 {
@@ -93,9 +123,15 @@ func (c *card) move(by int) {
 
 // press does what a button says.
 func (c *card) press(act keys.Action, e *Env) (intents []Intent, closed bool) {
+	if c.bounds != nil && act != keys.Approve {
+		intents, closed, _ = c.doBounds(act, e)
+		return intents, closed
+	}
 	switch act {
 	case keys.Approve:
 		return c.approve(e)
+	case keys.Bounds:
+		c.showBounds(e)
 	case keys.ApproveRemember:
 		if c.edited != nil {
 			c.say(Note, "what you have changed is approved for this call only: a")

@@ -59,6 +59,9 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
 		return text, style
 	}
+	if c.bounds != nil && c.bounds.news > 0 {
+		return plural(c.bounds.news, "more call") + " of this line has come since: " + keyOf(e, keys.Bounds) + " shows all", paint.Style{Role: paint.Warn}
+	}
 	return wasShown(&c.pager) + "; enter and space decide nothing", paint.Style{Role: paint.Muted}
 }
 

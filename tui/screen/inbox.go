@@ -210,6 +210,11 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 		return one(openOverlay{newApproveCard(a.ID, e)})
 	case keys.Open, keys.ApproveRemember:
 		return one(openOverlay{cardOf(a.ID, e)})
+	case keys.Bounds:
+		if !boundable(a, e) {
+			return one(say{Note, noBounds})
+		}
+		return one(openOverlay{newBoundsCard(a.ID, e)})
 	case keys.Deny, keys.Message:
 		return one(openOverlay{newDenyCard(a.ID, e)})
 	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
@@ -310,10 +315,14 @@ func (p *inboxPanel) hints(e *Env) []keys.Action {
 	case p.rows.len() == 0 || !ok:
 		return []keys.Action{keys.Filter}
 	}
+	acts := hintsOf(ap, e)
 	if p.rows.groups.of[ap.ID] != nil {
-		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Alike, keys.Mark, keys.Filter}
+		acts = []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Alike, keys.Mark, keys.Filter}
 	}
-	return hintsOf(ap, e)
+	if boundable(ap, e) {
+		acts = slices.Insert(acts, 3, keys.Bounds)
+	}
+	return acts
 }
 
 // hintsOf are the keys that help with an approval.
@@ -347,7 +356,7 @@ func (p *preview) draw(a paint.Area, e *Env, like int) bool {
 		p.of, p.pager = ap, widget.Pager{}
 	}
 	p.pager.SetLines(evidence.Of(ap, tasksOf(ap, e)))
-	title := paint.Title{Left: aboutText(ap, "  "), Foot: keyOf(e, keys.Open) + " opens the card"}
+	title := paint.Title{Left: aboutText(ap, "  ") + madeAt(ap), Foot: keyOf(e, keys.Open) + " opens the card"}
 	if like > 0 {
 		title.Left, title.Foot = fmt.Sprintf("%s, 1 of %d", title.Left, like), fmt.Sprintf("%s opens all %d", keyOf(e, keys.Open), like)
 	}

@@ -145,6 +145,10 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 				b.apart()
 				return nil, true
 			}
+		case keys.Bounds:
+			if b.bounds(e) {
+				return []Intent{openOverlay{newBoundsCard(b.shown[0].ID, e)}}, true
+			}
 		case keys.Mark:
 			b.pager.Do(keys.PageDown)
 			return nil, false
@@ -214,19 +218,31 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 		in.Draw(box, x, box.H-1, box.W-x, paint.Style{})
 		return
 	}
-	box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), b.ways(e))
+	box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), b.ways(box.W, e))
 }
 
 // ways are the keys that decide. What can only be denied together has no other.
-func (b *bulk) ways(e *Env) string {
-	line := fmt.Sprintf("[%s] Deny all %d", keyOf(e, keys.Deny), len(b.shown))
+func (b *bulk) ways(w int, e *Env) string {
+	words := []string{fmt.Sprintf("[%s] Deny all %d", keyOf(e, keys.Deny), len(b.shown))}
 	if decide.Together(b.shown, e.Now) == "" {
-		line += fmt.Sprintf("   [%s] Approve all %d once", keyOf(e, keys.Approve), len(b.shown))
+		words = append(words, fmt.Sprintf("[%s] Approve all %d once", keyOf(e, keys.Approve), len(b.shown)))
 	}
 	if b.apart != nil {
-		line += fmt.Sprintf("   [%s] one by one", keyOf(e, keys.Alike))
+		words = append(words, fmt.Sprintf("[%s] one by one", keyOf(e, keys.Alike)))
 	}
-	return line + "   esc back"
+	if b.bounds(e) {
+		words = append(words, fmt.Sprintf("[%s] loop", keyOf(e, keys.Bounds)))
+	}
+	words = append(words, "esc back")
+	if line := strings.Join(words, "   "); paint.Width(line) <= w {
+		return line
+	}
+	return strings.Join(words, "  ")
+}
+
+// bounds reports whether all is asked by one place of a script, so that bounds can be about it.
+func (b *bulk) bounds(e *Env) bool {
+	return loopLine(b.shown) > 0 && boundable(b.shown[0], e) && !slices.ContainsFunc(b.shown, func(a core.Approval) bool { return a.RunID != b.shown[0].RunID })
 }
 
 // across says of how many runs and of which risks the approvals are.

@@ -229,7 +229,7 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 	}
 	y -= detailLines
 	muted := paint.Style{Role: paint.Muted}
-	in.Rule(y, aboutText(ap, "  "))
+	in.Rule(y, aboutText(ap, "  ")+madeAt(ap))
 	for i, l := range paint.Wrap(core.Visible(ap.Description, 600, false), in.W) {
 		if i == 2 {
 			break

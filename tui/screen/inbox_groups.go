@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
@@ -86,6 +87,11 @@ func (p *inboxPanel) onGroup(act keys.Action, group []core.Approval, e *Env) ([]
 		list := newBulk(group, e)
 		list.apart = func() { p.takeApart(group[0], true) }
 		return []Intent{openOverlay{list}}, true
+	case keys.Bounds:
+		if !boundable(group[0], e) {
+			return []Intent{say{Note, noBounds}}, true
+		}
+		return []Intent{openOverlay{newBoundsCard(group[0].ID, e)}}, true
 	case keys.Alike:
 		p.takeApart(group[0], true)
 	case keys.Mark:
@@ -141,9 +147,35 @@ func (p *inboxPanel) groupText(id core.ID, e *Env) string {
 	for i, a := range list {
 		names[i] = p.what(a)
 	}
-	text := fmt.Sprintf("%d %s %s", len(list), e.Theme.Glyph.Times, approval.Pattern(names))
+	what := approval.Pattern(names)
+	if line := loopLine(list); line > 0 { // before the server, which narrow columns cut off
+		at := strings.LastIndex(what, " (")
+		if at < 0 {
+			at = len(what)
+		}
+		what = what[:at] + ", line " + itoa(line) + what[at:]
+	}
+	text := fmt.Sprintf("%d %s %s", len(list), e.Theme.Glyph.Times, what)
 	g.texts[id] = text
 	return text
+}
+
+// loopLine is the line of the script that makes all of some calls; 0 where there is no such one.
+func loopLine(list []core.Approval) int {
+	for _, a := range list {
+		if a.Place != list[0].Place {
+			return 0
+		}
+	}
+	return list[0].Place.Line
+}
+
+// madeAt is the line of the script that makes a call, for behind what is said of it.
+func madeAt(a core.Approval) string {
+	if a.Place.Line == 0 {
+		return ""
+	}
+	return "  line " + itoa(a.Place.Line)
 }
 
 // soonest is which of a row's approvals expires first.
