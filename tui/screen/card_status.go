@@ -83,26 +83,18 @@ func (c *card) news(e *Env) string {
 	return e.flash.text
 }
 
-// moreLines counts the rows below the view.
+// moreLines counts the rows that were not in view, and says which key goes to them.
 func moreLines(p *widget.Pager) string {
-	n := p.Unread()
-	text := fmt.Sprintf("%d more lines not shown yet.", n)
-	if n == 1 {
-		text = "1 more line not shown yet."
+	text := plural(p.Unread(), "more line") + " not shown"
+	if p.Below() == 0 && p.Unread() > 0 {
+		return text + ": space goes there."
 	}
-	if p.Below() == 0 && n > 0 {
-		text += " space goes there."
-	}
-	return text
+	return text + ": space pages on."
 }
 
 // shortMore is moreLines where there is little room.
 func shortMore(p *widget.Pager) string {
-	text := plural(p.Unread(), "more line")
-	if p.Below() == 0 && p.Unread() > 0 {
-		text += ", at space"
-	}
-	return text
+	return plural(p.Unread(), "more line") + ", at space"
 }
 
 // readingArguments says why a layer cannot be approved yet.

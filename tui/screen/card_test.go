@@ -168,7 +168,7 @@ func TestCard_Decide(t *testing.T) {
 		"HighWrongThenRight":  {apIntegrity, []string{"G", "a", `"8"`, `"9f04"`, "a"}, []Intent{yes(apIntegrity, nil)}, ""},
 		"HighErased":          {apIntegrity, []string{"G", "a", `"9f0"`, "backspace", "backspace"}, nil, "type 9f04 to approve: 9___"},
 		"HighEnter":           {apIntegrity, []string{"G", "a", `"9f0"`, "enter", "space", "enter"}, nil, "type 9f04 to approve: 9f0_"},
-		"HighUnread":          {apIntegrity, []string{"a", `"9f04"`}, nil, "more lines not shown yet"},
+		"HighUnread":          {apIntegrity, []string{"a", `"9f04"`}, nil, "more lines not shown: space"},
 		"HighLeft":            {apIntegrity, []string{"G", "a", "esc", `"904"`, "a"}, nil, "type 9f04 to approve"},
 		"ScriptsStayOff":      {apDependency, []string{"G", "a", `"7f3a"`, "a"}, nil, "too early"},
 		"RememberRun":         {apTool, []string{"G", "A", "r"}, []Intent{yes(apTool, &core.Answer{Remember: core.RememberRun})}, ""},

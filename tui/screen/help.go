@@ -25,6 +25,7 @@ type helpRow struct {
 type help struct {
 	panel  string
 	here   []keys.Action
+	own    []helpRow // what keys do in the window below, in place of those of panels
 	input  widget.Input
 	cursor int // of the rows that match
 	scroll widget.Scroll
@@ -56,6 +57,14 @@ func (h *help) rows(e *Env) []helpRow {
 			}
 			out = append(out, row)
 		}
+	}
+	for _, row := range h.own {
+		if matchesAll(strings.ToLower(row.keys+" "+row.text), words) {
+			out = append(out, row)
+		}
+	}
+	if len(h.own) > 0 {
+		return out
 	}
 	add("Here: "+h.panel, h.here)
 	add("All keys (those of other panels work there)", slices.DeleteFunc(keys.All(), func(a keys.Action) bool { return slices.Contains(h.here, a) }))
@@ -94,6 +103,9 @@ func (h *help) key(k keys.Key, e *Env) ([]Intent, bool) {
 
 // run does what the selected row says, but for decisions: enter never decides.
 func (h *help) run(rows []helpRow) ([]Intent, bool) {
+	if len(h.own) > 0 {
+		return []Intent{say{Note, "esc leads back to the card: its keys count there"}}, true
+	}
 	if h.cursor >= len(rows) || rows[h.cursor].act == "" {
 		return nil, false
 	}
@@ -119,12 +131,18 @@ func (h *help) draw(a paint.Area, e *Env) {
 	rows := h.rows(e)
 	h.cursor = max(min(h.cursor, len(rows)-1), 0)
 	title := paint.Title{Left: "Help  " + h.panel, Right: "type to search", Foot: "enter does it   esc closes", Focus: true}
+	if len(h.own) > 0 {
+		title.Foot = "esc leads back"
+	}
 	if h.input.Text != "" {
 		title.Foot = "enter does it   esc clears the search"
 	}
 	in := popup(a, 78, a.H-4).Frame(title)
 	h.input.Draw(in, in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), "? "), 0, in.W-2, paint.Style{})
-	symbols := symbolLines(e.Theme, in.W)
+	var symbols []string
+	if len(h.own) == 0 {
+		symbols = symbolLines(e.Theme, in.W)
+	}
 	list := in.Sub(0, 2, in.W, in.H-3-len(symbols))
 	if len(rows) == 0 {
 		list.Text(0, 0, list.W, paint.Style{Role: paint.Muted}, "no key does that")
@@ -132,7 +150,7 @@ func (h *help) draw(a paint.Area, e *Env) {
 	h.scroll.Show(h.cursor, len(rows), list.H)
 	for y := 0; y < list.H && h.scroll.Top+y < len(rows); y++ {
 		row := rows[h.scroll.Top+y]
-		if row.act == "" {
+		if row.act == "" && row.keys == "" {
 			list.Text(0, y, list.W, paint.Style{}.Bold(), row.text)
 			continue
 		}

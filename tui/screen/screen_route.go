@@ -152,6 +152,10 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 	case keys.Refresh:
 		return s.read.again(), true
 	case keys.Help:
+		if c, ok := s.top().(*card); ok {
+			s.overlay.open(c.help(e))
+			return nil, true
+		}
 		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e)))
 	case keys.Palette:
 		s.overlay.open(newPalette(s.panes.acting(), e))
@@ -232,6 +236,14 @@ func (s *Screen) quit(e *Env) []Intent {
 		return []Intent{Quit{}}
 	}
 	s.overlay.open(newQuit(waiting, s.running, e))
+	return nil
+}
+
+// top is the topmost overlay; nil where there is none.
+func (s *Screen) top() overlay {
+	if n := len(s.overlay); n > 0 {
+		return s.overlay[n-1]
+	}
 	return nil
 }
 

@@ -1,0 +1,51 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
+)
+
+// ? on a card says what the card's keys do, not those of the panel below; esc leads back
+// to the card.
+func TestCard_Help(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	p.press("?")
+	frame := p.frame()
+	for _, want := range []string{"Help  card", "Approve once", "Deny, say why", "space pgdown", "next page", "as JSON"} {
+		if !strings.Contains(frame, want) {
+			t.Errorf("help lacks %q:\n%s", want, frame)
+		}
+	}
+	for _, not := range []string{"mark a range", "sort"} {
+		if strings.Contains(frame, not) {
+			t.Errorf("help has %q of the panel:\n%s", not, frame)
+		}
+	}
+	p.press("esc")
+	if frame := p.frame(); strings.Contains(frame, "Help  card") || !strings.Contains(frame, "Approve tool permission?") {
+		t.Errorf("esc does not lead back to the card:\n%s", frame)
+	}
+}
+
+// A card that is longer than its view names the key that shows the rest.
+func TestCard_NamesKey(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{80, 24}, {40, 10}} {
+		p := atCard(t, apTool, size[0], size[1])
+		p.change(apTool, func(a *core.Approval) {
+			a.Context = raw(map[string]any{"arguments": map[string]any{"body": strings.Repeat("line\n", 200)}})
+		})
+		p.press("J", "J") // whatever was said about the change
+		p.sees("space")
+		if size[0] == 80 {
+			p.sees("space pages on. Approve unlocks page by page.")
+			p.wait(decide.Quiet)
+			p.press("a")
+			p.sees("space pages on")
+		}
+	}
+}
