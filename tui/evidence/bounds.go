@@ -52,6 +52,11 @@ func Bounds(s core.Shape, loop []core.Approval, columns int, in *time.Location) 
 	return p.lines
 }
 
+// BoundsText is Bounds as lines of text, safe to print, each value of a call behind its name.
+func BoundsText(s core.Shape, loop []core.Approval, in *time.Location) []string {
+	return textOf(Bounds(s, loop, 0, in))
+}
+
 // given says within which bounds an approval was given, and how many calls these have
 // permitted so far.
 func (p *proof) given(a core.Approval) {

@@ -462,8 +462,11 @@ func (p *proof) rest(a core.Approval) {
 // safe to print and whole; tasks are those of its run, for the arguments of a
 // layer.
 func Text(a core.Approval, tasks []core.Task) []string {
-	var out []string
-	for _, l := range Of(a, tasks) {
+	return textOf(Of(a, tasks))
+}
+
+func textOf(lines []widget.Line) (out []string) {
+	for _, l := range lines {
 		text := core.Visible(l.Label, 0, false) + core.Visible(l.Text, 0, false)
 		out = append(out, strings.TrimRight(text, " "))
 	}

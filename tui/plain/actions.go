@@ -19,6 +19,8 @@ func (d *dialogue) choose(ctx context.Context, verb, more string) {
 		d.decide(ctx, decide.Choice{Verb: decide.Abort, Reason: more})
 	case "3", "approve":
 		d.decide(ctx, decide.Choice{Verb: decide.Approve, Answer: d.card.Answer()})
+	case "loop":
+		d.loop(ctx, more)
 	case "remember":
 		d.remember(ctx, more)
 	case "run-again":

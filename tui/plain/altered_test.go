@@ -23,6 +23,7 @@ type altered struct {
 	did       []string
 	rules     []string
 	remember  core.Remember
+	shape     *core.Shape
 }
 
 // change changes the answers from now on.
@@ -80,7 +81,7 @@ func (b *altered) Workflow(ctx context.Context, id core.ID) (core.Workflow, erro
 func (b *altered) Continue(ctx context.Context, r api.ContinueRequest) (api.Result, error) {
 	b.note("continue")
 	if r.Decision != nil && r.Decision.Answer != nil {
-		b.change(func(b *altered) { b.remember = r.Decision.Answer.Remember })
+		b.change(func(b *altered) { b.remember, b.shape = r.Decision.Answer.Remember, r.Decision.Answer.Shape })
 	}
 	return b.Backend.Continue(ctx, r)
 }

@@ -15,6 +15,8 @@ const help = `commands about the current approval (or name another one: show 7f3
   3 or approve    approve once
   remember run    approve, and the same for the rest of this run; or remember session,
                   or remember rule to write a rule into the configuration
+  loop            approve the calls that the same line of the script makes, within
+                  bounds that are read out; changes after it: loop max 10; team is ENG
   run-again       call in doubt: approve running it again
   skip-result     call in doubt: approve going on without it; JSON after it is its result
   scripts         allow the install scripts, or take that back
@@ -82,6 +84,7 @@ var verbs = map[string]verbKind{
 	"1": {free: true, acts: true}, "deny": {free: true, acts: true},
 	"2": {free: true, acts: true}, "abort": {free: true, acts: true},
 	"3": {acts: true}, "approve": {acts: true}, "remember": {free: true, acts: true},
+	"loop":      {free: true, acts: true},
 	"run-again": {acts: true}, "skip-result": {free: true, acts: true}, "scripts": {acts: true},
 	"4": {acts: true}, "more": {acts: true}, "open": {acts: true},
 }

@@ -109,7 +109,7 @@ func (d *dialogue) confirmed(ctx context.Context, c decide.Choice) bool {
 			return false
 		}
 	case c.Answer != nil && c.Answer.Remember == core.RememberRule: // the rule is agreed to
-	case d.card.Why(c.Verb, now) == "" && !d.agrees(ctx, "approve"):
+	case d.card.Why(c.Verb, now) == "" && !d.agrees(ctx, d.what()):
 		d.say("not approved.")
 		return false
 	}

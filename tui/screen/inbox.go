@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
@@ -211,7 +212,10 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	case keys.Open, keys.ApproveRemember:
 		return one(openOverlay{cardOf(a.ID, e)})
 	case keys.Bounds:
-		if !boundable(a, e) {
+		switch c := decide.Open(a, e.Now); {
+		case c.Ended(e.Now) != "":
+			return one(say{Note, nothingLeft})
+		case !decide.OfLoop(a):
 			return one(say{Note, noBounds})
 		}
 		return one(openOverlay{newBoundsCard(a.ID, e)})
