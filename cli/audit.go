@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -150,27 +152,29 @@ func listAudit(ctx context.Context, a *app.App, q api.AuditQuery, args bool) err
 	return err
 }
 
-// auditColumns: what was decided, by whom and about what is never cut.
+// auditColumns: one line for each row, in which what was decided, by whom and about what
+// is never cut at 80 columns; why takes the place that is left.
 func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
 	when := func(r core.AuditRow) string { return layout.Stamp(r.At) }
 	if a.StdoutTTY {
 		when = func(r core.AuditRow) string { return layout.When(a.Now(), r.At) }
 	}
-	reason := func(r core.AuditRow) string { return r.Reason }
 	outcome := func(r core.AuditRow) layout.Style { return layout.StyleOf(string(r.Outcome)) }
 	cols := []app.Column[core.AuditRow]{
-		{Title: "AT", Get: when, Style: app.Always[core.AuditRow](layout.Dim)},
+		{Title: "WHAT", Get: func(r core.AuditRow) string { return auditWhat(a, r) }},
 		{Title: "OUTCOME", Get: outcomeText, Style: outcome},
-		{Title: "TOOL", Get: func(r core.AuditRow) string { return r.Tool }},
 		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Label() }},
-		{Title: "APPROVAL", Below: 2, Get: func(r core.AuditRow) string { return r.ApprovalID.Short() }, Style: app.Always[core.AuditRow](layout.Ident)},
-		{Title: "TYPE", Drop: 1, Get: func(r core.AuditRow) string { return string(r.Type) }},
-		{Title: "RUN", Drop: 2, Get: func(r core.AuditRow) string { return r.RunID.Short() }},
-		{Title: "NAME", Below: 1, Get: func(r core.AuditRow) string { return r.RunName }},
-		{Title: "SIDE", Drop: 4, Get: func(r core.AuditRow) string { return string(r.Side) }},
-		{Title: "SEQ", Drop: 3, Get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
+		{Title: "AT", Get: when, Style: app.Always[core.AuditRow](layout.Dim)},
+		{Title: "APPROVAL", Drop: 1, Get: func(r core.AuditRow) string { return r.ApprovalID.Short() }, Style: app.Always[core.AuditRow](layout.Ident)},
+		{Title: "NAME", Drop: 2, Get: func(r core.AuditRow) string { return r.RunName }},
+		{Title: "TYPE", Drop: 3, Get: func(r core.AuditRow) string { return string(r.Type) }},
+		{Title: "RUN", Drop: 4, Get: func(r core.AuditRow) string { return r.RunID.Short() }},
+		{Title: "SEQ", Drop: 5, Get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
+		{Title: "SIDE", Drop: 6, Get: func(r core.AuditRow) string { return string(r.Side) }},
 		{Title: "WORKSPACE", Wide: true, Get: func(r core.AuditRow) string { return r.Workspace }},
-		{Title: "RULE", Below: 1, Get: rememberedText},
+		{Title: "ASKED", Wide: true, Get: func(r core.AuditRow) string { return string(r.Asked) }},
+		{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
+		{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }},
 	}
 	if args {
 		cols = append(cols, app.Column[core.AuditRow]{Title: "ARGUMENTS", Below: 1, Get: func(r core.AuditRow) string {
@@ -181,10 +185,38 @@ func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
 			return text
 		}})
 	}
-	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Below: 1, Get: reason},
-		app.Column[core.AuditRow]{Title: "ASKED", Wide: true, Get: func(r core.AuditRow) string { return string(r.Asked) }},
-		app.Column[core.AuditRow]{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
-		app.Column[core.AuditRow]{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }})
+	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Rest: true, Get: func(r core.AuditRow) string { return auditReason(a, r) }})
+}
+
+// auditWhat is what a row is about: a tool or server. What a decision about none of them
+// was about is in its reason, of which a terminal shows the beginning, and of a path its
+// last name.
+func auditWhat(a *app.App, r core.AuditRow) string {
+	if r.Tool != "" || !a.StdoutTTY {
+		return cmp.Or(r.Tool, r.Reason)
+	}
+	words := strings.Fields(r.Reason)
+	for i, w := range words {
+		if _, name := path.Split(w); len(w) > auditPath && name != "" && name != w {
+			words[i] = "…/" + name
+		}
+	}
+	return core.OneLine(strings.Join(words, " "), auditWords)
+}
+
+const (
+	auditPath  = 16 // a path that is longer is its last name alone
+	auditWords = 30
+)
+
+// auditReason is why, and the rule that the decision wrote.
+func auditReason(a *app.App, r core.AuditRow) string {
+	reason := r.Reason
+	if auditWhat(a, r) == reason {
+		reason = ""
+	}
+	parts := slices.DeleteFunc([]string{rememberedText(r), reason}, func(s string) bool { return s == "" })
+	return strings.Join(parts, ": ")
 }
 
 // rememberedText says what a decision was to allow from then on.

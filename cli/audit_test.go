@@ -23,23 +23,34 @@ func auditRows() []core.AuditRow {
 	}
 }
 
-// What decides is on the screen whole at 80 columns, the newest first.
+// A row is one line at 80 columns, the newest first: what decides is whole, why takes the
+// place that is left. --args has a line below for what was sent.
 func TestAuditLs_Terminal(t *testing.T) {
 	t.Parallel()
-	f := &fake{audit: auditRows()}
-	s := &shell{fake: f, tty: true, width: 80, env: xterm}
-	s.run("audit", "ls", "--args").want(t, 0).has(t, "out", "workspace:write_file", "agent claude-code", "filesystem:move_file", "ann/cli",
-		"rule: allow workspace:write_file", "path=docs/a/rather", string(appA)[:8], "approved", "denied")
-	if strings.Contains(s.out, "…") || strings.Index(s.out, "denied") > strings.Index(s.out, "approved") || strings.Count(s.out, "because") < 6 {
-		t.Error(s.out)
+	f := &fake{audit: append(auditRows(), core.AuditRow{Side: core.SideClient, Seq: 3, At: at, Outcome: core.ApprovalApproved,
+		By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: "the change of /home/ann/src/a/long/way/down/.pml.json"})}
+	ls := func(more ...string) *shell {
+		return (&shell{fake: f, tty: true, width: 80, env: xterm}).run(append([]string{"audit", "ls"}, more...)...).want(t, 0)
 	}
-	for line := range strings.Lines(s.out) {
+	s := ls().has(t, "out", "workspace:write_file", "agent claude-code", "filesystem:move_file", "ann/cli", "the change of …/.pml.json", "denied", "because")
+	lines := strings.Split(strings.TrimSpace(plain(s.out)), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "WHAT") || !strings.HasPrefix(lines[1], "the change of") || !strings.HasPrefix(lines[3], "workspace:write_file") {
+		t.Errorf("%d lines:\n%s", len(lines), s.out)
+	}
+	s = ls("--args").has(t, "out", "path=docs/a/rather")
+	if !f.auditQuery.Newest || !f.auditQuery.Args {
+		t.Errorf("%+v", f.auditQuery)
+	}
+	for line := range strings.Lines(s.out + ls().out) {
 		if n := layout.Width(plain(strings.TrimSuffix(line, "\n"))); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if !f.auditQuery.Newest || !f.auditQuery.Args {
-		t.Errorf("%+v", f.auditQuery)
+	wide := (&shell{fake: f, tty: true, width: 170, env: xterm}).run("audit", "ls").want(t, 0)
+	wide.has(t, "out", string(appA)[:8], "allow workspace:write_file", "tool_permission")
+	pipe := (&shell{fake: f}).run("audit", "ls").want(t, 0).has(t, "out", "/way/down/.pml.json", "allow workspace:write_file")
+	if strings.Count(pipe.out, "because") < 6 {
+		t.Error(pipe.out)
 	}
 }
 

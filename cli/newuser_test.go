@@ -165,3 +165,29 @@ func (s *shell) lacks(t *testing.T, parts ...string) {
 		}
 	}
 }
+
+// A no at a terminal is asked once for its reason: what asked reads it. Enter is none, and
+// where nobody sits nothing more is asked.
+func TestPrompt_ReasonOfNo(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ typed, want string }{
+		"Reason": {"n\nthe wrong folder\n", "the wrong folder"}, "None": {"n\n\n", ""}, "Ends": {"n\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := asked()
+			f.settles = true
+			f.pending = f.pending[:1]
+			s := (&shell{fake: f, tty: true, stdin: test.typed}).run("approve")
+			got := s.decisions()
+			if len(got) != 1 || got[0].Approve || got[0].Reason != test.want || f.went[0].Reason != test.want {
+				t.Errorf("%+v", f.went)
+			}
+			s.has(t, "err", "reason (enter for none): ")
+		})
+	}
+	f := asked()
+	f.pending = f.pending[:1]
+	s := (&shell{fake: f, stdin: "n\n"}).run("approve")
+	s.lacks(t, "reason (enter")
+}

@@ -238,7 +238,7 @@ func TestInbox(t *testing.T) {
 	}{
 		{"Both", "y\ny\n", []string{"approve"}, 0, []api.Decision{yes(appB), yes(appA)}, "approved: write "},
 		{"OneLater", "l\ny\n", []string{"approve"}, 8, []api.Decision{yes(appA)}, "1 approval left"},
-		{"DenyOne", "n\ny\n", []string{"approve"}, 0, []api.Decision{no(appB), yes(appA)}, "denied: write "},
+		{"DenyOne", "n\n\ny\n", []string{"approve"}, 0, []api.Decision{no(appB), yes(appA)}, "denied: write "},
 		{"Ends", "y\n", []string{"approve"}, 8, []api.Decision{yes(appB)}, "1 approval left"},
 		{"Deny", "y\nl\n", []string{"deny"}, 8, []api.Decision{no(appB)}, "deny? [y]es / [a]bort / [l]ater: "},
 	} {

@@ -179,8 +179,8 @@ func TestInbox_Alike(t *testing.T) {
 		says                    []string
 	}{
 		{"All", "approve", "y\ny\n", "+00 +01 +02", 0, []string{"2 approvals are alike: write docs/*.md", "text 1", "approve these 2? [y]es, all"}},
-		{"OneByOne", "approve", "o\ny\nn\ny\n", "+00 -01 +02", 0, []string{"(1 of 3)"}},
-		{"No", "approve", "n\nl\n", "-00 -01", 8, nil},
+		{"OneByOne", "approve", "o\ny\nn\n\ny\n", "+00 -01 +02", 0, []string{"(1 of 3)"}},
+		{"No", "approve", "n\n\nl\n", "-00 -01", 8, nil},
 		{"Later", "approve", "l\ny\n", "+02", 8, nil},
 		{"Denied", "deny", "y\ny\n", "-00 -01 -02", 0, []string{"deny these 2? [y]es, all / [o]ne by one / [l]ater"}},
 		{"Ends", "approve", "what\n", "", 8, nil},

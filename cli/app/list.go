@@ -15,10 +15,12 @@ type Column[T any] struct {
 	Style func(T) layout.Style // nil: plain
 	// Where a terminal is too narrow for the table, columns with Below 1 go under
 	// their row, then those with Drop are left out, the highest first, then those
-	// with Below 2 go under their row, and last those with Flex are cut.
+	// with Below 2 go under their row, and last those with Flex are cut. The last
+	// column may have Rest: it takes the place that is left, and is cut before any of that.
 	Below int
 	Drop  int
 	Flex  bool
+	Rest  bool
 }
 
 // PrintList writes a list in any format. empty is what a person reads on

@@ -11,6 +11,13 @@ import (
 // minFlex is how wide a column that is cut stays.
 const minFlex = 12
 
+// How much place is kept for a column that takes the rest: columns with Drop above 1 make
+// way for the first, all of them for the second.
+const (
+	wantRest = 30
+	minRest  = 6
+)
+
 // Always is the style of a whole column.
 func Always[T any](s layout.Style) func(T) layout.Style { return func(T) layout.Style { return s } }
 
@@ -39,6 +46,7 @@ type table[T any] struct {
 	cols  []Column[T]
 	below []Column[T]
 	limit int
+	rest  int // what is kept for the last column, where it has Rest
 }
 
 // tableOf lays items out in columns aligned by display width. On a terminal
@@ -53,7 +61,7 @@ func tableOf[T any](a *App, items []T, cols []Column[T]) string {
 	}
 	t.fit()
 	limit := t.limit
-	if len(t.below) > 0 {
+	if n := len(t.cols); len(t.below) > 0 && (n == 0 || !t.cols[n-1].Rest) {
 		limit = 0 // who lists what decides has nothing cut
 	}
 	lines := strings.SplitAfter(layout.AlignCells(t.cells(), limit, a.Colour()), "\n")
@@ -92,15 +100,22 @@ func (t *table[T]) over() int {
 		return 0
 	}
 	sum := -2
-	for _, w := range layout.Widths(t.cells()) {
+	for i, w := range layout.Widths(t.cells()) {
+		if t.cols[i].Rest {
+			w = min(w, t.rest)
+		}
 		sum += w + 2
 	}
 	return sum - t.limit
 }
 
 func (t *table[T]) fit() {
+	t.rest = minRest
 	t.moveBelow(1)
-	t.drop()
+	t.rest = wantRest
+	t.drop(2)
+	t.rest = minRest
+	t.drop(1)
 	t.moveBelow(2)
 	for i, c := range t.cols {
 		over := t.over()
@@ -128,12 +143,12 @@ func (t *table[T]) moveBelow(level int) {
 	})
 }
 
-// drop leaves columns out until the table fits.
-func (t *table[T]) drop() {
+// drop leaves columns out, from one level of Drop on, until the table fits.
+func (t *table[T]) drop(level int) {
 	for t.over() > 0 {
 		at := -1
 		for i, c := range t.cols {
-			if c.Drop > 0 && (at < 0 || c.Drop > t.cols[at].Drop) {
+			if c.Drop >= level && (at < 0 || c.Drop > t.cols[at].Drop) {
 				at = i
 			}
 		}

@@ -81,7 +81,7 @@ func together(run core.ID, list []core.Approval) ([]core.Approval, error) {
 // askAlike shows approvals that are alike, all of them, and asks about them once. It
 // returns the decisions, none for later; apart says that the person wants them one by
 // one.
-func askAlike(ctx context.Context, a *app.App, b app.Backend, list []core.Approval, verb string) (all []*api.Decision, apart bool, err error) {
+func askAlike(ctx context.Context, a *app.App, b app.Backend, list []core.Approval, verb, reason string) (all []*api.Decision, apart bool, err error) {
 	a.Progress.Hold()
 	defer a.Progress.Release()
 	whats := make([]string, len(list))
@@ -115,9 +115,14 @@ func askAlike(ctx context.Context, a *app.App, b app.Backend, list []core.Approv
 		case word == "l" || word == "later":
 			return nil, false, nil
 		case word == "y" || word == "yes" || word == verb:
-			all, err = alikeDecided(ctx, a, b, list, verb == verbApprove)
+			all, err = alikeDecided(ctx, a, b, list, verb == verbApprove, reason)
 		case verb == verbApprove && (word == "n" || word == "no" || word == verbDeny):
-			all, err = alikeDecided(ctx, a, b, list, false)
+			if reason == "" {
+				reason, err = askReason(ctx, a)
+			}
+			if err == nil {
+				all, err = alikeDecided(ctx, a, b, list, false, reason)
+			}
 		}
 		if err != nil || all != nil {
 			return all, false, err
@@ -128,7 +133,7 @@ func askAlike(ctx context.Context, a *app.App, b app.Backend, list []core.Approv
 // alikeDecided is a decision for each of some approvals, bound to what was shown. What
 // is of high risk is confirmed by its characters, the same ones once; who stops there
 // has decided nothing.
-func alikeDecided(ctx context.Context, a *app.App, b app.Backend, list []core.Approval, approve bool) ([]*api.Decision, error) {
+func alikeDecided(ctx context.Context, a *app.App, b app.Backend, list []core.Approval, approve bool, reason string) ([]*api.Decision, error) {
 	pin := ""
 	if approve {
 		typed := ""
@@ -149,7 +154,7 @@ func alikeDecided(ctx context.Context, a *app.App, b app.Backend, list []core.Ap
 	}
 	all := make([]*api.Decision, len(list))
 	for i, p := range list {
-		all[i] = &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest, Approve: approve, Pin: pin, Presence: core.PresenceTerminal}
+		all[i] = &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest, Approve: approve, Pin: pin, Reason: reason, Presence: core.PresenceTerminal}
 	}
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	if alike := approval.Alike(open); len(alike) > 1 && !in.apart[kin] {
 		return in.decideAlike(ctx, kin, alike)
 	}
-	d, err := ask(ctx, in.a, in.b, question{about: p, n: 1, of: len(open), verb: in.verb})
+	d, err := ask(ctx, in.a, in.b, question{about: p, n: 1, of: len(open), verb: in.verb, given: &api.Decision{Reason: in.reason}})
 	if core.CodeOf(err) == core.CodeAlreadyDecided {
 		overtaken(in.a, err)
 		in.later[p.ID] = true
@@ -114,7 +115,7 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 
 // decideAlike asks about approvals that are alike at once.
 func (in *inboxOf) decideAlike(ctx context.Context, kin approval.Kin, alike []core.Approval) error {
-	all, apart, err := askAlike(ctx, in.a, in.b, alike, in.verb)
+	all, apart, err := askAlike(ctx, in.a, in.b, alike, in.verb, in.reason)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 	if err != nil {
 		return false, err
 	}
-	d.Reason = in.reason
+	d.Reason = cmp.Or(d.Reason, in.reason)
 	req := api.ContinueRequest{ID: p.RunID, Decision: d, Reason: d.Reason, By: in.a.Actor()}
 	if w.Options.PerLayer {
 		req.Wait = -1 // nothing may continue it later, which would pass its pause

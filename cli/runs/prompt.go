@@ -109,9 +109,9 @@ func (q question) answer(ctx context.Context, a *app.App, b app.Backend) (*api.D
 
 // chosen makes the decision of a choice, nil when the person thought better of
 // it.
-func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choice) (*api.Decision, error) {
+func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choice) (d *api.Decision, err error) {
 	p := q.about
-	d := &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest}
+	d = &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest}
 	if a.CanAsk() {
 		d.Presence = core.PresenceTerminal
 	}
@@ -120,7 +120,10 @@ func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choic
 		d.Reason = q.given.Reason
 	}
 	if !d.Approve {
-		return d, nil
+		if !d.Abort && d.Reason == "" && q.verb != verbDeny { // pml deny has --reason
+			d.Reason, err = askReason(ctx, a)
+		}
+		return d, err
 	}
 	if d.Answer != nil && d.Answer.Remember == core.RememberRule {
 		if ok, err := agreeToRule(ctx, a, b, p.ID); err != nil || !ok {
@@ -138,6 +141,24 @@ func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choic
 	}
 	d.Pin = pin
 	return d, nil
+}
+
+// askReason asks once why something is denied, at a terminal: the agent that asked reads
+// it, and so does whoever reads the audit log. The end of the input is no reason, and the
+// denial stands.
+func askReason(ctx context.Context, a *app.App) (string, error) {
+	if !a.CanAsk() {
+		return "", nil
+	}
+	line, err := a.Ask(ctx, "reason (enter for none): ")
+	if errors.Is(err, io.EOF) {
+		io.WriteString(a.Stderr, "\n")
+		return "", nil
+	}
+	if err != nil {
+		return "", core.Errorf(core.CodeCancelled, "no decision was taken: %w", err)
+	}
+	return strings.TrimSpace(line), nil
 }
 
 // tryAgain says why a choice cannot be had, so that another one is taken. Only
