@@ -125,7 +125,6 @@ func shapeOf(ctx context.Context, a *app.App, b app.Backend, p core.Approval, f 
 		return core.Shape{}, nil, err
 	}
 	others := slices.DeleteFunc(w.Approvals, func(o core.Approval) bool { return o.ID == p.ID || o.StateAt(a.Now()) != core.ApprovalOpen })
-	slices.SortStableFunc(others, func(x, y core.Approval) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	loop := approval.OfLoop(append([]core.Approval{p}, others...))
 	s, ok := approval.Propose(loop)
 	if !ok {

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -204,13 +205,16 @@ func stepsUp(text string) (n int) {
 }
 
 // OfLoop are the open questions of a list about calls that the same place of a script makes as
-// the one that the first is about; nothing where no shape can be about that.
+// the one that the first is about: that one, and the others by age. In this order a yes with
+// bounds that are for fewer calls permits them. There is nothing where no shape can be about that.
 func OfLoop(list []core.Approval) []core.Approval {
 	a := list[0]
 	if a.Type != core.ApproveTool || a.Once || a.Place.Line == 0 || core.IsProvider(a.Tool) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(Alike(list)), func(o core.Approval) bool { return o.Place != a.Place })
+	out := slices.DeleteFunc(slices.Clone(Alike(list)), func(o core.Approval) bool { return o.Place != a.Place })
+	slices.SortFunc(out[1:], func(x, y core.Approval) int { return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID)) })
+	return out
 }
 
 // Propose is the narrowest shape that the calls of a loop are within, as far as they are

@@ -34,12 +34,40 @@ func (g *gates) within(c *call, ask Ask) bool {
 		case slices.Contains(ap.CallIDs, c.id):
 			c.by = ap
 			return true
-		case free == nil && len(ap.CallIDs) < s.Max:
+		case free == nil && len(ap.CallIDs)+g.ahead(ap, c) < s.Max:
 			free = ap
 		}
 	}
 	c.by = free
 	return free != nil
+}
+
+// ahead counts the calls that the same yes permits and that were asked about before this one:
+// where it is for fewer than wait, they go first, whichever of them is checked first. So it is
+// shown to the person who decides (approval.LoopTable).
+func (g *gates) ahead(yes *core.Approval, c *call) (n int) {
+	own := g.questions.own(c)
+	for _, ap := range g.questions.list {
+		switch {
+		case ap == own:
+			return n
+		case ap.State != core.ApprovalOpen || ap.Tool != c.tool || ap.Place != c.at || len(ap.CallIDs) == 0 || slices.Contains(yes.CallIDs, ap.CallIDs[0]):
+		case g.fits(yes, ap):
+			n++
+		}
+	}
+	return n
+}
+
+// fits reports whether a question is within the bounds of a yes. It stays so.
+func (g *gates) fits(yes, ap *core.Approval) bool {
+	key := [2]core.ID{yes.ID, ap.ID}
+	fits, known := g.fitting[key]
+	if !known {
+		fits = approval.Outside(*yes.Shape(), *ap, nil) == ""
+		g.fitting[key] = fits
+	}
+	return fits
 }
 
 func (g *gates) covers(s core.Shape, c *call, ask Ask) bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -237,4 +238,55 @@ func (s refusesBounds) Commit(ctx context.Context, step store.Step) error {
 		return core.Errorf(core.CodeAlreadyDecided, "the bounds permit nothing")
 	}
 	return s.Store.Commit(ctx, step)
+}
+
+// Where bounds are for fewer calls than wait, those go first that were asked about first, in
+// whichever order the process that takes the run up checks them.
+func TestShape_OldestFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.process()
+	h := b.code(p, `return await Promise.all([1, 2, 3, 4, 5, 6].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 6 })
+	b.shapes(p, h, func(s *core.Shape) { s.Max = 3 })
+	p.close()
+	last := &backwards{host: b.Host}
+	for n := range last.checked {
+		last.checked[n] = make(chan struct{})
+	}
+	close(last.checked[6])
+	b.As = last
+	p = b.process()
+	h, err := p.Resume(t.Context(), h.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 && len(b.Host.Called()) == 3 })
+	got := b.Host.Called()
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{`a:ask{"n":1}`, `a:ask{"n":2}`, `a:ask{"n":3}`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// backwards is a host that checks a call after the one behind it.
+type backwards struct {
+	*host
+	checked [7]chan struct{} // closed once the call of that number has been
+	once    [7]sync.Once
+}
+
+func (*backwards) Try(engine.Call) (engine.Verdict, bool) { return engine.Verdict{}, false }
+
+func (h *backwards) Check(ctx context.Context, call engine.Call) engine.Verdict {
+	var args struct{ N int }
+	if err := json.Unmarshal(call.Args, &args); err != nil {
+		panic(err)
+	}
+	select {
+	case <-h.checked[args.N]:
+	case <-ctx.Done():
+	}
+	defer h.once[args.N-1].Do(func() { close(h.checked[args.N-1]) })
+	return h.host.Check(ctx, call)
 }

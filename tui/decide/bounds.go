@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +22,6 @@ func Loop(a core.Approval, waiting []core.Approval) []core.Approval {
 			list = append(list, o)
 		}
 	}
-	slices.SortStableFunc(list[1:], func(x, y core.Approval) int { return x.CreatedAt.Compare(y.CreatedAt) })
 	return approval.OfLoop(list)
 }
 
