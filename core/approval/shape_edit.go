@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -43,15 +45,37 @@ func lineName(name string) string {
 	return name
 }
 
-// BoundLine is what an argument may be, as EditShape reads it behind the name.
+// BoundLine is what an argument may be, as EditShape reads it behind the name. It is one line, in
+// which no character is hidden.
 func BoundLine(b core.Bound) string {
 	switch {
 	case b.Is != nil:
-		return "is " + string(bytes.TrimSpace(b.Is))
+		return "is " + oneLine(b.Is)
 	case b.Matches != "":
 		return "matches " + strconv.Quote(b.Matches)
 	}
 	return "any"
+}
+
+// oneLine is the same JSON in one line, with escapes for what nobody would see.
+func oneLine(raw json.RawMessage) string {
+	var flat bytes.Buffer
+	if json.Compact(&flat, raw) != nil {
+		return core.Visible(string(raw), 0, false)
+	}
+	var out strings.Builder
+	for _, r := range flat.String() {
+		switch {
+		case !core.Hidden(r) && r != 0x7f && r != utf8.RuneError:
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
 }
 
 // EditShape changes a shape by lines; empty ones, and those that begin with #, say nothing.

@@ -1,6 +1,8 @@
 package approval_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +39,49 @@ func TestEditShape(t *testing.T) {
 		if _, wrong := edit(text); len(wrong) != n {
 			t.Errorf("%q: %v", text, wrong)
 		}
+	}
+}
+
+// TestShapeLines_Hidden: what nobody would see stands there by its escape, a value in one line,
+// and what is read is the same.
+func TestShapeLines_Hidden(t *testing.T) {
+	t.Parallel()
+	loop := []core.Approval{asksOf("{\"a\\nb\":\"x\u202e\U000e0041\x7f\",\"list\":[\n  1,\n  {\"y\": \"é\"}\n]}")}
+	s := proposed(t, loop...)
+	lines := approval.ShapeLines(s)
+	want := []string{"max 2", "until run", `"a\nb" is "x\u202e\udb40\udc41\u007f"`, `list is [1,{"y":"é"}]`}
+	if d := cmp.Diff(want, lines); d != "" {
+		t.Error(d)
+	}
+	got, wrong := approval.EditShape(s, loop, lines, now)
+	x, err := s.Digest()
+	y, err2 := got.Digest()
+	if wrong != nil || err != nil || err2 != nil || x != y {
+		t.Errorf("%v %v %v: %s is not %s", wrong, err, err2, x, y)
+	}
+}
+
+// TestLoop: a question, and behind it those of its loop that wait, the oldest first.
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	var among []core.Approval
+	for i := range 6 {
+		a := asksOf(fmt.Sprintf(`{"n":%d}`, i))
+		a.ID, a.CreatedAt = core.ID(strconv.Itoa(i)), now.Add(time.Duration(-i)*time.Second)
+		among = append(among, a)
+	}
+	over := now.Add(-time.Second)
+	among[1].ExpiresAt, among[2].State, among[3].Place.Column = &over, core.ApprovalDenied, 1
+	var got string
+	for _, a := range approval.Loop(among[0], among, now) {
+		got += string(a.ID)
+	}
+	if got != "054" {
+		t.Error(got)
+	}
+	among[0].Once = true
+	if got := approval.Loop(among[0], among, now); got != nil {
+		t.Error(got)
 	}
 }
 

@@ -161,6 +161,7 @@ type Card struct {
 	Who      string
 	Now      time.Time
 	Form     *Form  // nil: it is not decided here
+	Loop     *Loop  // with Form: the calls of its loop can be approved with it
 	Wrong    string // with the last form
 }
 
@@ -189,7 +190,7 @@ func (c Card) Page() Page {
 	state := a.StateAt(c.Now)
 	d := map[string]any{
 		"State": string(state), "Risk": shown(string(a.Risk)), "Text": core.Visible(a.Description, 0, true), "Parts": parts(a.Context, a.Tool),
-		"Facts": cardFacts(a, c.Now), "Form": c.Form, "Wrong": shown(c.Wrong), "Run": string(a.RunID), "ID": string(a.ID), "Waits": state == core.ApprovalOpen,
+		"Facts": cardFacts(a, c.Now), "Form": c.Form, "Loop": c.Loop.view(a.ID, c.Form), "Wrong": shown(c.Wrong), "Run": string(a.RunID), "ID": string(a.ID), "Waits": state == core.ApprovalOpen,
 	}
 	return Page{Title: approval.TypeOf(a.Type).Question, Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
 }
@@ -199,11 +200,11 @@ func cardFacts(a core.Approval, now time.Time) (out []Fact) {
 	if d := a.DecidedBy; d != nil {
 		decided, reason = d.Origin()+", "+stamp(d.At), d.Reason
 	}
-	for _, f := range []Fact{
+	for _, f := range append([]Fact{
 		{"risk", strings.Trim(string(a.Risk)+": "+a.RiskWhy(), ": ")}, {"tool", a.Tool}, {"run", nameOf(a)},
 		{"path", strings.Join(a.Path, " → ")}, {"asked by", origin(a.RequestedBy)}, {"workspace", a.Workspace}, {"time", left(a, now)}, {"decided by", decided}, {"reason", reason},
 		{"asked again as", string(a.RenewedBy)}, {"asks again for", string(a.Renews)}, {"question", string(a.ID)}, {"digest", a.Digest},
-	} {
+	}, boundsGiven(a)...) {
 		if f.Value != "" {
 			out = append(out, Fact{f.Name, shown(f.Value)})
 		}

@@ -39,6 +39,8 @@ func newWeb(s *Server) *web {
 	w.mux.HandleFunc("GET /runs/{id}", w.signedIn(w.run))
 	w.mux.HandleFunc("GET /approvals/{id}", w.signedIn(w.approval))
 	w.mux.HandleFunc("POST /approvals/{id}", w.signedIn(w.decide))
+	w.mux.HandleFunc("GET /approvals/{id}/bounds", w.signedIn(w.approval))
+	w.mux.HandleFunc("POST /approvals/{id}/bounds", w.signedIn(w.bounds))
 	w.mux.HandleFunc("POST /halt", w.signedIn(w.halt))
 	w.mux.HandleFunc("GET /page/events", w.signedIn(w.events))
 	return w

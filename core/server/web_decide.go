@@ -10,6 +10,13 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 )
 
+// What a form decides.
+const (
+	decideApprove = "approve"
+	decideDeny    = "deny"
+	decideLoop    = "loop" // approves the calls of a loop, within the bounds that were shown
+)
+
 // decide carries out what a form says. The form is used up, whatever comes of it; what
 // it was made for has to be what is asked now.
 func (b *web) decide(w http.ResponseWriter, r *http.Request, v visitor) {
@@ -20,33 +27,46 @@ func (b *web) decide(w http.ResponseWriter, r *http.Request, v visitor) {
 		return
 	}
 	form, good := b.tokens.take(v.session, r.PostForm.Get("token"))
-	wrong := ""
-	switch {
-	case !good:
-		wrong = "the form was used before, is too old, or was never made for you"
-	case form.approval != ap.ID:
-		wrong = "the form was made for another approval"
-	case form.digest != ap.Digest:
-		wrong = "what is asked is not what was shown"
-	}
+	decision := r.PostForm.Get("decision")
+	wrong := badForm(r, form, good, ap)
 	if wrong == "" {
 		wrong = b.unsaid(r, ap)
 	}
+	var answer *core.Answer
+	again := shownAgain{status: http.StatusConflict, wrong: wrong + "; nothing was decided"}
+	if form.shape != nil && form.approval == ap.ID && form.digest == ap.Digest {
+		answer, again.shape = &core.Answer{Shape: form.shape}, form.shape
+	}
 	if wrong != "" {
 		half.refusedForm(ctx, ap, wrong)
-		b.card(w, r, v, http.StatusConflict, wrong+"; nothing was decided")
+		b.card(w, r, v, again)
 		return
 	}
 	_, err = half.Continue(ctx, api.ContinueRequest{ID: ap.RunID, By: half.scope.By, Decision: &api.Decision{
-		Approve: r.PostForm.Get("decision") == "approve", Checkpoint: ap.ID, ExpectDigest: form.digest,
+		Approve: decision == decideApprove || decision == decideLoop, Answer: answer, Checkpoint: ap.ID, ExpectDigest: form.digest,
 		Reason: core.OneLine(r.PostForm.Get("reason"), 500), Pin: r.PostForm.Get("pin"),
 	}})
 	if err != nil {
 		p := b.s.failure(ctx, err)
-		b.card(w, r, v, p.Status, p.Detail)
+		again.status, again.wrong = p.Status, p.Detail
+		b.card(w, r, v, again)
 		return
 	}
 	http.Redirect(w, r, "/approvals/"+string(ap.ID), http.StatusSeeOther)
+}
+
+// badForm says why a form decides nothing about an approval, whatever it says; empty where it
+// may.
+func badForm(r *http.Request, form shownForm, good bool, ap core.Approval) string {
+	switch {
+	case !good:
+		return "the form was used before, is too old, or was never made for you"
+	case form.approval != ap.ID:
+		return "the form was made for another approval"
+	case form.digest != ap.Digest:
+		return "what is asked is not what was shown"
+	}
+	return otherBounds(r, form)
 }
 
 // unsaid says what a form lacks; empty for nothing.
@@ -54,9 +74,9 @@ func (b *web) unsaid(r *http.Request, ap core.Approval) string {
 	switch decision := r.PostForm.Get("decision"); {
 	case ap.StateAt(b.s.o.Clock.Now()) != core.ApprovalOpen:
 		return "it does not wait any more"
-	case decision == "deny":
+	case decision == decideDeny:
 		return ""
-	case decision != "approve":
+	case decision != decideApprove && decision != decideLoop:
 		return "the form says neither yes nor no"
 	}
 	if why := elsewhere(ap); why != "" {

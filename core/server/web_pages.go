@@ -80,24 +80,36 @@ func (b *web) run(w http.ResponseWriter, r *http.Request, v visitor) {
 // approval shows all that a decision is bound to, and a form for it while it is open. To
 // look at it decides nothing.
 func (b *web) approval(w http.ResponseWriter, r *http.Request, v visitor) {
-	b.card(w, r, v, http.StatusOK, "")
+	b.card(w, r, v, shownAgain{status: http.StatusOK})
 }
 
-// card shows an approval, with what was wrong with the last form.
-func (b *web) card(w http.ResponseWriter, r *http.Request, v visitor, status int, wrong string) {
+// shownAgain is what a card has besides its question, after a form that decided nothing:
+// what was wrong, and the bounds that the form was about.
+type shownAgain struct {
+	status int
+	wrong  string
+	shape  *core.Shape      // that were shown
+	typed  *pages.LoopTyped // that were typed
+}
+
+// card shows an approval.
+func (b *web) card(w http.ResponseWriter, r *http.Request, v visitor, as shownAgain) {
 	half, ap, err := v.asked(r.Context(), r.PathValue("id"))
 	if err != nil {
 		b.failed(w, r, err)
 		return
 	}
-	card := pages.Card{Approval: ap, Who: v.who(), Now: b.s.o.Clock.Now(), Wrong: wrong}
+	card := pages.Card{Approval: ap, Who: v.who(), Now: b.s.o.Clock.Now(), Wrong: as.wrong}
 	if ap.StateAt(card.Now) == core.ApprovalOpen && r.Header.Get("Pml-Live") == "" { // the script of the page has a form already
-		if card.Form, err = b.form(r, v, half, ap); err != nil {
+		if card.Form, err = b.form(r, v, half, ap); err == nil {
+			card.Loop, err = b.loop(r, v, half, ap, as)
+		}
+		if err != nil {
 			b.failed(w, r, err)
 			return
 		}
 	}
-	b.show(w, status, card.Page())
+	b.show(w, as.status, card.Page())
 }
 
 // asked is the approval of an id, and the half that has it.
@@ -124,7 +136,7 @@ func (b *web) form(r *http.Request, v visitor, half call, ap core.Approval) (*pa
 		}
 	}
 	var err error
-	f.Token, err = b.tokens.give(v.session, ap)
+	f.Token, err = b.tokens.give(v.session, ap, nil)
 	return f, err
 }
 

@@ -29,10 +29,13 @@ type shownForm struct {
 	session  string
 	approval core.ID
 	digest   string
+	shape    *core.Shape // the bounds that were shown, of a form that approves the calls of a loop
 	until    time.Time
 }
 
-func (t *tokens) give(s session, ap core.Approval) (string, error) {
+// give makes a token for a form about an approval; with bounds, for one that gives these,
+// which are kept here: what is approved is what was shown.
+func (t *tokens) give(s session, ap core.Approval, shape *core.Shape) (string, error) {
 	token, err := secret(24)
 	if err != nil {
 		return "", err
@@ -42,7 +45,7 @@ func (t *tokens) give(s session, ap core.Approval) (string, error) {
 		until = *ap.ExpiresAt
 	}
 	t.update(s, func(list []shownForm) []shownForm {
-		list = append(t.good(list), shownForm{hash: hashOf(token), session: s.Hash, approval: ap.ID, digest: ap.Digest, until: until})
+		list = append(t.good(list), shownForm{hash: hashOf(token), session: s.Hash, approval: ap.ID, digest: ap.Digest, shape: shape, until: until})
 		return list[max(0, len(list)-maxTokens):]
 	})
 	return token, nil
