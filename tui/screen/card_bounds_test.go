@@ -225,3 +225,20 @@ func TestCard_BoundsSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestCard_BoundsExpired: calls whose questions have run out are known, too: bounds permit them
+// when the run goes on.
+func TestCard_BoundsExpired(t *testing.T) {
+	t.Parallel()
+	p, list := atLoop(t, core.RiskMedium, 100, 40, "one", "two", "three")
+	p.change(list[2].ID, func(a *core.Approval) { a.State = core.ApprovalDenied })
+	p.wait(time.Minute)
+	p.s.overlay.open(newBoundsCard(list[1].ID, p.s.env(p.now)))
+	p.wait(decide.Quiet)
+	p.sees("at most 2 calls")
+	p.sees("expired at 14:02:52")
+	p.press("a")
+	if s := p.given(list[1]); s.Max != 2 || s.Fields[1].Is != nil {
+		t.Errorf("%+v", s)
+	}
+}

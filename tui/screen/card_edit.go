@@ -173,7 +173,7 @@ const noBounds = "bounds are for the calls that one line of a script makes, wher
 // showBounds shows the bounds that are proposed for the loop of the call, or those that are
 // shown with the calls that have come since.
 func (c *card) showBounds(e *Env) {
-	loop := decide.Loop(c.rule.Approval(), e.State.Waiting(e.Now))
+	loop := decide.Loop(c.rule.Approval(), e.State.Undecided(c.rule.Approval().RunID, e.Now))
 	s, ok := approval.Propose(loop)
 	switch {
 	case c.rule.Ended(e.Now) != "":
@@ -216,7 +216,7 @@ func (c *card) syncBounds(e *Env) {
 		c.unbind()
 	case v != c.bounds.at:
 		c.bounds.at, c.bounds.news = v, 0
-		for _, a := range decide.Loop(c.rule.Approval(), e.State.Waiting(e.Now)) {
+		for _, a := range decide.Loop(c.rule.Approval(), e.State.Undecided(c.rule.Approval().RunID, e.Now)) {
 			if !slices.ContainsFunc(c.bounds.loop, func(o core.Approval) bool { return o.ID == a.ID }) {
 				c.bounds.news++
 			}

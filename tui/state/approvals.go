@@ -196,6 +196,18 @@ func (s *State) ExpiredOf(run core.ID, now time.Time) []core.Approval {
 	return out
 }
 
+// Undecided returns the approvals of a run that a decision can be about at a time: those that
+// wait, and those that have run out without being asked again.
+func (s *State) Undecided(run core.ID, now time.Time) []core.Approval {
+	out := s.ExpiredOf(run, now)
+	for _, a := range s.Waiting(now) {
+		if a.RunID == run {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // LastDecided returns the approval of a run that was decided last.
 func (s *State) LastDecided(run core.ID) (a core.Approval, ok bool) {
 	var last *approvalRow
