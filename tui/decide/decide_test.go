@@ -223,7 +223,7 @@ func TestCard_Property(t *testing.T) {
 		a := approval(kind, risk, `{"new_hash":"`+hash+`","dependency":{"scripts":["x"]}}`)
 		card := decide.Open(a, now)
 		at, quietFrom := now, now
-		read, typed, scripts, way, open, lost := false, "", false, false, true, false
+		read, typed, scripts, way, bound, open, lost := false, "", false, false, false, true, false
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			want := approvals.Confirmation(a, false)
 			if want == "" && scripts {
@@ -231,7 +231,7 @@ func TestCard_Property(t *testing.T) {
 				b.Risk = core.RiskHigh
 				want = approvals.Confirmation(b, false)
 			}
-			switch rapid.IntRange(0, 9).Draw(t, "op") {
+			switch rapid.IntRange(0, 10).Draw(t, "op") {
 			case 0:
 				card.Read()
 				read = true
@@ -261,19 +261,26 @@ func TestCard_Property(t *testing.T) {
 					why = "lost"
 				}
 				card.Update(a, true, why, at)
+			case 10:
+				if bound = !bound; bound {
+					card.Bind(&core.Shape{Max: 2})
+				} else {
+					card.Bind(nil)
+				}
+				read, typed = false, ""
 			case 9:
 				if rapid.Bool().Draw(t, "rare") {
 					continue
 				}
 				a.Digest += "0"
 				card.Update(a, true, "", at)
-				read, typed, scripts, way, lost, quietFrom = false, "", false, false, false, at
+				read, typed, scripts, way, bound, lost, quietFrom = false, "", false, false, false, false, at
 			}
 			for _, v := range []decide.Verb{decide.Approve, decide.Remember} {
 				high := scripts || !slices.Contains([]core.Risk{core.RiskLow, core.RiskMedium}, risk)
 				can := read && open && !lost && !at.Before(quietFrom.Add(decide.Quiet)) &&
 					(!high || len(typed) == 4) && (kind != core.ApproveInDoubt || way) &&
-					(v == decide.Approve || kind == core.ApproveTool)
+					(v == decide.Approve || kind == core.ApproveTool && !bound)
 				if got := card.Why(v, at); (got == "") != can {
 					t.Fatalf("%s: %q, want %v (typed %q)", v, got, can, typed)
 				}
