@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -124,8 +123,7 @@ func shapeOf(ctx context.Context, a *app.App, b app.Backend, p core.Approval, f 
 	if err != nil {
 		return core.Shape{}, nil, err
 	}
-	others := slices.DeleteFunc(w.Approvals, func(o core.Approval) bool { return o.ID == p.ID || o.StateAt(a.Now()) != core.ApprovalOpen })
-	loop := approval.OfLoop(append([]core.Approval{p}, others...))
+	loop := approval.Loop(p, w.Approvals, a.Now())
 	s, ok := approval.Propose(loop)
 	if !ok {
 		return s, nil, core.Errorf(core.CodeInvalidArguments, "%s is not about a call of a tool that a script makes, or is asked about each time: it is approved by itself; nothing was decided", p.ID.Short()).

@@ -217,6 +217,17 @@ func OfLoop(list []core.Approval) []core.Approval {
 	return out
 }
 
+// Loop is OfLoop of a question that stands among others, of which those count that wait at now.
+func Loop(a core.Approval, among []core.Approval, now time.Time) []core.Approval {
+	list := []core.Approval{a}
+	for _, o := range among {
+		if o.ID != a.ID && o.StateAt(now) == core.ApprovalOpen {
+			list = append(list, o)
+		}
+	}
+	return OfLoop(list)
+}
+
 // Propose is the narrowest shape that the calls of a loop are within, as far as they are
 // known: OfLoop. An argument that is the same in all has that value. Of a single one the
 // arguments that the script computes may be others in the next round.
