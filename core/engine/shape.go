@@ -51,7 +51,7 @@ func (g *gates) ahead(yes *core.Approval, c *call) (n int) {
 		switch {
 		case ap == own:
 			return n
-		case ap.State != core.ApprovalOpen || ap.Tool != c.tool || ap.Place != c.at || len(ap.CallIDs) == 0 || slices.Contains(yes.CallIDs, ap.CallIDs[0]):
+		case ap.State != core.ApprovalOpen && ap.State != core.ApprovalExpired || ap.Tool != c.tool || ap.Place != c.at || len(ap.CallIDs) == 0 || slices.Contains(yes.CallIDs, ap.CallIDs[0]):
 		case g.fits(yes, ap):
 			n++
 		}

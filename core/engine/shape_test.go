@@ -23,7 +23,7 @@ import (
 // shapes decides the oldest open question of a run with bounds.
 func (b *bench) shapes(p *process, h *engine.Handle, change func(*core.Shape)) core.Approval {
 	b.T.Helper()
-	open := b.openOf(p, h)
+	open := b.openOf(p, h, core.ApprovalOpen, core.ApprovalExpired)
 	if len(open) == 0 {
 		b.T.Fatal("nothing is asked")
 	}
@@ -34,7 +34,7 @@ func (b *bench) shapes(p *process, h *engine.Handle, change func(*core.Shape)) c
 	change(&s)
 	got, err := p.st.Decide(b.T.Context(), core.Decision{
 		ApprovalID: open[0].ID, Approved: true, By: enginetest.ByMe.By, At: b.Now(), Answer: &core.Answer{Shape: &s},
-	}, store.Renewal{})
+	}, store.Renewal{Fresh: newID()})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -42,10 +42,13 @@ func (b *bench) shapes(p *process, h *engine.Handle, change func(*core.Shape)) c
 	return got
 }
 
-// open are the open questions of a run, the oldest first.
-func (b *bench) openOf(p *process, h *engine.Handle) []core.Approval {
+// openOf are the questions of a run in some states, open ones without, the oldest first.
+func (b *bench) openOf(p *process, h *engine.Handle, states ...core.ApprovalState) []core.Approval {
 	b.T.Helper()
-	list, err := p.st.Approvals(b.T.Context(), store.ApprovalFilter{RunID: h.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: b.Now()})
+	if len(states) == 0 {
+		states = []core.ApprovalState{core.ApprovalOpen}
+	}
+	list, err := p.st.Approvals(b.T.Context(), store.ApprovalFilter{RunID: h.ID, States: states, Now: b.Now()})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -244,28 +247,35 @@ func (s refusesBounds) Commit(ctx context.Context, step store.Step) error {
 // whichever order the process that takes the run up checks them.
 func TestShape_OldestFirst(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	p := b.process()
-	h := b.code(p, `return await Promise.all([1, 2, 3, 4, 5, 6].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
-	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 6 })
-	b.shapes(p, h, func(s *core.Shape) { s.Max = 3 })
-	p.close()
-	last := &backwards{host: b.Host}
-	for n := range last.checked {
-		last.checked[n] = make(chan struct{})
-	}
-	close(last.checked[6])
-	b.As = last
-	p = b.process()
-	h, err := p.Resume(t.Context(), h.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 3 && len(b.Host.Called()) == 3 })
-	got := b.Host.Called()
-	slices.Sort(got)
-	if diff := cmp.Diff([]string{`a:ask{"n":1}`, `a:ask{"n":2}`, `a:ask{"n":3}`}, got); diff != "" {
-		t.Error(diff)
+	for name, later := range map[string]time.Duration{"Open": 0, "Expired": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.Limits.ResumeTTL, b.Limits.Timeout = 24*time.Hour, 24*time.Hour
+			p := b.process()
+			h := b.code(p, `return await Promise.all([1, 2, 3, 4, 5, 6].map((n) => mcp.a.ask({n})))`, core.RunOptions{})
+			b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == 6 })
+			p.close()
+			last := &backwards{host: b.Host}
+			for n := range last.checked {
+				last.checked[n] = make(chan struct{})
+			}
+			close(last.checked[6])
+			b.As = last
+			b.Ahead.Store(int64(later))
+			p = b.process()
+			b.shapes(p, h, func(s *core.Shape) { s.Max = 3 })
+			h, err := p.Resume(t.Context(), h.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Wait(h, func(s engine.Status) bool { return s.Run.State == core.RunWaiting && len(b.Host.Called()) == 3 })
+			got := b.Host.Called()
+			slices.Sort(got)
+			if diff := cmp.Diff([]string{`a:ask{"n":1}`, `a:ask{"n":2}`, `a:ask{"n":3}`}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
