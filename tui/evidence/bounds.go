@@ -34,11 +34,10 @@ func Bounds(s core.Shape, loop []core.Approval, columns int, in *time.Location) 
 	p.text("digest", digest)
 	p.blank()
 	names, calls := approval.LoopTable(s, loop)
-	asks, over := 0, false
-	for i, c := range calls {
+	asks := 0
+	for _, c := range calls {
 		if c.Asks != "" {
 			asks++
-			over = over || approval.Outside(s, loop[i], nil) == ""
 		}
 	}
 	head := fmt.Sprintf("%d calls wait now", len(calls))
@@ -50,9 +49,6 @@ func Bounds(s core.Shape, loop []core.Approval, columns int, in *time.Location) 
 	}
 	p.head(head)
 	p.calls(names, calls, columns)
-	if over {
-		p.prose("Which calls are too many is known when the run goes on: it makes those first whose checks are done first.")
-	}
 	return p.lines
 }
 

@@ -105,7 +105,6 @@ func TestCard_BoundsChanged(t *testing.T) {
 	p.sees(`issueId matches "ENG-*"`)
 	p.sees("2 calls wait now, 1 of them asked about all the same")
 	p.sees("asks: it is one more than the bounds are for")
-	p.sees("Which calls are too many is known when the run goes on")
 	checkGolden(t, "card/bounds_100x40.txt", p.frame())
 	p.wait(decide.Quiet)
 	p.press("a")
