@@ -69,6 +69,7 @@ type loopView struct {
 	Form           *Form
 	Digest, Yes    string
 	Words, Columns []string
+	Waits          string
 	Rows           []loopRow
 	More           int
 }
@@ -94,16 +95,24 @@ func (l *Loop) view(id core.ID, f *Form) *loopView {
 	}
 	columns, calls := approval.LoopTable(l.Shape, l.Known)
 	v.Columns = visible(columns)
+	asks := 0
 	for i, c := range calls {
-		if i == loopRows {
-			v.More = len(calls) - i
-			break
+		if c.Asks != "" {
+			asks++
+		}
+		if i >= loopRows {
+			v.More++
+			continue
 		}
 		row := loopRow{ID: c.ID.Short(), Asks: shown(c.Asks)}
 		for _, value := range c.Values {
 			row.Values = append(row.Values, core.Visible(value, loopRunes, false))
 		}
 		v.Rows = append(v.Rows, row)
+	}
+	v.Waits = fmt.Sprintf("%d calls wait now, of which %d would still be asked about", len(calls), asks)
+	if len(calls) == 1 {
+		v.Waits = "1 call waits now; the next ones are not known yet"
 	}
 	return v
 }

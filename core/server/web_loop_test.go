@@ -56,7 +56,7 @@ func TestPages_Loop(t *testing.T) {
 	r := b.get(s.at)
 	for _, want := range []string{
 		`<details id="loop" open>`, "at most 3 calls of fs:write from line 3:7, as long as this run lasts", "risk at most low", "path any text, up to 4,000 characters",
-		"Approve up to 3 calls within these bounds", "<td>&#34;docs/2.md&#34;</td>", `name="max" value="3"`, `name="until" value="run"`, "\npath any\nteam any\n</textarea>",
+		"Approve up to 3 calls within these bounds", "3 calls wait now, of which 0 would still be asked about.", "<td>&#34;docs/2.md&#34;</td>", `name="max" value="3"`, `name="until" value="run"`, "\npath any\nteam any\n</textarea>",
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("no %s in %s", want, r.body)
@@ -70,7 +70,7 @@ func TestPages_Loop(t *testing.T) {
 	typed := typedBounds("2", "10m", "team is ENG\r\npath matches docs/*\r\n")
 	r = b.post(s.at+"/bounds", typed)
 	for _, want := range []string{
-		"at most 2 calls", "in this run until " + s.clock.Now().Add(10*time.Minute).UTC().Format("2006-01-02 15:04:05 MST"), "team is &#34;ENG&#34;", "path matches &#34;docs/*&#34;", "Approve up to 2 calls",
+		"at most 2 calls", "in this run until " + s.clock.Now().Add(10*time.Minute).UTC().Format("2006-01-02 15:04:05 MST"), "team is &#34;ENG&#34;", "path matches &#34;docs/*&#34;", "Approve up to 2 calls", "3 calls wait now, of which 1 would still be asked about.",
 		"asked about by itself: team is another value", "team is ENG", `name="until" value="10m"`,
 	} {
 		if r.status != 200 || !strings.Contains(r.body, want) {
@@ -97,6 +97,12 @@ func TestPages_Loop(t *testing.T) {
 	}
 	if r = b.post(s.at, form); r.status != http.StatusConflict || !strings.Contains(r.body, "used before") {
 		t.Errorf("the form again: %d", r.status)
+	}
+
+	// Where one call is known, the page says that the others are not.
+	s.b.now(func(*core.Approval) { s.b.loop = nil })
+	if r = b.get(s.at); !strings.Contains(r.body, "1 call waits now; the next ones are not known yet.") || !strings.Contains(r.body, `<details id="loop"><summary>`) || !strings.Contains(r.body, "at most 2 calls") {
+		t.Error(r.body)
 	}
 
 	// A plain yes on the same page gives none.
