@@ -7,6 +7,9 @@ import (
 	"github.com/casys-ai/pml/core/env"
 )
 
+// firstScript only reads, and needs no server but pml's own.
+const firstScript = `return mcp.workspace.list_directory({path: "."})`
+
 // firstPage is what pml alone prints at a terminal where nothing is configured: less
 // than the smallest usual screen, since the list of commands says nobody where to begin.
 const firstPage = `pml runs scripts and task graphs (DAGs) that call tools of MCP servers, for your
@@ -21,7 +24,7 @@ Nothing is configured here yet. To begin:
 
 A first script, which lists this folder. Reading is not asked about:
 
-  pml run --code 'return mcp.workspace.list_directory({path: "."})'
+  pml run --code '` + firstScript + `'
 
 And one that writes, so it shows you the change and asks:
 

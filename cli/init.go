@@ -9,6 +9,7 @@ import (
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -157,23 +158,32 @@ func initialize(ctx context.Context, a *app.App, b app.Backend, o initOptions) e
 		a.Note("note: %s", decidersSaid(who, o.decider == "" && (o.yes || !a.CanAsk())))
 	}
 	out.Hosts, err = offerHosts(ctx, a, b, o)
+	written := slices.ContainsFunc(out.Hosts, func(h api.HostChange) bool { return h.Written })
+	said := false
 	if err == nil {
-		err = offerImport(ctx, a, b)
+		said, err = offerImport(ctx, a, b)
 	}
 	if !a.Human() {
 		if perr := a.Encode(out, a.Format()); perr != nil {
 			return perr
 		}
 	}
-	if err == nil && slices.ContainsFunc(out.Hosts, func(h api.HostChange) bool { return h.Written }) {
+	switch {
+	case err != nil:
+	case written:
 		a.Note("then start your agent again in this folder, and ask it for something: what pml asks comes up in pml tui and pml approve")
+	case !said:
+		a.Note("note: without an agent and without servers, scripts have the tools of this folder (pml tools ls)")
+		a.Note("next: %s", layout.ShellJoin([]string{"pml", "run", "--code", firstScript}))
+		a.Note("next: pml servers add --help")
 	}
 	return err
 }
 
 // offerImport offers to take over what agent hosts know. The file is written by
-// now: nothing that goes wrong here makes init fail, except what was agreed to.
-func offerImport(ctx context.Context, a *app.App, b app.Backend) error {
+// now: nothing that goes wrong here makes init fail, except what was agreed to. said
+// reports whether it named what comes next.
+func offerImport(ctx context.Context, a *app.App, b app.Backend) (said bool, err error) {
 	imp, err := b.ImportServers(ctx, api.ImportRequest{})
 	if err != nil {
 		a.Note("note: what agent hosts know cannot be read: %s", core.Visible(err.Error(), 2000, false))
@@ -181,22 +191,29 @@ func offerImport(ctx context.Context, a *app.App, b app.Backend) error {
 	if err != nil || imp.Empty() {
 		if t, err := b.Trust(ctx); err != nil || !t.Trusted {
 			a.Note("next: pml trust --show")
+			return true, nil
 		}
-		return nil
+		return hasServers(ctx, b), nil
 	}
 	if !a.CanAsk() {
 		a.Note("agent hosts know MCP servers that can be taken over")
 		a.Note("next: pml servers import")
-		return nil
+		return true, nil
 	}
 	p := &changes.Proposal{Sources: imp.Sources, ChangeSet: imp.ChangeSet, Ask: "take these servers over?"}
 	if err := changes.Propose(ctx, a, b, p, changes.Flags{}); err != nil {
 		if c := core.CodeOf(err); c != core.CodeDenied && c != core.CodeAwaitingHuman {
-			return err
+			return true, err
 		}
 		a.Note("no server was taken over")
 		a.Note("next: pml servers import")
-		return nil
+		return true, nil
 	}
-	return changes.Conclude(a, p, nil, "pml", "servers", "install", "--all")
+	return true, changes.Conclude(a, p, nil, "pml", "servers", "install", "--all")
+}
+
+// hasServers reports whether a server is configured beside pml's own.
+func hasServers(ctx context.Context, b app.Backend) bool {
+	list, err := b.Servers(ctx)
+	return err != nil || slices.ContainsFunc(list, func(s api.ServerInfo) bool { return s.Kind != "builtin" })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // "pml" alone fits on the smallest usual terminal, however much there is, and says how
@@ -190,4 +191,31 @@ func TestPrompt_ReasonOfNo(t *testing.T) {
 	f.pending = f.pending[:1]
 	s := (&shell{fake: f, stdin: "n\n"}).run("approve")
 	s.lacks(t, "reason (enter")
+}
+
+// Init that finds no agent and no server says what to do all the same.
+func TestInit_NothingFound(t *testing.T) {
+	t.Parallel()
+	(&shell{fake: &fake{}, tty: true, stdin: "\n"}).run("init", "--decider", "human").want(t, 0).has(t, "err", "next: pml run --code", "next: pml servers add --help")
+	s := (&shell{fake: &fake{world: world{list: []api.ServerInfo{{Name: "files", Kind: "npm"}}}}, tty: true}).run("init", "--decider", "human").want(t, 0)
+	if strings.Contains(s.err, "servers add") {
+		t.Error(s.err)
+	}
+}
+
+// What a failed run says of each call goes on one step deeper where the terminal ends, and
+// never within a word.
+func TestErrors_Fold(t *testing.T) {
+	t.Parallel()
+	e := core.Errorf(core.CodeToolFailed, "two calls failed")
+	for _, id := range []core.ID{"c1", "c2"} {
+		e.Failures = append(e.Failures, core.Failure{TaskID: string(id), Tool: "workspace:read_file", Error: `cannot read "no-such-folder/with-a-long-name/a.txt": it does not exist`})
+	}
+	s := (&shell{fake: &fake{errs: []error{e}}, tty: true, width: 60}).run("execute", "--code", "x").has(t, "err", "  c1 (workspace:read_file)", "\n    \"no-such-folder/with-a-long-name/a.txt\": it does not")
+	for line := range strings.Lines(s.err) {
+		if len(strings.TrimRight(line, "\n")) > 60 {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+	(&shell{fake: &fake{errs: []error{e}}}).run("execute", "--code", "x").has(t, "err", `  c2 (workspace:read_file): cannot read "no-such-folder/with-a-long-name/a.txt": it does not exist`)
 }

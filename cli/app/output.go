@@ -206,6 +206,16 @@ func (a *App) folded(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// below is a line under a message on stderr, indented. On a terminal it is broken where
+// words end, and goes on one step deeper.
+func (a *App) below(text string) string {
+	width := 0
+	if a.StderrTTY {
+		width = max(a.Width()-4, 0)
+	}
+	return "  " + strings.Join(layout.Wrap(text, width), "\n    ") + "\n"
+}
+
 // SayNext names the command that comes next.
 func (a *App) SayNext(argv ...string) {
 	a.Say("next: %s", a.PaintErr(layout.Ident, layout.ShellJoin(argv)))

@@ -49,8 +49,8 @@ type ServerInfo struct {
 	// workspace, which is not trusted, has another entry of this name.
 	Warning string       `json:"warning,omitempty"`
 	Needs   []ServerNeed `json:"needs,omitempty"`
-	// Tools is how many it offers, Changed those that are not what was
-	// approved; both only once it was started.
+	// Tools is how many it offers, as pml.lock has them until it is started; Changed are
+	// those that are not what was approved, once it was.
 	Tools   int          `json:"tools,omitempty"`
 	Changed []ToolChange `json:"changed,omitempty"`
 	Error   string       `json:"error,omitempty"`

@@ -86,6 +86,7 @@ func (h *Host) info(s *settings, name string) api.ServerInfo {
 		i.State, i.Next = api.ServerNotTrusted, []string{"pml", "trust"}
 		return i
 	}
+	i.Tools = len(srv.locked().Tools)
 	if i.State != api.ServerFailed {
 		srv.expect(&i)
 		h.starts.recall(srv, &i)
@@ -280,7 +281,7 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	r, err := k.prepare(ctx, s)
 	i.Health = h.serverOf(s, name).health()
 	if err != nil {
-		i.Needs, i.FailedAt = nil, nil
+		i.Tools, i.Needs, i.FailedAt = 0, nil, nil
 		fault(&i, s.clean(err))
 		return i
 	}

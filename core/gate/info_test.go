@@ -104,6 +104,10 @@ func TestServers_Stand(t *testing.T) {
 	if fake.Tools != 3 || fake.Health == nil || fake.Health.State != "running" || fake.Health.PID == 0 || fake.Kind != string(launch.KindFile) {
 		t.Errorf("%+v %+v", fake, fake.Health)
 	}
+	// Another process, which starts nothing, counts what pml.lock has.
+	if i := named(t, p.open().servers(), "fake"); i.Health != nil || i.Tools != 3 {
+		t.Errorf("not started: %+v", i)
+	}
 	demo := named(t, list, "demo")
 	c, ok := demo.Needs[0].Context.(map[string]any)
 	if !ok || c["dependency"] == nil || !strings.HasPrefix(demo.Needs[0].Digest, "sha256:") || demo.Installed {
