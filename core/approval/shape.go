@@ -217,11 +217,13 @@ func OfLoop(list []core.Approval) []core.Approval {
 	return out
 }
 
-// Loop is OfLoop of a question that stands among others, of which those count that wait at now.
+// Loop is OfLoop of a question that stands among others, of which those count that can be decided
+// at now: they are open, or have expired and were not asked again.
 func Loop(a core.Approval, among []core.Approval, now time.Time) []core.Approval {
 	list := []core.Approval{a}
 	for _, o := range among {
-		if o.ID != a.ID && o.StateAt(now) == core.ApprovalOpen {
+		st := o.StateAt(now)
+		if o.ID != a.ID && (st == core.ApprovalOpen || st == core.ApprovalExpired && o.RenewedBy == "") {
 			list = append(list, o)
 		}
 	}

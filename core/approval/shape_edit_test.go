@@ -61,22 +61,23 @@ func TestShapeLines_Hidden(t *testing.T) {
 	}
 }
 
-// TestLoop: a question, and behind it those of its loop that wait, the oldest first.
+// TestLoop: a question, and behind it those of its loop that can be decided, the oldest first.
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	var among []core.Approval
-	for i := range 6 {
+	for i := range 7 {
 		a := asksOf(fmt.Sprintf(`{"n":%d}`, i))
 		a.ID, a.CreatedAt = core.ID(strconv.Itoa(i)), now.Add(time.Duration(-i)*time.Second)
 		among = append(among, a)
 	}
 	over := now.Add(-time.Second)
 	among[1].ExpiresAt, among[2].State, among[3].Place.Column = &over, core.ApprovalDenied, 1
+	among[6].ExpiresAt, among[6].RenewedBy = &over, "7"
 	var got string
 	for _, a := range approval.Loop(among[0], among, now) {
 		got += string(a.ID)
 	}
-	if got != "054" {
+	if got != "0541" {
 		t.Error(got)
 	}
 	among[0].Once = true

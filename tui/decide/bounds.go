@@ -13,18 +13,6 @@ import (
 // more, so that bounds can permit them as one.
 func OfLoop(a core.Approval) bool { return len(approval.OfLoop([]core.Approval{a})) > 0 }
 
-// Loop are an approval and, of those that can be decided, the others that the same place of its script
-// asks, in the order in which they were asked; nil where no bounds can be about it.
-func Loop(a core.Approval, others []core.Approval) []core.Approval {
-	list := []core.Approval{a}
-	for _, o := range others {
-		if o.RunID == a.RunID && o.ID != a.ID {
-			list = append(list, o)
-		}
-	}
-	return approval.OfLoop(list)
-}
-
 // MoreCalls is the next count of calls that one key press leads to: small steps where there
 // are few.
 func MoreCalls(n int) int {

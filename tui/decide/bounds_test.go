@@ -6,34 +6,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/casys-ai/pml/core"
 	approvals "github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 )
 
 // ofLoop is a call that line 4 of a script makes.
-func ofLoop(id core.ID, after time.Duration, args string) core.Approval {
+func ofLoop(id core.ID, args string) core.Approval {
 	a := approval(core.ApproveTool, core.RiskMedium, `{"arguments":`+args+`}`)
-	a.ID, a.Place, a.CreatedAt = id, core.Position{Line: 4, Column: 9}, now.Add(after)
+	a.ID, a.Place = id, core.Position{Line: 4, Column: 9}
 	return a
 }
 
-func TestLoop(t *testing.T) {
+func TestOfLoop(t *testing.T) {
 	t.Parallel()
-	asked := ofLoop("a", time.Second, `{}`)
-	elsewhere, otherRun, once := ofLoop("x", 0, `{}`), ofLoop("y", 0, `{}`), ofLoop("z", 0, `{}`)
-	elsewhere.Place.Column, otherRun.RunID, once.Once = 1, "other", true
-	var ids []core.ID
-	for _, a := range decide.Loop(asked, []core.Approval{ofLoop("c", 2, `{}`), elsewhere, ofLoop("b", 1, `{}`), otherRun, once, asked}) {
-		ids = append(ids, a.ID)
-	}
-	if diff := cmp.Diff([]core.ID{"a", "b", "c"}, ids); diff != "" {
-		t.Error(diff)
+	once := ofLoop("z", `{}`)
+	once.Once = true
+	if !decide.OfLoop(ofLoop("a", `{}`)) {
+		t.Error("bounds cannot be about a call of a line")
 	}
 	for name, a := range map[string]core.Approval{"NoPlace": approval(core.ApproveTool, core.RiskLow, `{}`), "Once": once, "NoTool": approval(core.ApproveKeys, core.RiskLow, `{}`)} {
-		if decide.OfLoop(a) || decide.Loop(a, nil) != nil {
+		if decide.OfLoop(a) {
 			t.Errorf("%s: bounds can be about it", name)
 		}
 	}
@@ -68,7 +61,7 @@ func join(list []int) string {
 func TestCard_Bind(t *testing.T) {
 	t.Parallel()
 	later := now.Add(late)
-	a := ofLoop(apID, 0, `{"team":"ENG"}`)
+	a := ofLoop(apID, `{"team":"ENG"}`)
 	a.Risk = core.RiskHigh
 	s, ok := approvals.Propose([]core.Approval{a})
 	if !ok {
@@ -120,7 +113,7 @@ func TestCommand_Bounds(t *testing.T) {
 	s := core.Shape{Max: 40, Until: &until, Fields: []core.Bound{
 		{Name: "body", Types: []string{"text"}, Size: 9}, {Name: "path", Matches: "docs/*.md", Size: 9}, {Name: "team", Is: json.RawMessage(`"ENG"`)},
 	}}
-	got := decide.Line(ofLoop(apID, 0, `{}`), decide.Choice{Verb: decide.Approve, Answer: &core.Answer{Shape: &s}})
+	got := decide.Line(ofLoop(apID, `{}`), decide.Choice{Verb: decide.Approve, Answer: &core.Answer{Shape: &s}})
 	want := `pml approve 41d2e07b --shape --max 40 --until 2026-11-22T15:02:31Z --free body --match 'path=docs/*.md' --fix 'team="ENG"'`
 	if got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)

@@ -14,7 +14,7 @@ import (
 // read out behind it. Changes of them are separated by semicolons.
 func (d *dialogue) loop(ctx context.Context, changes string) {
 	a := d.card.Approval()
-	calls := decide.Loop(a, d.st.Undecided(a.RunID, d.now()))
+	calls := approval.Loop(a, d.st.Undecided(a.RunID, d.now()), d.now())
 	s, ok := approval.Propose(calls)
 	if !ok {
 		d.say("not possible: bounds are for the calls that one line of a script makes, where they are not asked about each time.")

@@ -173,7 +173,7 @@ const noBounds = "bounds are for the calls that one line of a script makes, wher
 // showBounds shows the bounds that are proposed for the loop of the call, or those that are
 // shown with the calls that have come since.
 func (c *card) showBounds(e *Env) {
-	loop := decide.Loop(c.rule.Approval(), e.State.Undecided(c.rule.Approval().RunID, e.Now))
+	loop := c.loop(e)
 	s, ok := approval.Propose(loop)
 	switch {
 	case c.rule.Ended(e.Now) != "":
@@ -192,6 +192,12 @@ func (c *card) showBounds(e *Env) {
 		c.bounds.loop, c.bounds.news, c.bounds.at = loop, 0, e.State.ApprovalsVersion()
 		c.bind(s, e)
 	}
+}
+
+// loop are the calls of the loop as they are known now.
+func (c *card) loop(e *Env) []core.Approval {
+	a := c.rule.Approval()
+	return approval.Loop(a, e.State.Undecided(a.RunID, e.Now), e.Now)
 }
 
 // bind shows bounds, which have to be read.
@@ -216,7 +222,7 @@ func (c *card) syncBounds(e *Env) {
 		c.unbind()
 	case v != c.bounds.at:
 		c.bounds.at, c.bounds.news = v, 0
-		for _, a := range decide.Loop(c.rule.Approval(), e.State.Undecided(c.rule.Approval().RunID, e.Now)) {
+		for _, a := range c.loop(e) {
 			if !slices.ContainsFunc(c.bounds.loop, func(o core.Approval) bool { return o.ID == a.ID }) {
 				c.bounds.news++
 			}
