@@ -45,7 +45,7 @@ func (p *palette) svg(term vt10x.Terminal, cols, rows int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", w, h, w, h)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", p.ground)
-	fmt.Fprintln(&b, `<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="14" xml:space="preserve">`)
+	fmt.Fprintln(&b, `<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="14">`)
 	for y := range rows {
 		for x := 0; x < cols; {
 			first := term.Cell(x, y)
@@ -89,7 +89,8 @@ func (p *palette) writeRun(b *strings.Builder, term vt10x.Terminal, x, end, y in
 		more += ` text-decoration="underline"`
 	}
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" textLength="%.1f" fill="%s"%s>`, left, top+13.5, width, p.colour(g.FG), more)
-	_ = xml.EscapeText(b, []byte(line)) // a Builder takes everything
+	// Browsers take spaces at the ends away, xml:space or not, and stretch what is left.
+	_ = xml.EscapeText(b, []byte(strings.ReplaceAll(line, " ", "\u00a0"))) // a Builder takes everything
 	b.WriteString("</text>\n")
 }
 

@@ -39,7 +39,7 @@ func (c *card) help(e *Env) overlay {
 	add("back; nothing is decided", "", keys.Back)
 	add("down and up a line", "", keys.Down, keys.Up)
 	add("page up", "", keys.PageUp)
-	add("beginning and end: what is jumped over counts as not shown", "", keys.First, keys.Last)
+	add("beginning, end: what is jumped over was not shown", "", keys.First, keys.Last)
 	add("next button; its letter presses it, enter does not", "", keys.NextPanel)
 	add("the card in the whole window, or beside the list", "", keys.Zoom)
 	add("5 more minutes to decide", "", keys.MoreTime)

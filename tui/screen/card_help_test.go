@@ -25,6 +25,9 @@ func TestCard_Help(t *testing.T) {
 			t.Errorf("help has %q of the panel:\n%s", not, frame)
 		}
 	}
+	if strings.Contains(frame, "…") {
+		t.Errorf("help is cut:\n%s", frame)
+	}
 	p.press("esc")
 	if frame := p.frame(); strings.Contains(frame, "Help  card") || !strings.Contains(frame, "Approve tool permission?") {
 		t.Errorf("esc does not lead back to the card:\n%s", frame)

@@ -137,7 +137,11 @@ func (h *help) draw(a paint.Area, e *Env) {
 	if h.input.Text != "" {
 		title.Foot = "enter does it   esc clears the search"
 	}
-	in := popup(a, 78, a.H-4).Frame(title)
+	tall := a.H - 4
+	if len(h.own) > 0 {
+		tall = min(tall, len(h.own)+6)
+	}
+	in := popup(a, 78, tall).Frame(title)
 	h.input.Draw(in, in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), "? "), 0, in.W-2, paint.Style{})
 	var symbols []string
 	if len(h.own) == 0 {
