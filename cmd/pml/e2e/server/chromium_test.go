@@ -170,8 +170,9 @@ func (b *chromium) eval(expression string) string {
 	return string(out.Result.Value)
 }
 
-// until waits until an expression is true in the page.
+// until waits until the page is all there, and an expression is true in it. Before that a
+// form may lack its end, and what is there its style.
 func (b *chromium) until(expression string) {
 	b.t.Helper()
-	pmltest.WaitFor(b.t, expression, func() bool { return b.eval("!!("+expression+")") == "true" })
+	pmltest.WaitFor(b.t, expression, func() bool { return b.eval(`document.readyState == "complete" && !!(`+expression+")") == "true" })
 }

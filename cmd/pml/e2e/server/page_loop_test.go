@@ -83,7 +83,7 @@ func TestPages_Chromium_Loop(t *testing.T) {
 	b.until(`document.querySelector("h1").textContent == "3 waiting"`)
 	b.open(m.Status(0).Server.URL + "/approvals/" + string(waits.CheckpointID))
 	b.until(`document.querySelector("#loop[open]")`)
-	b.eval(`document.querySelector("#loop-max").value = "no number"; document.querySelector("#loop-lines").value = 'x is 1\ny any'; document.querySelector("#loop form:last-of-type button").click()`)
+	b.eval(`document.querySelector("#loop-max").value = "no number"; document.querySelector("#loop-lines").value = 'x is 1\ny any'; document.querySelector("#loop form[action*=bounds] button").click()`)
 	b.until(`document.querySelectorAll("#loop .wrong li").length == 2`)
 	for expression, want := range map[string]string{
 		"document.documentElement.scrollWidth > innerWidth": "false", "location.hash": `"#loop"`, `document.querySelector("#loop-max").value`: `"no number"`,
