@@ -70,17 +70,18 @@ type boundsDraft struct {
 
 // editBounds has the person change the bounds that a card shows. It decides nothing: the card
 // shows them again.
-func (m *model) editBounds(i screen.EditBounds, now time.Time) tea.Cmd {
+func editBounds(m *model, i screen.EditBounds, now time.Time) tea.Cmd {
 	head := fmt.Sprintf(boundsHead, core.Visible(i.Approval.Tool, 120, false), approval.Line(i.Approval.Place))
 	d, err := newDraft("bounds-"+i.Approval.ID.Short()+".txt", head+i.Text, 0o600)
 	if err != nil {
 		m.say(screen.Bad, problem("cannot edit the bounds", err), now)
 		return nil
 	}
-	return m.editBoundsDraft(&boundsDraft{EditBounds: i, head: head, draft: d})
+	return (&boundsDraft{EditBounds: i, head: head, draft: d}).edit(m)
 }
 
-func (m *model) editBoundsDraft(b *boundsDraft) tea.Cmd {
+// edit opens the editor on the draft.
+func (b *boundsDraft) edit(m *model) tea.Cmd {
 	return m.edit(b.draft, func(m *model, now time.Time, err error) tea.Cmd {
 		text := ""
 		if err == nil {
@@ -91,13 +92,13 @@ func (m *model) editBoundsDraft(b *boundsDraft) tea.Cmd {
 			m.say(screen.Bad, problem("the bounds are as they were", err), now)
 			return nil
 		}
-		return m.useBounds(b, text, now)
+		return b.use(m, text, now)
 	})
 }
 
-// useBounds takes what the editor left, or opens it again with what is wrong: whoever leaves
+// use takes what the editor left, or opens it again with what is wrong: whoever leaves
 // that as it is has given up.
-func (m *model) useBounds(b *boundsDraft, text string, now time.Time) tea.Cmd {
+func (b *boundsDraft) use(m *model, text string, now time.Time) tea.Cmd {
 	body := withoutNotes(text)
 	if b.rejected > 0 && body == b.Text {
 		b.draft.remove()
@@ -116,7 +117,7 @@ func (m *model) useBounds(b *boundsDraft, text string, now time.Time) tea.Cmd {
 		b.Text = body
 		err := b.draft.write("# Not changed:\n#   " + strings.Join(wrong, "\n#   ") + "\n#\n" + b.head + body)
 		if err == nil {
-			return m.editBoundsDraft(b)
+			return b.edit(m)
 		}
 		m.say(screen.Bad, problem("the bounds are as they were", err), now)
 	}

@@ -84,7 +84,7 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 	case screen.EditArguments:
 		return m.editArguments(i, now)
 	case screen.EditBounds:
-		return m.editBounds(i, now)
+		return editBounds(m, i, now)
 	case screen.View:
 		return m.view(i, now)
 	case screen.Save:

@@ -41,7 +41,7 @@ func (a *App) printError(e *core.Error, exit int) {
 	fmt.Fprintf(&b, "%s%s\n", a.PaintErr(layout.Bad, head), strings.TrimPrefix(text, head))
 	if e.Location != nil && len(e.Faults) == 0 {
 		at := core.Fault{File: a.File, At: e.Location}.String()
-		b.WriteString(a.below("at " + core.Visible(strings.TrimSuffix(at, ": "), 0, false)))
+		b.WriteString(below(a, "at "+core.Visible(strings.TrimSuffix(at, ": "), 0, false)))
 	}
 	for _, f := range e.Faults {
 		text := f.String()
@@ -52,13 +52,13 @@ func (a *App) printError(e *core.Error, exit int) {
 				continue
 			}
 		}
-		b.WriteString(a.below(core.Visible(text, 0, false)))
+		b.WriteString(below(a, core.Visible(text, 0, false)))
 	}
 	for _, f := range e.Failures {
 		if len(e.Failures) == 1 && strings.Contains(e.Message, f.Error) {
 			break // it was said above
 		}
-		b.WriteString(a.below(fmt.Sprintf("%s (%s): %s", core.Visible(f.TaskID, 0, false), core.Visible(f.Tool, 0, false), core.Visible(f.Error, 2000, false))))
+		b.WriteString(below(a, fmt.Sprintf("%s (%s): %s", core.Visible(f.TaskID, 0, false), core.Visible(f.Tool, 0, false), core.Visible(f.Error, 2000, false))))
 	}
 	if e.Stack != "" {
 		last := ""

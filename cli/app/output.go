@@ -208,7 +208,7 @@ func (a *App) folded(text string) string {
 
 // below is a line under a message on stderr, indented. On a terminal it is broken where
 // words end, and goes on one step deeper.
-func (a *App) below(text string) string {
+func below(a *App, text string) string {
 	width := 0
 	if a.StderrTTY {
 		width = max(a.Width()-4, 0)

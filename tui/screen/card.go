@@ -393,7 +393,7 @@ func (c *card) build(e *Env) {
 	b, same := &c.built, of == c.of && wait == c.wait
 	made := boundsMade{of: c.rule.Shape()}
 	if made.of != nil {
-		made.columns = c.columns()
+		made.columns = columnsOf(c)
 	}
 	if c.raw != c.asRaw || (made.of == nil) != (c.made.of == nil) {
 		c.asRaw, c.made = c.raw, made
@@ -414,7 +414,7 @@ func (c *card) build(e *Env) {
 // lines are those of the evidence, laid out or as JSON.
 func (c *card) lines(e *Env) []widget.Line {
 	if c.bounds != nil {
-		return c.boundsLines(e)
+		return c.bounds.lines(c, e)
 	}
 	if c.raw {
 		return evidence.Raw(c.rule.Approval())

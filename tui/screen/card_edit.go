@@ -173,7 +173,7 @@ const noBounds = "bounds are for the calls that one line of a script makes, wher
 // showBounds shows the bounds that are proposed for the loop of the call, or those that are
 // shown with the calls that have come since.
 func (c *card) showBounds(e *Env) {
-	loop := c.loop(e)
+	loop := loopOf(c.rule.Approval(), e)
 	s, ok := approval.Propose(loop)
 	switch {
 	case c.rule.Ended(e.Now) != "":
@@ -194,9 +194,8 @@ func (c *card) showBounds(e *Env) {
 	}
 }
 
-// loop are the calls of the loop as they are known now.
-func (c *card) loop(e *Env) []core.Approval {
-	a := c.rule.Approval()
+// loopOf are the calls of the loop of an approval as they are known now.
+func loopOf(a core.Approval, e *Env) []core.Approval {
 	return approval.Loop(a, e.State.Undecided(a.RunID, e.Now), e.Now)
 }
 
@@ -222,7 +221,7 @@ func (c *card) syncBounds(e *Env) {
 		c.unbind()
 	case v != c.bounds.at:
 		c.bounds.at, c.bounds.news = v, 0
-		for _, a := range c.loop(e) {
+		for _, a := range loopOf(c.rule.Approval(), e) {
 			if !slices.ContainsFunc(c.bounds.loop, func(o core.Approval) bool { return o.ID == a.ID }) {
 				c.bounds.news++
 			}
@@ -240,11 +239,11 @@ func (c *card) doBounds(act keys.Action, e *Env) (intents []Intent, closed, hand
 	case keys.Bounds:
 		c.showBounds(e)
 	case keys.MoreCalls:
-		c.count(decide.MoreCalls, e)
+		c.bounds.count(c, decide.MoreCalls, e)
 	case keys.FewerCalls:
-		c.count(decide.FewerCalls, e)
+		c.bounds.count(c, decide.FewerCalls, e)
 	case keys.Edit:
-		return c.editBounds(), false, true
+		return c.bounds.edit(c), false, true
 	case keys.Deny, keys.Message, keys.Abort, keys.Replan, keys.Again, keys.ApproveRemember:
 		c.say(Note, "esc leaves the bounds: the call itself is decided on its card")
 	default:
@@ -254,19 +253,19 @@ func (c *card) doBounds(act keys.Action, e *Env) (intents []Intent, closed, hand
 }
 
 // count changes for how many calls the bounds are.
-func (c *card) count(to func(int) int, e *Env) {
+func (b *cardBounds) count(c *card, to func(int) int, e *Env) {
 	s := *c.rule.Shape()
 	n := to(s.Max)
 	if n == s.Max {
 		c.say(Note, "bounds are for 1 to "+approval.Thousands(approval.MaxShapeCalls)+" calls")
 		return
 	}
-	s.Max, c.bounds.mine = n, true
+	s.Max, b.mine = n, true
 	c.bind(s, e)
 }
 
-// editBounds opens the editor on the bounds, or says why it cannot be.
-func (c *card) editBounds() []Intent {
+// edit opens the editor on the bounds, or says why it cannot be.
+func (*cardBounds) edit(c *card) []Intent {
 	if why := c.rule.Lost(); why != "" {
 		c.say(Bad, why+nothingQueued)
 		return nil
@@ -305,18 +304,18 @@ func (s *Screen) BoundsEdited(i EditBounds, text string, now time.Time) (wrong [
 	return nil, false
 }
 
-// boundsLines are the lines of the bounds, and of the question where it was not read before.
-func (c *card) boundsLines(e *Env) []widget.Line {
-	out := evidence.Bounds(*c.rule.Shape(), c.bounds.loop, c.columns(), e.Now.Location())
-	if c.bounds.whole {
+// lines are those of the bounds, and of the question where it was not read before.
+func (b *cardBounds) lines(c *card, e *Env) []widget.Line {
+	out := evidence.Bounds(*c.rule.Shape(), b.loop, columnsOf(c), e.Now.Location())
+	if b.whole {
 		out = append(out, widget.Line{}, widget.Line{Text: "The call that is asked about:", Style: paint.Style{Role: paint.Accent}.Bold()})
 		out = append(out, evidence.Of(c.rule.Approval(), nil)...)
 	}
 	return out
 }
 
-// columns is how many columns there are within the frame of the card.
-func (c *card) columns() int {
+// columnsOf is how many columns there are within the frame of the card.
+func columnsOf(c *card) int {
 	if c.w == 0 {
 		return 76
 	}

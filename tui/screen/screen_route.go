@@ -153,7 +153,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 		return s.read.again(), true
 	case keys.Help:
 		if c, ok := s.top().(*card); ok {
-			s.overlay.open(c.help(e))
+			s.overlay.open(cardHelp(c, e))
 			return nil, true
 		}
 		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e)))

@@ -95,7 +95,7 @@ var allowed = map[string][]string{
 	"tui/decide":      {"core", "core/approval"},
 	"tui/feed":        {"core", "core/api", "tui/state"},
 	"tui/widget":      {"core", "tui/graph", "tui/keys", "tui/paint"},
-	"tui/evidence":    {"core", "core/api", "core/asked", "tui/paint", "tui/widget"},
+	"tui/evidence":    {"core", "core/api", "core/approval", "core/asked", "tui/paint", "tui/widget"},
 	"tui/screen":      {"core", "core/approval", "core/api", "core/asked", "core/flow", "tui/decide", "tui/evidence", "tui/flowedit", "tui/graph", "tui/keys", "tui/paint", "tui/state", "tui/widget"},
 	"tui/plain":       {"core", "core/approval", "core/api", "tui/decide", "tui/evidence", "tui/feed", "tui/state"},
 	"tui/flowedit":    {"core", "core/flow", "core/jsonc"},
