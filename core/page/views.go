@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,6 +86,8 @@ type entry struct {
 	Risk  string
 	Text  string
 	Notes []string
+	Each  []entry // of one that stands for several: each of them
+	More  int     // how many of those are left out
 }
 
 // titleRunes and shortRunes are how much of a question, and of the arguments that it is
@@ -118,20 +121,61 @@ func Inbox(who string, list []core.Approval, halts []core.Halt, now time.Time) P
 	for _, h := range halts {
 		held = append(held, shown("All calls are "+h.Text()))
 	}
-	for _, a := range list {
-		if a.StateAt(now) != core.ApprovalOpen {
-			continue
-		}
-		out = append(out, entry{
-			Href: "/approvals/" + string(a.ID), Title: core.OneLine(cmp.Or(a.Description, approval.TypeOf(a.Type).Question), titleRunes), Risk: shown(string(a.Risk)),
-			Text: inShort(a.Context), Notes: notes(nameOf(a), left(a, now)),
-		})
+	list = slices.DeleteFunc(slices.Clone(list), func(a core.Approval) bool { return a.StateAt(now) != core.ApprovalOpen })
+	for _, loop := range loopsOf(list) {
+		out = append(out, waiting(loop, now))
 	}
 	title := "Nothing waits"
-	if len(out) > 0 {
-		title = fmt.Sprintf("%d waiting", len(out))
+	if len(list) > 0 {
+		title = fmt.Sprintf("%d waiting", len(list))
 	}
 	return Page{Title: title, Who: shown(who), Live: true, view: "list.tmpl", Data: map[string]any{"List": out, "Halts": held, "May": true}}
+}
+
+// eachOf is how many calls of a loop are named where it is listed.
+const eachOf = 10
+
+// waiting is an approval in the inbox, or those of one loop, which the card of the first can
+// approve as one.
+func waiting(loop []core.Approval, now time.Time) entry {
+	a := loop[0]
+	e := entry{
+		Href: "/approvals/" + string(a.ID), Title: core.OneLine(cmp.Or(a.Description, approval.TypeOf(a.Type).Question), titleRunes), Risk: shown(string(a.Risk)),
+		Text: inShort(a.Context), Notes: notes(nameOf(a), left(a, now)),
+	}
+	if len(loop) == 1 {
+		return e
+	}
+	e.Href, e.Text = e.Href+"#loop", ""
+	e.Title = fmt.Sprintf("%d calls from line %s: %s", len(loop), approval.Line(a.Place), e.Title)
+	for _, o := range loop[:min(len(loop), eachOf)] {
+		e.Each = append(e.Each, entry{Href: "/approvals/" + string(o.ID), Title: cmp.Or(inShort(o.Context), o.ID.Short())})
+	}
+	e.More = len(loop) - len(e.Each)
+	return e
+}
+
+// loopsOf puts those approvals of a list together that are about calls of one place of a
+// script; each of the others stays alone.
+func loopsOf(list []core.Approval) (out [][]core.Approval) {
+	type place struct {
+		kin approval.Kin
+		at  core.Position
+	}
+	known := map[place]int{}
+	for i := range list {
+		a := list[i : i+1 : i+1]
+		if kin, ok := approval.KinOf(a[0]); ok && len(approval.OfLoop(a)) > 0 {
+			key := place{kin, a[0].Place}
+			if at, seen := known[key]; seen {
+				out[at] = append(out[at], a...)
+				continue
+			}
+			known[key] = len(out)
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 // Runs lists runs, newest first.
