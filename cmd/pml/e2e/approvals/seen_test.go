@@ -152,7 +152,7 @@ func TestStatus(t *testing.T) {
 	}
 	pmltest.Wants(t, m.OK().Stdout, "Usage:") // a pipe
 	fresh := pmltest.BareMachine(t)
-	pmltest.Wants(t, fresh.Terminal(pmltest.UsualSize, nil, nil).Text, "Usage:")
+	pmltest.Wants(t, fresh.Terminal(pmltest.UsualSize, nil, nil).Text, "Nothing is configured here yet", "pml init")
 	if _, err := os.Stat(fresh.Home); err == nil {
 		t.Error("to look has made a home")
 	}

@@ -49,7 +49,12 @@ func newChromium(t testing.TB) *chromium {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir())
+	profile, err := os.MkdirTemp("", "pml-chromium-") // its own: a child of the browser may still write there
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
+	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+profile)
 	cmd.ExtraFiles = []*os.File{in, out}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
