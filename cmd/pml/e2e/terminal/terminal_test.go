@@ -202,6 +202,8 @@ func TestHelp_Examples(t *testing.T) {
 	m.OK("flows", "new", "docs", "--template", "approve-outside")
 	m.Write(".claude/settings.json", `{"hooks": {"PreToolUse": [{"matcher": "mcp__rec__.*", "hooks": [{"type": "command", "command": "true"}]}]}}`)
 	m.Write("script.ts", `return await mcp.workspace.read_file({path: input?.path ?? "a.txt"})`)
+	m.Write("nightly.ts", "return 1")
+	m.OK("execute", "nightly.ts")
 	two := m.DAG("flow.yaml", pmltest.Task("a", "workspace:stat", `{"path":"."}`, nil), pmltest.Task("b", "workspace:stat", `{"path":"."}`, pmltest.After("a")))
 	m.DAG("more.yaml", pmltest.Task("c", "workspace:stat", `{"path":"."}`, nil))
 	bin := filepath.Join(m.Dir, "bin")
