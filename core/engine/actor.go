@@ -337,6 +337,9 @@ func (a *actor) rehome(ctx context.Context) error {
 		claimed, err = a.o.Store.Claim(ctx, a.run.ID, runner)
 		return err
 	})
+	if core.CodeOf(err) == core.CodeNotWaiting { // and has ended it
+		err = core.Errorf(core.CodeFenced, "another process has taken over the run %s", a.run.ID.Short()).WithRun(a.run.ID)
+	}
 	if err != nil {
 		return err
 	}

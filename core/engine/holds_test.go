@@ -11,6 +11,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/engine/enginetest"
+	"github.com/casys-ai/pml/store"
 )
 
 // asking is a host that asks before it makes a call, as the real one does.
@@ -131,4 +132,61 @@ func TestHolds_UntilRunnerAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{`a:write{"n":1}`}, b.Host.Called()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestHolds_EndedElsewhere: while a process was taken for dead another one has ended its run.
+// It is fenced then, so that whoever waits for the run follows it to its end.
+func TestHolds_EndedElsewhere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	reached, ended := make(chan struct{}, 2), make(chan struct{})
+	var calls atomic.Int64
+	b.Host.Tools["a:gate"] = tool{ReadOnly: true, Run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
+		reached <- struct{}{}
+		if calls.Add(1) == 1 {
+			select {
+			case <-ended:
+			case <-ctx.Done():
+			}
+		}
+		return args, nil
+	}}
+	b.wrap = func(s store.Store) store.Store { return claimsLate{s, ended} }
+	p := b.process()
+	b.wrap = nil
+	h := b.code(p, `return (await mcp.a.gate({n: 1})).n`, core.RunOptions{})
+	<-reached
+	if err := p.Runner.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := p.st.Register(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Runner = fresh
+	p.SetRunner(fresh.ID())
+	other := b.process()
+	there, err := other.Resume(t.Context(), h.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Complete(there, "1")
+	close(ended)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	s, err := h.Wait(ctx, func(s engine.Status) bool { return s.Stopped })
+	if err != nil || core.CodeOf(s.Err) != core.CodeFenced {
+		t.Errorf("%v, %v", err, s.Err)
+	}
+}
+
+// claimsLate is the store of a process that takes runs up after another one has ended them.
+type claimsLate struct {
+	store.Store
+	ended chan struct{}
+}
+
+func (s claimsLate) Claim(ctx context.Context, id core.ID, runner string) (core.Run, error) {
+	<-s.ended
+	return s.Store.Claim(ctx, id, runner)
 }
