@@ -418,7 +418,7 @@ func TestRun_ApproveLoop(t *testing.T) {
 	d.sees("1 of them asked about all the same")
 	d.clock.move(time.Second)
 	d.types("a")
-	d.sees("unlocks page by page")
+	d.sees("not read to its end yet")
 	d.types("  ") // two pages on
 	d.sees("was shown")
 	d.types("a")

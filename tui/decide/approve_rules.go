@@ -115,7 +115,7 @@ func (c *Card) lock(v Verb, now time.Time) string {
 	case v == Remember && c.a.Once:
 		return "this is asked about each time: it cannot be remembered"
 	case !c.HasRead():
-		return "not all of it was on screen yet (space pages on): approve unlocks page by page"
+		return "not read to its end yet (space pages on): it unlocks page by page"
 	case c.a.Type == core.ApproveInDoubt && c.inDoubt == nil:
 		return "first say how: r runs it again, s skips it with a result"
 	}

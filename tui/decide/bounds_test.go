@@ -18,20 +18,6 @@ func ofLoop(id core.ID, args string) core.Approval {
 	return a
 }
 
-func TestOfLoop(t *testing.T) {
-	t.Parallel()
-	once := ofLoop("z", `{}`)
-	once.Once = true
-	if !decide.OfLoop(ofLoop("a", `{}`)) {
-		t.Error("bounds cannot be about a call of a line")
-	}
-	for name, a := range map[string]core.Approval{"NoPlace": approval(core.ApproveTool, core.RiskLow, `{}`), "Once": once, "NoTool": approval(core.ApproveKeys, core.RiskLow, `{}`)} {
-		if decide.OfLoop(a) {
-			t.Errorf("%s: bounds can be about it", name)
-		}
-	}
-}
-
 func TestMoreCalls(t *testing.T) {
 	t.Parallel()
 	var up, down []int
@@ -82,7 +68,7 @@ func TestCard_Bind(t *testing.T) {
 			t.Errorf("%s: %q, want %q", v, why, want)
 		}
 	}
-	says(decide.Approve, "not all of it was on screen")
+	says(decide.Approve, "not read to its end yet")
 	says(decide.Remember, "nothing else is remembered")
 	says(decide.Deny, "denied on its card")
 	says(decide.Abort, "denied on its card")

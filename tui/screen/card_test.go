@@ -149,7 +149,7 @@ func TestCard_Decide(t *testing.T) {
 		want []Intent
 		sees string
 	}{
-		"Unread":          {apTool, []string{"a"}, nil, "not all of it was on screen yet"},
+		"Unread":          {apTool, []string{"a"}, nil, "not read to its end yet (space pages on): it unlocks page by page"},
 		"Read":            {apTool, []string{"G", "a"}, []Intent{yes(apTool, nil)}, ""},
 		"ShortIsRead":     {apHook, []string{"a"}, []Intent{yes(apHook, nil)}, ""},
 		"Deny":            {apTool, []string{"d"}, []Intent{no(apTool, "", false)}, ""},
