@@ -20,8 +20,9 @@ func serveCmd(a *app.App) *cobra.Command {
 		Short: "Run a server: runs that outlive their callers, HTTP, events, MCP",
 		Long: `Runs a server until you stop it. It listens on a socket that only you can open,
 and with --listen HOST:PORT also on an address, for callers with a key
-(pml server key add) and for paired browsers. It takes up the runs that an earlier server left; a server
-that pml had started in the background hands its runs over and leaves.
+(pml server key add) and for paired browsers. It takes up the runs that an
+earlier server left; a server that pml had started in the background hands its
+runs over and leaves.
 
 Without --store the server keeps its runs in server.db of pml's own folder. Any
 number of servers may share a PostgreSQL database, given by --store or PML_STORE.

@@ -90,7 +90,7 @@ func openHalf(o app.OpenOptions, c *connector, logger *slog.Logger) (*service.Se
 	}
 	kept := &announced{Store: st, start: starter(c.home, c.environ, logger)}
 	if c.via == core.ViaMCP || c.via == core.ViaTUI {
-		kept.news() // something may wait of which people were not told: that process was killed
+		kept.news() // the process that notifies may have been killed before it did
 	}
 	lo := service.Options{
 		Side: core.SideClient, Home: c.home, Workspace: c.workspace, Environ: c.environ, Names: env.OSNames(), Server: o.Server,

@@ -108,7 +108,7 @@ func (s *serving) open(ctx context.Context) error {
 	if err := s.openEdge(); err != nil {
 		return err
 	}
-	starter(s.home, s.environ, s.log)() // what its devices see may wait untold: that process was killed
+	starter(s.home, s.environ, s.log)() // the process that notifies may have been killed before it did
 	return s.listen()
 }
 

@@ -40,11 +40,15 @@ func (s *serving) listen() error {
 		if s.tls, err = server.TLS(s.o.TLSCert, s.o.TLSKey); err != nil {
 			return err
 		}
+		keys, err := s.keys.List()
+		if err != nil {
+			return err
+		}
 		ln, err := server.ListenTCP(s.o.TCP)
 		if err != nil {
 			return err
 		}
-		if list, err := s.keys.List(); err == nil && len(list) == 0 {
+		if len(keys) == 0 {
 			s.log.Warn("there is no API key: only paired browsers get in at the address (pml pair NAME), and nobody by HTTP or MCP (pml server key add NAME)")
 		}
 		s.listeners = append(s.listeners, ln)

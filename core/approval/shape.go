@@ -217,8 +217,12 @@ func OfLoop(list []core.Approval) []core.Approval {
 	return out
 }
 
-// Loop is OfLoop of a question that stands among others, of which those count that can be decided
-// at now: they are open, or have expired and were not asked again.
+// InLoop reports whether an approval is about a call of which a loop of a script can make more,
+// so that bounds can permit them as one.
+func InLoop(a core.Approval) bool { return len(OfLoop([]core.Approval{a})) > 0 }
+
+// Loop is OfLoop of a question and of those others that can be decided at now: they are open, or
+// have expired and nobody has asked again.
 func Loop(a core.Approval, among []core.Approval, now time.Time) []core.Approval {
 	list := []core.Approval{a}
 	for _, o := range among {

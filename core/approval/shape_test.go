@@ -420,3 +420,20 @@ func FuzzOutside(f *testing.F) {
 		}
 	})
 }
+
+// TestInLoop: bounds are about calls of a tool that one place of a script makes.
+func TestInLoop(t *testing.T) {
+	t.Parallel()
+	if !approval.InLoop(asksOf(`{}`)) {
+		t.Error("bounds cannot be about a call of a line")
+	}
+	for name, change := range map[string]func(*core.Approval){
+		"NoPlace": func(a *core.Approval) { a.Place = core.Position{} },
+		"Once":    func(a *core.Approval) { a.Once = true },
+		"NoTool":  func(a *core.Approval) { a.Type = core.ApproveKeys },
+	} {
+		if approval.InLoop(asksOf(`{}`, change)) {
+			t.Errorf("%s: bounds can be about it", name)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (e *Engine) newActor(run core.Run, p core.Program) (*actor, error) {
 	}
 	a.gates = gates{
 		run: a.run, host: host, batch: &a.batch, calls: &a.calls, questions: &a.questions, mayPrompt: e.opts.MayPrompt, layers: &a.layers, stop: &a.stop, background: &a.background,
-		applying: map[core.ID]bool{}, notApplied: map[core.ID]*core.Error{}, relied: map[core.ID]bool{}, lookedAgain: map[core.ID]bool{}, fitting: map[[2]core.ID]bool{},
+		applying: map[core.ID]bool{}, notApplied: map[core.ID]*core.Error{}, relied: map[core.ID]bool{}, lookedAgain: map[core.ID]bool{},
 	}
 	a.dispatch = dispatcher{
 		eng: e, run: a.run, store: &a.store, make: host.Call, limits: &a.limits, batch: &a.batch, calls: &a.calls, gates: &a.gates, stop: &a.stop,

@@ -45,11 +45,11 @@ type call struct {
 	// are asked after that, if it is true.
 	weighing bool
 	asks     []Ask // what it is parked on
-	// by is the yes to another call of its loop that permits it, until when at most; untaken
-	// is how often the store has refused that, whatever was thought here.
+	// by is the yes to another call of its loop that permits it, until when at most;
+	// refusals is how often the store has refused that.
 	by       *core.Approval
 	until    *time.Time
-	untaken  int
+	refusals int
 	over     bool      // it was not made: that time was over
 	parkedAt time.Time // when a parked record was journaled; zero: none is
 

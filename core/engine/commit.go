@@ -248,7 +248,7 @@ func (a *actor) lookAgain() error {
 	for _, id := range calls {
 		if c := a.calls.takeBack(id); c != nil {
 			if slices.Contains(permitted, id) {
-				c.untaken++
+				c.refusals++
 			}
 			a.gates.check(c)
 		}

@@ -30,8 +30,6 @@ type gates struct {
 	relied     map[core.ID]bool // permissions of other runs that this one has used
 	// lookedAgain are the questions about providers that promptedElsewhere has looked at.
 	lookedAgain map[core.ID]bool
-	// fitting is which questions are within the bounds of which yes.
-	fitting map[[2]core.ID]bool
 }
 
 // check asks the gates about a call, at once where that is quick.

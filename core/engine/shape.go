@@ -9,10 +9,10 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// maxUntaken is how often a call is permitted by a yes to its loop and the store refuses that,
-// before a person is asked about the call itself. Once is what happens where another process
-// has used the yes up; more would be a difference that nothing here ends.
-const maxUntaken = 3
+// maxRefusals is how often the store refuses that a yes to a loop permits a call, before a
+// person is asked about the call itself. One refusal is usual where another process has used
+// the yes up. More mean that this process and the store differ, which trying again does not end.
+const maxRefusals = 3
 
 // A yes to one call of a script can be one to others that the same place makes (core.Shape).
 // Each call that it permits is kept among the calls of its approval, with a row in the audit
@@ -23,7 +23,7 @@ const maxUntaken = 3
 // that has permitted the call before still does, as long as the call is within the bounds; a call
 // that somebody has refused, or changed, is none of a loop any more.
 func (g *gates) within(c *call, ask Ask) bool {
-	if c.untaken == maxUntaken || ask.Type != core.ApproveTool || c.at.Line == 0 || len(c.edits) > 0 || g.questions.refused[c.id] {
+	if c.refusals >= maxRefusals || ask.Type != core.ApproveTool || c.at.Line == 0 || len(c.edits) > 0 || g.questions.refused[c.id] {
 		return false
 	}
 	var free *core.Approval
@@ -52,22 +52,11 @@ func (g *gates) ahead(yes *core.Approval, c *call) (n int) {
 		case ap == own:
 			return n
 		case ap.State != core.ApprovalOpen && ap.State != core.ApprovalExpired || ap.Tool != c.tool || ap.Place != c.at || len(ap.CallIDs) == 0 || slices.Contains(yes.CallIDs, ap.CallIDs[0]):
-		case g.fits(yes, ap):
+		case approval.Outside(*yes.Shape(), *ap, nil) == "":
 			n++
 		}
 	}
 	return n
-}
-
-// fits reports whether a question is within the bounds of a yes. It stays so.
-func (g *gates) fits(yes, ap *core.Approval) bool {
-	key := [2]core.ID{yes.ID, ap.ID}
-	fits, known := g.fitting[key]
-	if !known {
-		fits = approval.Outside(*yes.Shape(), *ap, nil) == ""
-		g.fitting[key] = fits
-	}
-	return fits
 }
 
 func (g *gates) covers(s core.Shape, c *call, ask Ask) bool {

@@ -124,7 +124,7 @@ func visible(texts []string) (out []string) {
 	return out
 }
 
-// boundsGiven are the facts about an approval that lets the calls of a loop on.
+// boundsGiven are the facts about an approval that permits the calls of a loop.
 func boundsGiven(a core.Approval) (out []Fact) {
 	s := a.Shape()
 	if s == nil {

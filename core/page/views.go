@@ -163,17 +163,16 @@ func loopsOf(list []core.Approval) (out [][]core.Approval) {
 		at  core.Position
 	}
 	known := map[place]int{}
-	for i := range list {
-		a := list[i : i+1 : i+1]
-		if kin, ok := approval.KinOf(a[0]); ok && len(approval.OfLoop(a)) > 0 {
-			key := place{kin, a[0].Place}
+	for _, a := range list {
+		if kin, ok := approval.KinOf(a); ok && approval.InLoop(a) {
+			key := place{kin, a.Place}
 			if at, seen := known[key]; seen {
-				out[at] = append(out[at], a...)
+				out[at] = append(out[at], a)
 				continue
 			}
 			known[key] = len(out)
 		}
-		out = append(out, a)
+		out = append(out, []core.Approval{a})
 	}
 	return out
 }

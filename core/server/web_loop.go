@@ -19,7 +19,7 @@ func (b *web) bounds(w http.ResponseWriter, r *http.Request, v visitor) {
 // about them. They are those that somebody has typed or was shown, else those that are
 // proposed.
 func (b *web) loop(r *http.Request, v visitor, half call, ap core.Approval, as shownAgain) (*pages.Loop, error) {
-	if len(approval.OfLoop([]core.Approval{ap})) == 0 {
+	if !approval.InLoop(ap) {
 		return nil, nil
 	}
 	among, err := half.Approvals(r.Context(), false)

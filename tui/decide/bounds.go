@@ -9,10 +9,6 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 )
 
-// OfLoop reports whether an approval is about a call of which a loop of a script can make
-// more, so that bounds can permit them as one.
-func OfLoop(a core.Approval) bool { return len(approval.OfLoop([]core.Approval{a})) > 0 }
-
 // MoreCalls is the next count of calls that one key press leads to: small steps where there
 // are few.
 func MoreCalls(n int) int {

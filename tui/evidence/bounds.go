@@ -57,9 +57,9 @@ func BoundsText(s core.Shape, loop []core.Approval, in *time.Location) []string 
 	return textOf(Bounds(s, loop, 0, in))
 }
 
-// given says within which bounds an approval was given, and how many calls these have
+// within says within which bounds an approval was given, and how many calls these have
 // permitted so far.
-func (p *proof) given(a core.Approval) {
+func (p *proof) within(a core.Approval) {
 	s := a.Shape()
 	if s == nil {
 		return

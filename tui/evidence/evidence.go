@@ -44,7 +44,7 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	if a.Place.Line > 0 {
 		p.text("from", "line "+approval.Line(a.Place)+" of the script")
 	}
-	p.given(a)
+	p.within(a)
 	for i, step := range a.Path {
 		label := " "
 		if i == 0 {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
-	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -206,7 +205,7 @@ func (c *card) offer(e *Env) {
 	if ap.Type == core.ApproveTool {
 		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
 	}
-	if decide.OfLoop(ap) && c.edited == nil {
+	if approval.InLoop(ap) && c.edited == nil {
 		list = append(list, button{act: keys.Bounds, label: "Bounds for line " + itoa(ap.Place.Line)})
 	}
 	if c.bounds != nil {

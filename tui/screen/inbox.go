@@ -215,7 +215,7 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 		switch c := decide.Open(a, e.Now); {
 		case c.Ended(e.Now) != "":
 			return one(say{Note, nothingLeft})
-		case !decide.OfLoop(a):
+		case !approval.InLoop(a):
 			return one(say{Note, noBounds})
 		}
 		return one(openOverlay{newBoundsCard(a.ID, e)})

@@ -193,8 +193,8 @@ func TestNotify_Killed(t *testing.T) {
 	}
 }
 
-// TestNotify_KilledAll: all of pml is killed before anybody was told; the server that is
-// started then has it told.
+// TestNotify_KilledAll: all of pml is killed before anybody was notified; the server that is
+// started then sees to it.
 func TestNotify_KilledAll(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
