@@ -98,7 +98,7 @@ func TestAuth_TCP(t *testing.T) {
 		{"known page", "/api/v1/approvals", []string{"Origin", "https://app.example", "x-api-key", ana}, 200, ""},
 	}
 	for _, tt := range tests {
-		r := send(t, http.DefaultClient, "GET", e.tcp+tt.path, "", tt.headers...)
+		r := send(t, e.client, "GET", e.tcp+tt.path, "", tt.headers...)
 		if r.status != tt.status {
 			t.Errorf("%s: %d %s", tt.name, r.status, r.body)
 		}
@@ -135,11 +135,11 @@ func hashIn(t *testing.T, e *edge, name string) string {
 func TestAuth_Preflight(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, func(o *server.Options) { o.Origins = []string{"https://app.example"} })
-	r := send(t, http.DefaultClient, "OPTIONS", e.tcp+"/api/v1/workflows", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+	r := send(t, e.client, "OPTIONS", e.tcp+"/api/v1/workflows", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
 	if r.status != 204 || r.header.Get("Access-Control-Allow-Origin") != "https://app.example" || r.header.Get("Vary") != "Origin" {
 		t.Errorf("%d %v", r.status, r.header)
 	}
-	r = send(t, http.DefaultClient, "OPTIONS", e.tcp+"/api/v1/workflows", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST")
+	r = send(t, e.client, "OPTIONS", e.tcp+"/api/v1/workflows", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST")
 	if r.status != 403 || r.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("%d %v", r.status, r.header)
 	}
@@ -281,7 +281,7 @@ func TestLimits_Rate(t *testing.T) {
 func TestAuth_AgentOnTCP(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, nil)
-	r := send(t, http.DefaultClient, "GET", e.tcp+"/api/v1/approvals", "", "x-api-key", e.token["ana"], "Pml-Via", "mcp")
+	r := send(t, e.client, "GET", e.tcp+"/api/v1/approvals", "", "x-api-key", e.token["ana"], "Pml-Via", "mcp")
 	want := api.Scope{Owner: "ana", By: core.Actor{Who: "ana", Via: core.ViaMCP}}
 	if got := last[api.Scope](e.b); r.status != 200 || got != want {
 		t.Errorf("%d %+v, want %+v", r.status, got, want)

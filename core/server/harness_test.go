@@ -452,7 +452,8 @@ type edge struct {
 	keys   *server.Keys
 	logs   *bytes.Buffer
 	socket *http.Client
-	tcp    string // http://127.0.0.1:port
+	client *http.Client // of TCP; not the default one, whose idle connections every httptest.Server closes
+	tcp    string       // http://127.0.0.1:port
 	token  map[string]string
 	dir    string
 	sock   string
@@ -504,10 +505,11 @@ func newEdge(t testing.TB, change func(*server.Options)) *edge {
 		return (&net.Dialer{}).DialContext(ctx, "unix", unix.Addr().String())
 	}}
 	e.socket = &http.Client{Transport: transport}
+	e.client = &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
 		stop()
 		transport.CloseIdleConnections()
-		http.DefaultClient.CloseIdleConnections()
+		e.client.CloseIdleConnections()
 		for range 2 {
 			<-e.ended
 		}
@@ -565,7 +567,7 @@ func (e *edge) do(t testing.TB, method, path, body string, headers ...string) re
 // as sends a request over TCP with somebody's key.
 func (e *edge) as(t testing.TB, who, method, path, body string, headers ...string) reply {
 	t.Helper()
-	return send(t, http.DefaultClient, method, e.tcp+path, body, append(headers, "Authorization", "Bearer "+e.token[who])...)
+	return send(t, e.client, method, e.tcp+path, body, append(headers, "Authorization", "Bearer "+e.token[who])...)
 }
 
 func send(t testing.TB, c *http.Client, method, url, body string, headers ...string) reply {

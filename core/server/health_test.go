@@ -28,7 +28,7 @@ func TestMCP_HasTheScope(t *testing.T) {
 	if r := e.as(t, "ben", "POST", "/mcp", `{"jsonrpc":"2.0"}`); r.status != 200 || r.body != `{"jsonrpc":"2.0"}` || seen.Owner != "ben" {
 		t.Errorf("%d %s %+v", r.status, r.body, seen)
 	}
-	if r := send(t, http.DefaultClient, "POST", e.tcp+"/mcp", `{}`); r.status != 401 {
+	if r := send(t, e.client, "POST", e.tcp+"/mcp", `{}`); r.status != 401 {
 		t.Errorf("without a key: %d", r.status)
 	}
 	if r := e.as(t, "ben", "POST", "/mcp", `{}`, "Origin", "https://evil.example"); r.status != 403 {

@@ -240,7 +240,7 @@ func TestStatus_OfAnOwner(t *testing.T) {
 			return api.ServerStatus{Version: "1.2.3", PID: 4711, StartedAt: start, Socket: "/secret/pml.sock", URL: "http://inside", Store: "bbolt", Background: true, Running: 70, Waiting: 80, Approvals: 90}
 		}
 	})
-	reader, _ := e.tryOpen(t, http.DefaultClient, e.tcp+"/api/v1/events", "x-api-key", e.token["ben"])
+	reader, _ := e.tryOpen(t, e.client, e.tcp+"/api/v1/events", "x-api-key", e.token["ben"])
 	reader.next(t)
 	status := func(r reply) (st api.ServerStatus) {
 		if err := json.Unmarshal([]byte(r.body), &st); err != nil || r.status != 200 {
@@ -283,7 +283,7 @@ func TestAuth_OwnOrigin(t *testing.T) {
 		{"pml.example", "http://pml.example", 403},
 		{"evil.example", "http://evil.example", 403},
 	} {
-		r := send(t, http.DefaultClient, "GET", e.tcp+"/api/v1/approvals", "", "Host", tt.host, "Origin", tt.origin, "x-api-key", e.token["ana"])
+		r := send(t, e.client, "GET", e.tcp+"/api/v1/approvals", "", "Host", tt.host, "Origin", tt.origin, "x-api-key", e.token["ana"])
 		if r.status != tt.status {
 			t.Errorf("%s from %s: %d %s", tt.host, tt.origin, r.status, r.body)
 		}
@@ -294,7 +294,7 @@ func TestAuth_OwnOrigin(t *testing.T) {
 func TestAuth_PreflightOfMCP(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, func(o *server.Options) { o.Origins = []string{"https://app.example"} })
-	r := send(t, http.DefaultClient, "OPTIONS", e.tcp+"/mcp", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
+	r := send(t, e.client, "OPTIONS", e.tcp+"/mcp", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST")
 	for header, names := range map[string][]string{
 		"Access-Control-Allow-Headers":  {"Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Last-Event-ID", "Authorization", "Content-Type"},
 		"Access-Control-Expose-Headers": {"WWW-Authenticate", "Mcp-Session-Id", "Retry-After"},

@@ -136,7 +136,7 @@ func TestEvents_Filters(t *testing.T) {
 	}
 	var streams []*stream
 	for _, tt := range tests {
-		s, status := e.tryOpen(t, http.DefaultClient, e.tcp+tt.path, "x-api-key", e.token[tt.who])
+		s, status := e.tryOpen(t, e.client, e.tcp+tt.path, "x-api-key", e.token[tt.who])
 		if s == nil {
 			t.Fatalf("%s: %d", tt.name, status)
 		}
@@ -161,7 +161,7 @@ func TestEvents_Filters(t *testing.T) {
 			}
 		}
 		// The same from the store, for one that was away.
-		s, _ := e.tryOpen(t, http.DefaultClient, e.tcp+tt.path, "x-api-key", e.token[tt.who], "Last-Event-ID", "0")
+		s, _ := e.tryOpen(t, e.client, e.tcp+tt.path, "x-api-key", e.token[tt.who], "Last-Event-ID", "0")
 		for _, want := range tt.want {
 			if f := s.next(t); f.id != want {
 				t.Errorf("%s, resumed: %d, want %d", tt.name, f.id, want)
@@ -417,7 +417,7 @@ func TestEvents_ReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, func(o *server.Options) { o.Limits.Readers, o.Limits.OwnerReaders = 3, 1 })
 	open := func(who string) int {
-		_, status := e.tryOpen(t, http.DefaultClient, e.tcp+"/api/v1/events", "x-api-key", e.token[who])
+		_, status := e.tryOpen(t, e.client, e.tcp+"/api/v1/events", "x-api-key", e.token[who])
 		return status
 	}
 	if open("ana") != 200 || open("ana") != 429 || open("ben") != 200 {
@@ -527,8 +527,8 @@ func (f *flaky) Events(ctx context.Context, run core.ID, since api.Since, follow
 func TestEvents_EndWithTheirKey(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, func(o *server.Options) { o.Limits.Heartbeat = 20 * time.Millisecond })
-	ana, _ := e.tryOpen(t, http.DefaultClient, e.tcp+"/api/v1/events", "x-api-key", e.token["ana"])
-	ben, _ := e.tryOpen(t, http.DefaultClient, e.tcp+"/api/v1/events", "x-api-key", e.token["ben"])
+	ana, _ := e.tryOpen(t, e.client, e.tcp+"/api/v1/events", "x-api-key", e.token["ana"])
+	ben, _ := e.tryOpen(t, e.client, e.tcp+"/api/v1/events", "x-api-key", e.token["ben"])
 	ana.next(t)
 	ben.next(t)
 	if err := e.keys.Remove("ana"); err != nil {
@@ -555,8 +555,8 @@ func TestEvents_ResumeFromTheStore(t *testing.T) {
 		}
 	}
 	emit()
-	all, _ := e.tryOpen(t, http.DefaultClient, e.tcp+"/api/v1/events", "x-api-key", e.token["ana"], "Last-Event-ID", "2")
-	starts, _ := e.tryOpen(t, http.DefaultClient, e.tcp+"/api/v1/events?types=task_start&since=1", "x-api-key", e.token["ana"])
+	all, _ := e.tryOpen(t, e.client, e.tcp+"/api/v1/events", "x-api-key", e.token["ana"], "Last-Event-ID", "2")
+	starts, _ := e.tryOpen(t, e.client, e.tcp+"/api/v1/events?types=task_start&since=1", "x-api-key", e.token["ana"])
 	// The newest event is ben's: what was read does not reach it, but it was looked at.
 	for _, want := range []int64{3, 5, 7, 9} {
 		if f := all.next(t); f.id != want {

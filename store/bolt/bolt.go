@@ -58,13 +58,15 @@ type Store struct {
 	access access
 	blobs  blobs
 
-	mu       sync.Mutex
-	queue    []*op
-	working  bool
-	closed   bool
-	inflight sync.WaitGroup
-	rest     *time.Timer // closes the file when nobody uses it
-	batches  *batches
+	mu      sync.Mutex
+	queue   []*op
+	working bool
+	closed  bool
+	// lockWanted is when the worker began to wait for the lock; zero while it does not.
+	lockWanted time.Time
+	inflight   sync.WaitGroup
+	rest       *time.Timer // closes the file when nobody uses it
+	batches    *batches
 
 	watch   watchers
 	runners registry

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -343,6 +344,42 @@ func TestLock_Busy(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLock_Own: a commit of this process that takes longer than anybody waits for the lock
+// is waited for: nobody else has it, and the store is not busy.
+func TestLock_Own(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := bolt.Open(bolt.Options{Dir: dir, Clock: wall{}, NewID: newID, Process: "pml stdio"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _, err := createWaiting(s, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, release, done := make(chan struct{}), make(chan struct{}), make(chan error)
+		s.HoldCommit(held, release)
+		run.State = core.RunRunning
+		go func() { done <- s.Commit(t.Context(), store.Step{Run: run}) }()
+		<-held
+		go func() {
+			_, err := s.Runs(t.Context(), store.RunFilter{})
+			done <- err
+		}()
+		time.Sleep(time.Minute) // of this test's own clock
+		close(release)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestBlobs_Removed(t *testing.T) {

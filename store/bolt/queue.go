@@ -112,35 +112,47 @@ func (s *Store) submit(ctx context.Context, o *op) error {
 	return s.await(ctx, o)
 }
 
-// await waits for an operation's outcome, for as long as the lock may take. Of
-// an exclusive file the lock is there already: what is waited for is the disk.
+// await waits for an operation's outcome, for as long as the lock may take. While this
+// process has the lock it waits for the disk, as long as that takes.
 func (s *Store) await(ctx context.Context, o *op) error {
 	select {
 	case <-o.done:
 		return o.err
 	default:
 	}
-	var late <-chan time.Time
-	if !s.opts.Exclusive {
-		timer := time.NewTimer(s.opts.LockTimeout)
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-o.done:
+	late := time.NewTimer(s.opts.LockTimeout)
+	defer late.Stop()
+	for {
+		select {
+		case <-o.done:
+			return o.err
+		case <-ctx.Done():
+			if s.abandon(o) {
+				return cancelled(ctx)
+			}
+		case <-late.C:
+			if more := s.opts.LockTimeout - s.lockedOut(); more > 0 {
+				late.Reset(more)
+				continue
+			}
+			if s.abandon(o) {
+				return s.busy()
+			}
+		}
+		// It is under way: only its outcome says whether it was committed.
+		<-o.done
 		return o.err
-	case <-ctx.Done():
-		if s.abandon(o) {
-			return cancelled(ctx)
-		}
-	case <-late:
-		if s.abandon(o) {
-			return s.busy()
-		}
 	}
-	// It is under way: only its outcome says whether it was committed.
-	<-o.done
-	return o.err
+}
+
+// lockedOut is for how long this process has waited for the lock that another one has.
+func (s *Store) lockedOut() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lockWanted.IsZero() {
+		return 0
+	}
+	return time.Since(s.lockWanted)
 }
 
 func cancelled(ctx context.Context) error {
@@ -170,6 +182,9 @@ func (s *Store) busy() error {
 // released at once.
 func (s *Store) work() {
 	for {
+		s.mu.Lock()
+		s.lockWanted = time.Now()
+		s.mu.Unlock()
 		s.runQueue(s.access.lock())
 		if s.leave() {
 			return
@@ -214,7 +229,7 @@ func (s *Store) restLater() {
 func (s *Store) runQueue(err error) {
 	s.mu.Lock()
 	batch := s.queue
-	s.queue = nil
+	s.queue, s.lockWanted = nil, time.Time{}
 	s.mu.Unlock()
 	var wake func()
 	if err == nil {

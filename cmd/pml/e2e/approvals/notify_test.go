@@ -105,18 +105,22 @@ func background(t *testing.T, home string) (pids []int) {
 	return pids
 }
 
+// killBackground kills the processes of background, and waits until they are gone.
+func killBackground(t *testing.T, home string) {
+	t.Helper()
+	for _, pid := range background(t, home) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		pmltest.WaitGone(t, pid)
+	}
+}
+
 // TestNotify_Background: what comes to wait is told by a process that pml starts by itself,
 // once however many there were, and so is what became of it.
 func TestNotify_Background(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	m := notified(t, r)
-	t.Cleanup(func() {
-		for _, pid := range background(t, m.Home) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			pmltest.WaitGone(t, pid)
-		}
-	})
+	t.Cleanup(func() { killBackground(t, m.Home) })
 	asks := m.Execute(8, `return await mcp.rec.danger({x: "`+notifySecret+`"})`, "--name", "nightly\nrun "+notifySecret)
 	pmltest.WaitFor(t, "the message", func() bool { return len(r.notes()) > 0 })
 	ap := m.Approvals()[0]
@@ -199,12 +203,11 @@ func TestNotify_KilledAll(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	m := notified(t, r)
+	t.Cleanup(func() { killBackground(t, m.Home) }) // the one that serve has started
 	r.setDown(true)
 	m.Execute(8, `return await mcp.rec.danger({x: "a"})`)
 	pmltest.WaitFor(t, "a failed try", func() bool { return len(r.notes()) > 0 })
-	for _, pid := range background(t, m.Home) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
+	killBackground(t, m.Home)
 	before := len(r.notes())
 	r.setDown(false)
 	m.Serving()

@@ -134,7 +134,7 @@ func TestAgent_Hostile(t *testing.T) {
 			t.Cleanup(s.Close)
 			m := pmltest.BareMachine(t)
 			m.Setenv("KEY", "sk-test-0123456789")
-			config := fmt.Sprintf(`{"permissions": {"allow": ["pml:model/*", "*"]}, "models": {"m": {"protocol": "anthropic", "model": "m-1", "base_url": %q, "api_key": "${KEY}"}}}`, s.URL)
+			config := fmt.Sprintf(`{"permissions": {"allow": ["pml:model/*", "*"]}, "limits": {"cpu": "10m"}, "models": {"m": {"protocol": "anthropic", "model": "m-1", "base_url": %q, "api_key": "${KEY}"}}}`, s.URL)
 			if err := os.MkdirAll(m.Home, 0o700); err != nil {
 				t.Fatal(err)
 			}
