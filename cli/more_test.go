@@ -69,6 +69,49 @@ func TestWorkflows_Result(t *testing.T) {
 	}
 }
 
+// TestWorkflows_ShowBegun: a call that only reads is in no journal before it has answered;
+// that it is under way in another process is shown all the same.
+func TestWorkflows_ShowBegun(t *testing.T) {
+	t.Parallel()
+	layer := 0
+	f := &fake{
+		workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunRunning, CreatedAt: at}},
+		events:   []core.Event{{Seq: 1, At: at, Type: core.EventTaskStart, RunID: runA, TaskID: "c1", Tool: "a:b", Layer: &layer}},
+	}
+	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "layer 1\n  * running  c1  a:b")
+	(&shell{fake: f}).run("wf", "show", "@latest", "--json").want(t, 0).has(t, "out", `"state": "running",`, `"id": "c1"`)
+}
+
+// TestWorkflows_ShowLayers: layers of one call each, as those of a script that waits for
+// each call, stand together below one heading.
+func TestWorkflows_ShowLayers(t *testing.T) {
+	t.Parallel()
+	calls := func(index int, ids ...string) (l core.Layer) {
+		l.Index = index
+		for _, id := range ids {
+			l.Tasks = append(l.Tasks, core.Task{ID: id, Tool: "a:b", State: core.TaskSuccess, Layer: index})
+		}
+		return l
+	}
+	w := core.Workflow{Run: core.Run{ID: runA, State: core.RunComplete, CreatedAt: at}, Layers: []core.Layer{
+		calls(0, "c1"), calls(1, "c2", "c3"), calls(2, "c4"), calls(3, "c5"), calls(4, "c6"),
+	}}
+	(&shell{fake: &fake{workflow: w}}).run("wf", "show", "@latest").want(t, 0).
+		has(t, "out", `
+layer 1
+  + success  c1  a:b  -
+`, `
+layer 2
+  + success  c2  a:b  -
+  + success  c3  a:b  -
+
+layers 3 to 5, one call each
+  + success  c4  a:b  -
+  + success  c5  a:b  -
+  + success  c6  a:b  -
+`)
+}
+
 func TestWorkflows_ShowWatchLogs(t *testing.T) {
 	t.Parallel()
 	events := []core.Event{

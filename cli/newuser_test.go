@@ -211,11 +211,27 @@ func TestErrors_Fold(t *testing.T) {
 	for _, id := range []core.ID{"c1", "c2"} {
 		e.Failures = append(e.Failures, core.Failure{TaskID: string(id), Tool: "workspace:read_file", Error: `cannot read "no-such-folder/with-a-long-name/a.txt": it does not exist`})
 	}
-	s := (&shell{fake: &fake{errs: []error{e}}, tty: true, width: 60}).run("execute", "--code", "x").has(t, "err", "  c1 (workspace:read_file)", "\n    \"no-such-folder/with-a-long-name/a.txt\": it does not")
+	s := (&shell{fake: &fake{errs: []error{e}}, tty: true, width: 60}).run("execute", "--code", "x").has(t, "err", "  c1, c2 (workspace:read_file)", "\n    \"no-such-folder/with-a-long-name/a.txt\": it does not")
 	for line := range strings.Lines(s.err) {
 		if len(strings.TrimRight(line, "\n")) > 60 {
 			t.Errorf("too wide: %q", line)
 		}
 	}
-	(&shell{fake: &fake{errs: []error{e}}}).run("execute", "--code", "x").has(t, "err", `  c2 (workspace:read_file): cannot read "no-such-folder/with-a-long-name/a.txt": it does not exist`)
+	(&shell{fake: &fake{errs: []error{e}}}).run("execute", "--code", "x").has(t, "err", `  c1, c2 (workspace:read_file): cannot read "no-such-folder/with-a-long-name/a.txt": it does not exist`)
+}
+
+// TestErrors_Folded: calls that failed with the same words are one line, and of many
+// different failures the error lists some and says how many there are.
+func TestErrors_Folded(t *testing.T) {
+	t.Parallel()
+	e := core.Errorf(core.CodeCallLimit, "the run made more than 10000 calls (limits.calls)")
+	for i := range 10000 {
+		e.Failures = append(e.Failures, core.Failure{TaskID: fmt.Sprint("c", i+1), Tool: "a:b", Error: "it is denied"})
+	}
+	for i := range 25 {
+		e.Failures = append(e.Failures, core.Failure{TaskID: fmt.Sprint("d", i+1), Tool: "a:b", Error: fmt.Sprint("no file ", i)})
+	}
+	s := (&shell{fake: &fake{errs: []error{e}}}).run("execute", "--code", "x").
+		has(t, "err", "\n  c1 … c10000, 10000 calls (a:b): it is denied\n  d1 (a:b): no file 0\n", "\n  d19 (a:b): no file 18\n  and 6 other failures")
+	s.lacks(t, "no file 19")
 }

@@ -54,11 +54,10 @@ func (a *App) printError(e *core.Error, exit int) {
 		}
 		b.WriteString(below(a, core.Visible(text, 0, false)))
 	}
-	for _, f := range e.Failures {
-		if len(e.Failures) == 1 && strings.Contains(e.Message, f.Error) {
-			break // it was said above
+	if len(e.Failures) != 1 || !strings.Contains(e.Message, e.Failures[0].Error) { // else it was said above
+		for _, text := range failures(e.Failures) {
+			b.WriteString(below(a, text))
 		}
-		b.WriteString(below(a, fmt.Sprintf("%s (%s): %s", core.Visible(f.TaskID, 0, false), core.Visible(f.Tool, 0, false), core.Visible(f.Error, 2000, false))))
 	}
 	if e.Stack != "" {
 		last := ""
@@ -74,6 +73,36 @@ func (a *App) printError(e *core.Error, exit int) {
 		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, layout.ShellJoin(next)))
 	}
 	io.WriteString(a.Stderr, b.String())
+}
+
+// maxFailures is how many different failures of calls an error lists.
+const maxFailures = 20
+
+// failures are the lines about calls that failed: one for all that failed with the same
+// words, so that a loop that is refused 10,000 times is told in one.
+func failures(list []core.Failure) []string {
+	type same struct{ tool, text string }
+	ids := map[same][]string{}
+	var order []same
+	for _, f := range list {
+		k := same{f.Tool, f.Error}
+		if ids[k] == nil {
+			order = append(order, k)
+		}
+		ids[k] = append(ids[k], f.TaskID)
+	}
+	var lines []string
+	for _, k := range order[:min(len(order), maxFailures)] {
+		which := strings.Join(ids[k], ", ")
+		if n := len(ids[k]); n > 3 {
+			which = fmt.Sprintf("%s … %s, %d calls", ids[k][0], ids[k][n-1], n)
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", core.Visible(which, 0, false), core.Visible(k.tool, 0, false), core.Visible(k.text, 2000, false)))
+	}
+	if more := len(order) - maxFailures; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d other failures; pml workflows show lists them all", more))
+	}
+	return lines
 }
 
 func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {

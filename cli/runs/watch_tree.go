@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/layout"
@@ -18,6 +19,16 @@ const treeTasks = 12
 type tree struct {
 	a     *app.App
 	shown string
+
+	mu    sync.Mutex // events come while the run is read
+	begun core.Begun
+}
+
+// note takes in what an event says of a call.
+func (t *tree) note(e *core.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begun.Note(e)
 }
 
 // watchesTree reports whether a run that is watched is drawn as a tree: on a terminal
@@ -29,6 +40,9 @@ func watchesTree(a *app.App) bool {
 
 // show draws the run over what was drawn of it before.
 func (t *tree) show(w core.Workflow) {
+	t.mu.Lock()
+	t.begun.Show(&w)
+	t.mu.Unlock()
 	text := treeText(t.a, w)
 	if text == t.shown {
 		return

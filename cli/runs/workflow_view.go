@@ -128,14 +128,30 @@ func writeTasks(a *app.App, w *strings.Builder, wf core.Workflow, below map[core
 		}
 		return
 	}
-	for _, l := range wf.Layers {
-		fmt.Fprintf(w, "\n%s\n", a.Paint(layout.Bold, fmt.Sprintf("layer %d", l.Index+1)))
-		rows := make([][]layout.Cell, 0, len(l.Tasks))
-		for _, t := range l.Tasks {
-			rows = append(rows, taskRow(t))
+	for layers := wf.Layers; len(layers) > 0; {
+		n := onePerLayer(layers)
+		head, rows := fmt.Sprintf("layer %d", layers[0].Index+1), make([][]layout.Cell, 0, n)
+		if n > 1 {
+			head = fmt.Sprintf("layers %d to %d, one call each", layers[0].Index+1, layers[n-1].Index+1)
 		}
-		w.WriteString(layout.AlignCells(rows, a.LineLimit(), a.Colour()))
+		for _, l := range layers[:n] {
+			for _, t := range l.Tasks {
+				rows = append(rows, taskRow(t))
+			}
+		}
+		fmt.Fprintf(w, "\n%s\n%s", a.Paint(layout.Bold, head), layout.AlignCells(rows, a.LineLimit(), a.Colour()))
+		layers = layers[n:]
 	}
+}
+
+// onePerLayer is how many layers at the beginning of a list have one call each, as those of
+// a script that waits for each call; at least 1.
+func onePerLayer(layers []core.Layer) int {
+	n := 0
+	for n < len(layers) && len(layers[n].Tasks) == 1 {
+		n++
+	}
+	return max(n, 1)
 }
 
 // origin says who asked for a run, and through what.
@@ -202,13 +218,14 @@ var errWatched = errors.New("watched to the end")
 func watch(ctx context.Context, a *app.App, b app.Backend, id core.ID) error {
 	a.WarnAtOnce()
 	last, drawn := int64(0), watchesTree(a)
-	t := &tree{a: a}
+	t := &tree{a: a, begun: core.Begun{}}
 	look := func(core.Workflow) {}
 	if drawn {
 		look = t.show
 	}
 	seen := func(e core.Event) error {
 		if last = max(last, e.Seq); drawn {
+			t.note(&e)
 			return nil
 		}
 		return printEvent(a, e)

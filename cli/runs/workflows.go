@@ -162,7 +162,7 @@ func workflowsShowCmd(a *app.App) *cobra.Command {
 		Long:    "Shows a run: its state, every layer with its tasks, what waits and, when it failed, why. The name of a run does for its ID where one run alone of this workspace has it.",
 		Example: "  pml workflows show @latest\n  pml workflows show nightly.ts\n  pml wf show 7f3a91c2 --json",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
-		w, err := b.Workflow(ctx, id)
+		w, err := readWithBegun(ctx, b, id)
 		if err != nil {
 			return err
 		}
@@ -174,6 +174,22 @@ func workflowsShowCmd(a *app.App) *cobra.Command {
 		}
 		return a.Print(w, func(out *strings.Builder) { writeWorkflow(a, out, w, below) })
 	})
+}
+
+// readWithBegun reads a run, and from its events which calls are under way that are in no
+// journal yet.
+func readWithBegun(ctx context.Context, b app.Backend, id core.ID) (core.Workflow, error) {
+	w, err := b.Workflow(ctx, id)
+	if err != nil || w.State != core.RunRunning {
+		return w, err
+	}
+	begun := core.Begun{}
+	err = b.Events(ctx, id, api.Since{}, false, func(e core.Event) error {
+		begun.Note(&e)
+		return nil
+	})
+	begun.Show(&w)
+	return w, err
 }
 
 func workflowsResultCmd(a *app.App) *cobra.Command {

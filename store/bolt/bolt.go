@@ -62,11 +62,12 @@ type Store struct {
 	queue   []*op
 	working bool
 	closed  bool
-	// lockWanted is when the worker began to wait for the lock; zero while it does not.
-	lockWanted time.Time
-	inflight   sync.WaitGroup
-	rest       *time.Timer // closes the file when nobody uses it
-	batches    *batches
+	// turns is how often this process has had the lock, locked whether it has it now.
+	turns    int
+	locked   bool
+	inflight sync.WaitGroup
+	rest     *time.Timer // closes the file when nobody uses it
+	batches  *batches
 
 	watch   watchers
 	runners registry

@@ -122,7 +122,7 @@ func (s *Store) await(ctx context.Context, o *op) error {
 	}
 	late := time.NewTimer(s.opts.LockTimeout)
 	defer late.Stop()
-	for {
+	for before, _ := s.turn(); ; {
 		select {
 		case <-o.done:
 			return o.err
@@ -131,8 +131,9 @@ func (s *Store) await(ctx context.Context, o *op) error {
 				return cancelled(ctx)
 			}
 		case <-late.C:
-			if more := s.opts.LockTimeout - s.lockedOut(); more > 0 {
-				late.Reset(more)
+			if now, ours := s.turn(); ours || now != before {
+				before = now
+				late.Reset(s.opts.LockTimeout)
 				continue
 			}
 			if s.abandon(o) {
@@ -145,14 +146,11 @@ func (s *Store) await(ctx context.Context, o *op) error {
 	}
 }
 
-// lockedOut is for how long this process has waited for the lock that another one has.
-func (s *Store) lockedOut() time.Duration {
+// turn is how often this process has had the lock, and whether it has it now.
+func (s *Store) turn() (n int, ours bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lockWanted.IsZero() {
-		return 0
-	}
-	return time.Since(s.lockWanted)
+	return s.turns, s.locked
 }
 
 func cancelled(ctx context.Context) error {
@@ -182,9 +180,6 @@ func (s *Store) busy() error {
 // released at once.
 func (s *Store) work() {
 	for {
-		s.mu.Lock()
-		s.lockWanted = time.Now()
-		s.mu.Unlock()
 		s.runQueue(s.access.lock())
 		if s.leave() {
 			return
@@ -229,7 +224,8 @@ func (s *Store) restLater() {
 func (s *Store) runQueue(err error) {
 	s.mu.Lock()
 	batch := s.queue
-	s.queue, s.lockWanted = nil, time.Time{}
+	s.queue = nil
+	s.locked = err == nil
 	s.mu.Unlock()
 	var wake func()
 	if err == nil {
@@ -242,6 +238,9 @@ func (s *Store) runQueue(err error) {
 			wake = s.watch.committed(done)
 		}
 		s.access.unlock()
+		s.mu.Lock()
+		s.turns, s.locked = s.turns+1, false
+		s.mu.Unlock()
 	}
 	if wake != nil {
 		wake()

@@ -32,7 +32,10 @@ func (s *State) applyEvent(e *core.Event) {
 	}
 	switch e.Type {
 	case core.EventTaskStart, core.EventTaskComplete, core.EventTaskError:
-		s.begin(e)
+		if s.begun[e.RunID] == nil {
+			s.begun[e.RunID] = core.Begun{}
+		}
+		s.begun[e.RunID].Note(e)
 	case core.EventApprovalResolved:
 		s.decisions++
 		s.resolve(e)

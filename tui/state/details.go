@@ -25,7 +25,7 @@ type detail struct {
 // PutWorkflow takes a run with its layers, tasks and approvals.
 func (s *State) PutWorkflow(w core.Workflow) {
 	s.puts++
-	s.underWay(&w)
+	s.begun[w.ID].Show(&w)
 	s.details[w.ID] = &detail{workflow: w, size: sizeOf(&w), put: s.puts, plan: w.DAGVersion}
 	s.version++
 	s.PutRuns(w.Run)

@@ -57,9 +57,9 @@ type State struct {
 	runs      runTable
 	approvals approvalTable
 	details   map[core.ID]*detail
-	begun     map[core.ID]map[string]begunCall // by run and call
-	said      said                             // what the model of the run that is looked at writes
-	puts      int64                            // of details, ever
+	begun     map[core.ID]core.Begun
+	said      said  // what the model of the run that is looked at writes
+	puts      int64 // of details, ever
 	events    eventRing
 	audit     []core.AuditRow
 	decisions int64 // approvals that were resolved, ever
@@ -70,7 +70,7 @@ type State struct {
 func New(maxEvents int) *State {
 	return &State{
 		runs: newRunTable(), approvals: newApprovalTable(), events: newEventRing(maxEvents),
-		details: map[core.ID]*detail{}, begun: map[core.ID]map[string]begunCall{},
+		details: map[core.ID]*detail{}, begun: map[core.ID]core.Begun{},
 	}
 }
 

@@ -1,0 +1,72 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Begun are the calls of one run, by id, of which its events say that they have begun, and
+// none that they are over. A call that only reads is in no journal before it has answered:
+// whoever does not run it himself knows from events alone that it is under way. The zero
+// value can be read; make it before an event is noted.
+type Begun map[string]begunCall
+
+type begunCall struct {
+	tool  string
+	layer int
+	at    time.Time
+}
+
+// Note takes in what an event of the run says of a call.
+func (b Begun) Note(e *Event) {
+	if e.TaskID == "" || e.Layer == nil {
+		return
+	}
+	switch e.Type {
+	case EventTaskStart:
+		b[e.TaskID] = begunCall{e.Tool, *e.Layer, e.At}
+	case EventTaskComplete, EventTaskError:
+		delete(b, e.TaskID)
+	default:
+	}
+}
+
+// Show has the calls run in a run that was read from the journal. The layers and tasks that
+// w was read with stay as they are for others.
+func (b Begun) Show(w *Workflow) {
+	if len(b) == 0 || w.State != RunRunning {
+		return
+	}
+	left := maps.Clone(b)
+	layers := slices.Clone(w.Layers)
+	for i := range layers {
+		tasks := &layers[i].Tasks
+		own := false
+		for k := range *tasks {
+			c, ok := left[(*tasks)[k].ID]
+			if !ok {
+				continue
+			}
+			delete(left, (*tasks)[k].ID)
+			if (*tasks)[k].State != TaskQueued || (*tasks)[k].Tool != c.tool {
+				continue
+			}
+			if !own {
+				*tasks, own = slices.Clone(*tasks), true
+			}
+			t := &(*tasks)[k]
+			t.State, t.Predicted, t.StartedAt = TaskRunning, false, &c.at
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(left)) {
+		c := left[id]
+		if c.layer == len(layers) {
+			layers = append(layers, Layer{Index: c.layer})
+		}
+		if c.layer < len(layers) {
+			layers[c.layer].Tasks = append(slices.Clip(layers[c.layer].Tasks), Task{ID: id, Tool: c.tool, State: TaskRunning, Layer: c.layer, StartedAt: &c.at})
+		}
+	}
+	w.Layers = layers
+}
