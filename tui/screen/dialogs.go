@@ -78,6 +78,7 @@ func stars(n int) string {
 // says so; what a person may have pressed for something else says no.
 type confirm struct {
 	title, text string
+	now         func(e *Env) string // the text, where it changes while the dialog is open
 	yes         func(e *Env) []Intent
 }
 
@@ -93,8 +94,11 @@ func (c *confirm) key(k keys.Key, e *Env) ([]Intent, bool) {
 }
 
 func (c *confirm) draw(a paint.Area, e *Env) {
-	w := min(a.W, 72)
-	lines := paint.Wrap(c.text, w-4)
+	w, text := min(a.W, 72), c.text
+	if c.now != nil {
+		text = c.now(e)
+	}
+	lines := paint.Wrap(text, w-4)
 	in := popup(a, w, len(lines)+4).Frame(paint.Title{Left: c.title, Focus: true, Style: paint.Style{Role: paint.Danger}})
 	for i, line := range lines {
 		in.Put(0, i, paint.Style{}, line)
@@ -216,11 +220,20 @@ func (o *output) draw(a paint.Area, e *Env) {
 
 // newQuit asks before leaving: what waits is not told any more, and what this
 // process runs stops.
-func newQuit(waiting int, running []core.ID, e *Env) overlay {
-	text := ""
-	if waiting > 0 {
-		text = plural(waiting, "approval") + " waiting"
-		if left, ok := nextTTL(e.State.Waiting(e.Now), e.Now); ok {
+func newQuit(running []core.ID) overlay {
+	return &confirm{
+		title: "Leave?",
+		now:   func(e *Env) string { return quitText(running, e) },
+		yes:   func(*Env) []Intent { return []Intent{Quit{}} },
+	}
+}
+
+// quitText says what waits and what runs here.
+func quitText(running []core.ID, e *Env) string {
+	text, list := "", e.State.Waiting(e.Now)
+	if len(list) > 0 {
+		text = plural(len(list), "approval") + " waiting"
+		if left, ok := nextTTL(list, e.Now); ok {
 			text += ", the next expires in " + ttlText(left)
 		}
 		text += ". They stay open: pml approvals ls\n"
@@ -232,7 +245,10 @@ func newQuit(waiting int, running []core.ID, e *Env) overlay {
 		}
 		text += fmt.Sprintf("%s runs in this terminal; it stops where it is, and goes on with: pml continue %s\n", e.State.Name(id), id.Short())
 	}
-	return &confirm{title: "Leave?", text: strings.TrimSpace(text), yes: func(*Env) []Intent { return []Intent{Quit{}} }}
+	if text == "" {
+		text = "Nothing waits any more."
+	}
+	return strings.TrimSpace(text)
 }
 
 // haltDialog asks whether all calls are to be halted or, where they are, to go on. The

@@ -235,7 +235,7 @@ func (s *Screen) quit(e *Env) []Intent {
 	if len(s.running) == 0 && (waiting == 0 || !s.o.Confirm) {
 		return []Intent{Quit{}}
 	}
-	s.overlay.open(newQuit(waiting, s.running, e))
+	s.overlay.open(newQuit(s.running))
 	return nil
 }
 

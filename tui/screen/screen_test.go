@@ -58,6 +58,9 @@ func TestScreen_Quit(t *testing.T) {
 	s := newScreen(t, fixtureState(), 80, 24)
 	wantIntents(t, press(s, "q"))
 	wantShown(t, s, "Leave?", "8 approvals waiting", "0:48")
+	if frame := s.Plain(fixtureNow.Add(10 * time.Second)); !strings.Contains(frame, "0:38") {
+		t.Errorf("its time stands still:\n%s", frame)
+	}
 	wantIntents(t, press(s, "enter", "space", "esc"))
 	wantIntents(t, press(s, "q", "y"), Quit{})
 
