@@ -18,6 +18,12 @@ type begunCall struct {
 	at    time.Time
 }
 
+// runs reports whether a task that was read from the journal is under way by this call: it
+// is not where an attempt that began no earlier has failed and waits for the next one.
+func (c begunCall) runs(t *Task) bool {
+	return t.State == TaskQueued && t.Tool == c.tool && (t.StartedAt == nil || c.at.After(*t.StartedAt))
+}
+
 // Note takes in what an event of the run says of a call.
 func (b Begun) Note(e *Event) {
 	if e.TaskID == "" || e.Layer == nil {
@@ -49,7 +55,7 @@ func (b Begun) Show(w *Workflow) {
 				continue
 			}
 			delete(left, (*tasks)[k].ID)
-			if (*tasks)[k].State != TaskQueued || (*tasks)[k].Tool != c.tool {
+			if !c.runs(&(*tasks)[k]) {
 				continue
 			}
 			if !own {

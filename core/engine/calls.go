@@ -289,7 +289,7 @@ func (t *callTable) begin(c *call) {
 	}
 	layer := c.layer
 	e := t.batch.event(core.EventTaskStart)
-	e.TaskID, e.Tool, e.Layer = c.id, c.tool, &layer
+	e.TaskID, e.Tool, e.Layer, e.At = c.id, c.tool, &layer, c.startAt
 	t.batch.emit(e)
 }
 

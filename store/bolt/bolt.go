@@ -58,13 +58,11 @@ type Store struct {
 	access access
 	blobs  blobs
 
-	mu      sync.Mutex
-	queue   []*op
-	working bool
-	closed  bool
-	// turns is how often this process has had the lock, locked whether it has it now.
-	turns    int
-	locked   bool
+	mu       sync.Mutex
+	queue    []*op
+	working  bool
+	closed   bool
+	turns    turns
 	inflight sync.WaitGroup
 	rest     *time.Timer // closes the file when nobody uses it
 	batches  *batches

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -122,7 +123,7 @@ func (s *Store) await(ctx context.Context, o *op) error {
 	}
 	late := time.NewTimer(s.opts.LockTimeout)
 	defer late.Stop()
-	for before, _ := s.turn(); ; {
+	for before, _ := s.turns.look(); ; {
 		select {
 		case <-o.done:
 			return o.err
@@ -131,7 +132,7 @@ func (s *Store) await(ctx context.Context, o *op) error {
 				return cancelled(ctx)
 			}
 		case <-late.C:
-			if now, ours := s.turn(); ours || now != before {
+			if now, ours := s.turns.look(); ours || now != before {
 				before = now
 				late.Reset(s.opts.LockTimeout)
 				continue
@@ -146,11 +147,29 @@ func (s *Store) await(ctx context.Context, o *op) error {
 	}
 }
 
-// turn is how often this process has had the lock, and whether it has it now.
-func (s *Store) turn() (n int, ours bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.turns, s.locked
+// turns counts how often this process has had the lock of the file.
+type turns struct {
+	mu   sync.Mutex
+	n    int
+	ours bool // it has it now
+}
+
+func (t *turns) begin() {
+	t.mu.Lock()
+	t.ours = true
+	t.mu.Unlock()
+}
+
+func (t *turns) end() {
+	t.mu.Lock()
+	t.n, t.ours = t.n+1, false
+	t.mu.Unlock()
+}
+
+func (t *turns) look() (n int, ours bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n, t.ours
 }
 
 func cancelled(ctx context.Context) error {
@@ -225,10 +244,10 @@ func (s *Store) runQueue(err error) {
 	s.mu.Lock()
 	batch := s.queue
 	s.queue = nil
-	s.locked = err == nil
 	s.mu.Unlock()
 	var wake func()
 	if err == nil {
+		s.turns.begin()
 		var done committed
 		if len(batch) > 0 {
 			done, err = s.batches.run(batch)
@@ -238,9 +257,7 @@ func (s *Store) runQueue(err error) {
 			wake = s.watch.committed(done)
 		}
 		s.access.unlock()
-		s.mu.Lock()
-		s.turns, s.locked = s.turns+1, false
-		s.mu.Unlock()
+		s.turns.end()
 	}
 	if wake != nil {
 		wake()
