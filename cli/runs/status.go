@@ -368,9 +368,10 @@ func (v statusView) decides(d decides) {
 	case d.Decider == deciderHuman:
 		v.w.WriteString("  only people (approvals.decider is human)\n")
 	case d.AgentMay == "high":
-		v.w.WriteString("  agents as well, also what is of high risk (approvals.agent_may is high)\n")
+		v.w.WriteString("  agents too, also what is of high risk (approvals.agent_may is high)\n")
 	default:
-		v.w.WriteString("  agents as well, but not what is of high risk (approvals.decider is " + core.Visible(d.Decider, 20, false) + ")\n")
+		v.w.WriteString("  agents too, by MCP, but not what is of high risk (approvals.decider is " + core.Visible(d.Decider, 20, false) + ");\n" +
+			"  a command without a terminal that names an ID counts as yours\n")
 	}
 	if !d.Chosen {
 		v.w.WriteString(v.a.Paint(layout.Warn, "  nobody has chosen that: pml init asks, and writes approvals.decider") + "\n")

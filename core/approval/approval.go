@@ -134,6 +134,10 @@ func Renew(a core.Approval, fresh core.ID, now time.Time, until *time.Time, by c
 	return c, nil
 }
 
+// NotNeeded is the reason of what is superseded because nobody has to answer it: the run has
+// ended, or another answer covers it.
+const NotNeeded = "no answer is needed any more"
+
 // Supersede settles an open approval that is not needed any more.
 func Supersede(a core.Approval, now time.Time, reason string) Result {
 	return settle(a, core.ApprovalSuperseded, now, reason)

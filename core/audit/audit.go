@@ -94,6 +94,7 @@ func (t *Trail) now() time.Time { return t.o.Clock.Now().UTC() }
 // hash of the row, which VerifyAudit checks, is that of the reason as it was.
 func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, error) {
 	t.tallyDue(ctx)
+	t.expireDue(ctx)
 	rows, err := t.view.Store.Audit(ctx, store.AuditFilter{
 		AuditFilter: q.AuditFilter, After: q.Since.Of(t.o.Side), Before: q.Before.Of(t.o.Side), Newest: q.Newest, Limit: q.Limit,
 	})
@@ -111,6 +112,13 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 		}
 	}
 	return rows, err
+}
+
+// expireDue records what has expired, so that its rows are there.
+func (t *Trail) expireDue(ctx context.Context) {
+	if _, err := t.o.Store.Expire(ctx, t.now()); err != nil {
+		t.o.Logger.Warn("what has expired is not in the audit log yet", "error", core.AsError(err))
+	}
 }
 
 // arguments are those of the approval of a row, as it shows them, and what was sent instead;

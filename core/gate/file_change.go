@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ func (s *settings) fileChange(call engine.Call) *asked.File {
 	}
 	unknown := func(why string) *asked.File {
 		return &asked.File{Path: s.redact.String(w.Path), State: asked.FileUnknown, Why: core.Visible(s.redact.String(why), 300, false)}
+	}
+	if !filepath.IsAbs(w.Path) && !ofHost(call) && !s.worksHere(server) {
+		return unknown("the path is relative, and the server may work in another folder than this workspace")
 	}
 	before, err := workspace.Peek(s.all.Workspace.Dir, w.Path)
 	switch {
@@ -63,11 +67,35 @@ const maxCompared = 1 << 20
 // writesFiles reports whether what a server calls a path is one of this machine: it is
 // the built-in server, or the reference server for files.
 func (s *settings) writesFiles(server string) bool {
-	if server == Builtin {
-		return true
+	_, ok := s.fileServer(server)
+	return ok || server == Builtin
+}
+
+// worksHere reports whether a server takes a relative path to be in the workspace: the built-in
+// server, or the reference server whose first folder is the workspace, which it tries first.
+func (s *settings) worksHere(server string) bool {
+	folders, ok := s.fileServer(server)
+	if !ok || len(folders) == 0 {
+		return server == Builtin
 	}
+	first, here := folders[0], s.all.Workspace.Dir
+	if !filepath.IsAbs(first) {
+		first = filepath.Join(here, first)
+	}
+	return filepath.Clean(first) == filepath.Clean(here)
+}
+
+// fileServer returns the folders that the reference server for files is started with; ok is
+// false of every other server.
+func (s *settings) fileServer(server string) (folders []string, ok bool) {
 	e, ok := s.granted.Servers[server]
-	return ok && e.Command != "" && slices.ContainsFunc(append([]string{e.Command}, e.Args...), func(word string) bool {
-		return strings.Contains(word, "server-filesystem")
-	})
+	if !ok || e.Command == "" {
+		return nil, false
+	}
+	words := append([]string{e.Command}, e.Args...)
+	at := slices.IndexFunc(words, func(word string) bool { return strings.Contains(word, "server-filesystem") })
+	if at < 0 {
+		return nil, false
+	}
+	return words[at+1:], true
 }

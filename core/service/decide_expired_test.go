@@ -52,6 +52,19 @@ func TestContinue_DecidesExpired(t *testing.T) {
 	}
 }
 
+// What has expired is in the audit log when it is read, though nobody has recorded it before.
+func TestAudit_Expired(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	r := c.execute(writes, api.StatusApprovalRequired)
+	m.clock.forward(10 * time.Minute)
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{AuditFilter: core.AuditFilter{Outcome: core.ApprovalExpired}})
+	if err != nil || len(rows) != 1 || rows[0].ApprovalID != r.CheckpointID {
+		t.Errorf("%v %+v", err, rows)
+	}
+}
+
 // An agent decides what has expired as little as what is open.
 func TestContinue_ExpiredIsNotForAgents(t *testing.T) {
 	t.Parallel()

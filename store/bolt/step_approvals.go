@@ -53,7 +53,7 @@ func (t *txn) putApprovals(p *prepared, row *runRow, settled []store.Settlement[
 		if !s.Changed() {
 			continue
 		}
-		res := approval.Supersede(s.Before, t.now, "the run went on without it")
+		res := approval.Supersede(s.Before, t.now, approval.NotNeeded)
 		if !p.Audits(s.Before.ID) {
 			if err := t.addAudit(res.Row); err != nil {
 				return err

@@ -197,7 +197,7 @@ func (t *txn) settlements(p *prepared, run *runRow, stored bool) error {
 		if !s.Changed() {
 			continue
 		}
-		res := approval.Supersede(s.Before, t.now, "the run went on without it")
+		res := approval.Supersede(s.Before, t.now, approval.NotNeeded)
 		if !p.Audits(s.Before.ID) {
 			t.audit = append(t.audit, res.Row)
 		}

@@ -162,7 +162,7 @@ func (st *state) write(s *step, settled []store.Settlement[*question], now time.
 		if !one.Changed() {
 			continue
 		}
-		res := approval.Supersede(one.Before, now, "the run went on without it")
+		res := approval.Supersede(one.Before, now, approval.NotNeeded)
 		if !rules.Audits(one.Before.ID) {
 			st.audit(res.Row)
 		}
