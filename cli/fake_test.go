@@ -65,6 +65,8 @@ type fake struct {
 	look []look
 	// faster is what others have decided about an approval while it was asked about.
 	faster map[core.ID]core.Approval
+	// release, if set, holds events back for who follows them until it is closed.
+	release chan struct{}
 	// below are the runs that agents have started.
 	below map[core.ID]core.Workflow
 }
@@ -275,6 +277,13 @@ func (f *fake) Events(ctx context.Context, _ core.ID, since api.Since, follow bo
 	f.since = since
 	events := slices.Clone(f.events)
 	f.mu.Unlock()
+	if f.release != nil && follow {
+		select {
+		case <-f.release:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	for _, e := range events {
 		if e.Seq > since.Of(e.Side) {
 			if err := do(e); err != nil {

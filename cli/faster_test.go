@@ -96,3 +96,27 @@ func TestFaster_Next(t *testing.T) {
 		t.Errorf("decided %+v\n%s", got, s.err)
 	}
 }
+
+// A no that somebody else was faster than, while its reason was asked for, is said not to count:
+// the command fails, though the run may go well.
+func TestFaster_TooLate(t *testing.T) {
+	t.Parallel()
+	typed, keyboard := io.Pipe()
+	defer typed.Close()
+	f := elsewhere(core.ApprovalApproved, permission(core.RiskMedium))
+	f.release = make(chan struct{})
+	s := &shell{tty: true, input: typed, fake: f}
+	asked := 0
+	s.dropTyped = func() {
+		switch asked++; asked {
+		case 1:
+			go func() { _, _ = io.WriteString(keyboard, "n\n") }()
+		case 2: // the reason
+			close(f.release)
+		}
+	}
+	s.run("approve", "7f3a91").want(t, 12).has(t, "err", "already approved by bob", "your no came too late")
+	if got := s.decisions(); len(got) != 0 {
+		t.Errorf("decided here as well: %+v", got)
+	}
+}

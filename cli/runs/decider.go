@@ -129,7 +129,7 @@ func bound(d api.Decision, p core.Approval) *api.Decision {
 // askOne asks about one approval as every command does.
 func askOne(ctx context.Context, a *app.App, b app.Backend, p core.Approval, of int, d *api.Decision, x extras) ([]*api.Decision, error) {
 	got, err := ask(ctx, a, b, question{about: p, n: 1, of: of, given: d, verb: verbApprove, pin: x.pin})
-	if core.CodeOf(err) == core.CodeAlreadyDecided && d.Approve && approvedAlready(ctx, b, p.ID) {
+	if core.CodeOf(err) == core.CodeAlreadyDecided && d.Approve && got == nil && approvedAlready(ctx, b, p.ID) {
 		overtaken(a, err)
 		return []*api.Decision{nil}, nil
 	}

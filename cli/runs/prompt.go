@@ -59,18 +59,22 @@ func prompt(ctx context.Context, a *app.App, b app.Backend, pending []core.Appro
 // ask shows an approval, asks about it and returns the decision, nil for later. An
 // empty line is a yes to what is of low or medium risk, on a terminal, if it was typed
 // after the question was there. When somebody else decides it meanwhile the question is
-// over, and that is the error: core.CodeAlreadyDecided.
+// over, and that is the error: core.CodeAlreadyDecided, with a no that came too late.
 func ask(ctx context.Context, a *app.App, b app.Backend, q question) (*api.Decision, error) {
 	a.Progress.Hold()
 	defer a.Progress.Release()
 	open, stop := untilDecided(ctx, b, q.about)
 	defer stop()
 	d, err := q.answer(open, a, b)
-	if was := faster(open); was != nil && err != nil {
-		io.WriteString(a.Stderr, "\n")
-		return nil, was
+	was := faster(open)
+	if was == nil || err == nil {
+		return d, err
 	}
-	return d, err
+	io.WriteString(a.Stderr, "\n")
+	if d != nil && !d.Approve { // somebody was faster than the reason
+		was.Message += "; your no came too late"
+	}
+	return d, was
 }
 
 // answer shows the card and reads what the person makes of it.
