@@ -17,6 +17,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/page"
 )
 
@@ -191,10 +192,14 @@ func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
 	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Rest: true, Get: func(r core.AuditRow) string { return auditReason(a, r) }})
 }
 
-// auditWhat is what a row is about: a tool or server. What a decision about none of them
+// auditWhat is what a row is about: a tool or server, on a terminal with what was to be done with
+// a server. What a decision about none of them
 // was about is in its reason, of which a terminal shows the beginning, and of a path its
 // last name.
 func auditWhat(a *app.App, r core.AuditRow) string {
+	if kind := approval.TypeOf(r.Type); a.StdoutTTY && r.Tool != "" && r.Type != "" && !kind.PerCall {
+		return r.Tool + " (" + kind.Words + ")"
+	}
 	if r.Tool != "" || !a.StdoutTTY {
 		return cmp.Or(r.Tool, r.Reason)
 	}

@@ -28,13 +28,14 @@ func auditRows() []core.AuditRow {
 func TestAuditLs_Terminal(t *testing.T) {
 	t.Parallel()
 	f := &fake{audit: append(auditRows(), core.AuditRow{Side: core.SideClient, Seq: 3, At: at, Outcome: core.ApprovalApproved,
-		By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: "the change of /home/ann/src/a/long/way/down/.pml.json"})}
+		By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: "the change of /home/ann/src/a/long/way/down/.pml.json"},
+		core.AuditRow{Side: core.SideClient, Seq: 4, At: at, Type: core.ApproveIntegrity, Tool: "github", Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}})}
 	ls := func(more ...string) *shell {
 		return (&shell{fake: f, tty: true, width: 80, env: xterm}).run(append([]string{"audit", "ls"}, more...)...).want(t, 0)
 	}
 	s := ls().has(t, "out", "workspace:write_file", "agent claude-code", "filesystem:move_file", "ann/cli", "the change of …/.pml.json", "denied", "because")
 	lines := strings.Split(strings.TrimSpace(plain(s.out)), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[0], "WHAT") || !strings.HasPrefix(lines[1], "the change of") || !strings.HasPrefix(lines[3], "workspace:write_file") {
+	if len(lines) != 5 || !strings.HasPrefix(lines[1], "github (integrity)") || !strings.HasPrefix(lines[2], "the change of") || !strings.HasPrefix(lines[4], "workspace:write_file") {
 		t.Errorf("%d lines:\n%s", len(lines), s.out)
 	}
 	s = ls("--args").has(t, "out", "path=docs/a/rather")
