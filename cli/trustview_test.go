@@ -52,7 +52,7 @@ func TestTrust_Folded(t *testing.T) {
 		t.Errorf("%s", whole)
 	}
 	asked := (&shell{tty: true, stdin: "yes\n", fake: &fake{trust: state}}).run("trust")
-	asked.has(t, "err", `"steal"`, "not shown: ")
+	asked.has(t, "err", `"steal"`, "not shown: ", "in short:\n  s starts npx steal\n  allows s:* without a question\ntrust this?")
 	if asked.fake.trusted != hashA {
 		t.Errorf("trusted %q, which is not the digest of the whole", asked.fake.trusted)
 	}

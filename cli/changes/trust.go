@@ -44,6 +44,9 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	show := func(full bool) (folded int) {
 		var w strings.Builder
 		folded = WriteTrust(&w, t, full)
+		if strings.Count(w.String(), "\n") > screenful {
+			w.WriteString("\n" + view.InShort(t.Content))
+		}
 		Show(a, w.String())
 		return folded
 	}
@@ -57,6 +60,9 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	}
 	return ok, err
 }
+
+// screenful is how many lines stay on a small terminal above a question.
+const screenful = 16
 
 // WriteTrust writes what would be trusted, and returns how many lines it has left out.
 func WriteTrust(w *strings.Builder, t api.TrustState, full bool) (folded int) {

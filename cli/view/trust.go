@@ -3,9 +3,12 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/layout"
+	"github.com/casys-ai/pml/core"
 )
 
 // What is granted is JSON, indented by two. Of these parts of it, which programs
@@ -141,6 +144,61 @@ func Counted(content string) string {
 	})
 	pins := counted(counts{{len(all.Lock.Content.Servers), "server", ""}, {packages, "package", ""}, {tools, "tool", ""}})
 	return "what it grants: " + grants + "\npml.lock pins: " + pins + "\n\n"
+}
+
+// inShortOf is how many servers and rules InShort names at most.
+const inShortOf = 8
+
+// InShort says in a few lines what the granted servers start and which rules let tools on: for
+// who has scrolled past the content. Empty for neither.
+func InShort(content string) string {
+	var all struct {
+		Servers map[string]struct {
+			Command, URL string
+			Args         []string
+		} `json:"mcpServers"`
+		Permissions struct {
+			Allow []json.RawMessage `json:"allow"`
+		} `json:"permissions"`
+	}
+	if json.Unmarshal([]byte(content), &all) != nil {
+		return ""
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(all.Servers)) {
+		s := all.Servers[name]
+		does := "starts " + strings.Join(append([]string{s.Command}, s.Args...), " ")
+		if s.Command == "" {
+			does = "connects to " + s.URL
+		}
+		lines = append(lines, core.Visible(name+" "+does, 160, false))
+	}
+	lines = append(first(lines, "server"), first(allowed(all.Permissions.Allow), "rule")...)
+	if len(lines) == 0 {
+		return ""
+	}
+	return "in short:\n  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+// allowed says which tools rules let on.
+func allowed(rules []json.RawMessage) (lines []string) {
+	for _, raw := range rules {
+		text := string(raw)
+		var pattern string
+		if json.Unmarshal(raw, &pattern) == nil {
+			text = pattern
+		}
+		lines = append(lines, "allows "+core.Visible(text, 160, false)+" without a question")
+	}
+	return lines
+}
+
+// first are as many lines as InShort has room for.
+func first(lines []string, what string) []string {
+	if n := len(lines) - inShortOf; n > 0 {
+		return append(lines[:inShortOf:inShortOf], "and "+layout.Plural(n, "more "+what))
+	}
+	return lines
 }
 
 // patternsOf counts what expose names: it is a list, or an object with one.
