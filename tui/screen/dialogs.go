@@ -17,7 +17,7 @@ type prompt struct {
 	label string
 	input widget.Input
 	// changed is called with each change of the text; an error is shown below
-	// it and does not keep the prompt open. It may be nil.
+	// it, and keeps the prompt open. It may be nil.
 	changed func(text string) error
 	// done gets the text with enter; esc calls cancelled. Both may be nil.
 	done      func(text string, e *Env) []Intent
@@ -37,6 +37,9 @@ func (p *prompt) key(k keys.Key, e *Env) ([]Intent, bool) {
 	switch {
 	case k.Paste:
 	case k.Name == "enter":
+		if p.err != nil { // what was typed does not count yet
+			return nil, false
+		}
 		if p.done == nil {
 			return nil, true
 		}
