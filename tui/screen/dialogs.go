@@ -231,6 +231,22 @@ func newQuit(running []core.ID) overlay {
 	}
 }
 
+// newSuspend asks before the terminal is given back to the shell: what this process runs stands
+// still meanwhile, and nobody else takes it. The key that opened it says yes as well.
+func newSuspend(running []core.ID, e *Env) *confirm {
+	return &confirm{
+		title: "Suspend?", text: e.State.Name(running[0]) + moreThan(len(running)) + " in this terminal and stands still until you come back (fg).",
+		yes: func(*Env) []Intent { return []Intent{Suspend{}} },
+	}
+}
+
+func moreThan(n int) string {
+	if n > 1 {
+		return fmt.Sprintf(" and %d more run", n-1)
+	}
+	return " runs"
+}
+
 // quitText says what waits and what runs here.
 func quitText(running []core.ID, e *Env) string {
 	text, list := "", e.State.Waiting(e.Now)
