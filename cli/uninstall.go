@@ -160,6 +160,7 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, o uninstallOpti
 	}
 	others = slices.DeleteFunc(slices.Clone(others), func(dir string) bool { return dir == paths.Workspace })
 	if len(others) > 0 {
+		a.NextIn = others[max(slices.IndexFunc(others, isFolder), 0)]
 		return r, nil, core.Errorf(core.CodeAwaitingHuman, "agent hosts start pml from other folders, too, so nothing was removed; run pml uninstall --here in each first:\n  %s", core.Visible(strings.Join(others, "\n  "), 0, true)).
 			WithNext("pml", "uninstall", "--here")
 	}
@@ -184,6 +185,11 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, o uninstallOpti
 	}
 	r.Server = &st.PID
 	return r, server, nil
+}
+
+func isFolder(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.IsDir()
 }
 
 // here finds out what pml has in this folder: its entries in files of agent hosts, and

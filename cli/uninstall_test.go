@@ -63,8 +63,11 @@ func TestUninstall(t *testing.T) {
 	}
 	f := machineWith(t)
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall").want(t, 8).has(t, "err", "next: pml uninstall --yes")
-	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere"}
-	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "next: pml uninstall --here")
+	// The command that comes next is run where it helps: in a folder that is there.
+	other := t.TempDir()
+	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere", other}
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "next: cd "+other+" && pml uninstall --here\n")
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes", "--json").want(t, 8).has(t, "err", `"next":["pml","uninstall","--here"],"next_in":"`+other+`"`)
 	// This folder alone can go: its hosts and files, nothing else.
 	here := machineWith(t)
 	here.world.hostDirs, here.world.hosts = []string{"/elsewhere"}, []api.HostChange{host("codex", api.HostAdded)}

@@ -40,6 +40,8 @@ type App struct {
 	reading chan line
 	// Folder is whose workspace the backend is opened for; empty: the current folder's.
 	Folder string
+	// NextIn is the folder where the command that an error names is to be run; empty: here.
+	NextIn string
 	// passive is set where a person has asked for nothing yet: a shell completes.
 	passive bool
 

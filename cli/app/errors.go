@@ -17,6 +17,7 @@ type errorBody struct {
 	Message    string          `json:"message"`
 	Exit       int             `json:"exit"`
 	Next       []string        `json:"next,omitempty"`
+	NextIn     string          `json:"next_in,omitempty"` // the folder where next is to be run
 	Faults     []core.Fault    `json:"faults,omitempty"`
 	Failures   []core.Failure  `json:"failures,omitempty"`
 	Location   *core.Position  `json:"location,omitempty"`
@@ -70,9 +71,17 @@ func (a *App) printError(e *core.Error, exit int) {
 		}
 	}
 	if len(next) > 0 {
-		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, layout.ShellJoin(next)))
+		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, a.nextText(next)))
 	}
 	io.WriteString(a.Stderr, b.String())
+}
+
+// nextText is the command that comes next as a person types it, with the way to its folder.
+func (a *App) nextText(argv []string) string {
+	if a.NextIn == "" {
+		return layout.ShellJoin(argv)
+	}
+	return layout.ShellJoin([]string{"cd", a.NextIn}) + " && " + layout.ShellJoin(argv)
 }
 
 // maxFailures is how many different failures of calls an error lists.
@@ -107,7 +116,7 @@ func failures(list []core.Failure) []string {
 
 func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 	raw, err := json.Marshal(map[string]errorBody{"error": {
-		Code: e.Code, Message: e.Message, Exit: exit, Next: next, Faults: e.Faults, Failures: e.Failures,
+		Code: e.Code, Message: e.Message, Exit: exit, Next: next, NextIn: a.NextIn, Faults: e.Faults, Failures: e.Failures,
 		Location: e.Location, WorkflowID: e.RunID, Decided: e.Decided, Stack: e.Stack,
 	}})
 	if err != nil {
