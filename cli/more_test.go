@@ -67,6 +67,12 @@ func TestWorkflows_Result(t *testing.T) {
 			t.Errorf("%s: %q", tt.run.State, s.out)
 		}
 	}
+	// The command is found by its plural, too, and of an aborted run the error names the
+	// command that shows what was returned.
+	aborted := core.Workflow{Run: core.Run{ID: runA, State: core.RunAborted}, Layers: []core.Layer{{Tasks: []core.Task{{ID: "c1", Output: json.RawMessage(`"kept"`)}}}}}
+	s := (&shell{fake: &fake{workflow: aborted}}).run("wf", "results", "@latest").want(t, 10)
+	s.has(t, "err", "has what its calls returned", "next: pml workflows show 7f3a91c2 --json\n")
+	(&shell{fake: s.fake}).run("workflows", "show", "7f3a91c2", "--json").want(t, 0).has(t, "out", `"output": "kept"`)
 }
 
 // TestWorkflows_ShowBegun: a call that only reads is in no journal before it has answered;

@@ -18,7 +18,7 @@ func WorkflowsCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
 		Use:     "workflows",
 		Aliases: []string{"runs", "wf", "workflow"},
-		Short:   "Runs: list, show, watch, results, logs",
+		Short:   "Runs: list, show, watch, result, logs",
 		Long:    "Lists runs, shows one with its layers and tasks, follows it, prints its result and what it logged, and removes runs that ended.",
 		Example: "  pml workflows ls --state waiting\n  pml wf show @latest\n  pml wf result 7f3a91c2",
 	}, workflowsLsCmd(a), workflowsShowCmd(a), workflowsWatchCmd(a), workflowsResultCmd(a),
@@ -195,6 +195,7 @@ func readWithBegun(ctx context.Context, b app.Backend, id core.ID) (core.Workflo
 func workflowsResultCmd(a *app.App) *cobra.Command {
 	return lookCmd(a, &cobra.Command{
 		Use:     "result ID|NAME",
+		Aliases: []string{"results"},
 		Short:   "Print the result of a run that is complete",
 		Long:    "Prints what the script of a complete run returned: a string as it is, anything else as JSON. A run that failed, waits or was aborted ends with its own exit code.",
 		Example: "  pml workflows result 7f3a91c2 > result.json",
@@ -231,7 +232,8 @@ func workflowResult(a *app.App, w core.Workflow) error {
 		}
 		return fail(core.CodeToolFailed, "failed")
 	case core.RunAborted:
-		return fail(core.CodeAborted, "was aborted")
+		next = append(next, "--json")
+		return fail(core.CodeAborted, "was aborted, so it has no result; the JSON of the run has what its calls returned")
 	case core.RunExpired:
 		return fail(core.CodeWorkflowExpired, "has expired")
 	case core.RunWaiting:
