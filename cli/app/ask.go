@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,14 +36,37 @@ func (a *App) AskYes(ctx context.Context, question string) (bool, error) {
 	return a.AskYesOrAll(ctx, question, nil)
 }
 
+// TooEarly is how long after a question was shown an empty line cannot have been meant
+// for it: it was typed before.
+const TooEarly = 425 * time.Millisecond
+
+// SayTooEarly tells a person that an empty line came too early to be an answer.
+func (a *App) SayTooEarly() {
+	a.Say("too early: the question had only just appeared; press enter again")
+}
+
+// AskYesEnter is AskYes about what is of low or medium risk: at a terminal an empty line
+// is a yes if it was typed after the question was there.
+func (a *App) AskYesEnter(ctx context.Context, question string) (bool, error) {
+	return a.askYes(ctx, question, nil, a.CanAsk())
+}
+
 // AskYesOrAll is AskYes about something of which a part is not shown: all shows the
 // whole of it, once, before the question is asked again; nil: all of it was shown.
 func (a *App) AskYesOrAll(ctx context.Context, question string, all func()) (bool, error) {
+	return a.askYes(ctx, question, all, false)
+}
+
+func (a *App) askYes(ctx context.Context, question string, all func(), enter bool) (bool, error) {
 	for {
 		answers, keys := " [y]es / [n]o: ", "y or n"
-		if all != nil {
+		switch {
+		case all != nil:
 			answers, keys = " [y]es / [n]o / show [a]ll: ", "y, n or a"
+		case enter:
+			answers = " [y]es (enter) / [n]o: "
 		}
+		shown := a.Now()
 		line, err := a.Ask(ctx, question+answers)
 		if errors.Is(err, io.EOF) {
 			io.WriteString(a.Stderr, "\n")
@@ -56,6 +80,14 @@ func (a *App) AskYesOrAll(ctx context.Context, question string, all func()) (boo
 			return true, nil
 		case "n", "no":
 			return false, nil
+		case "":
+			if enter && a.Now().Sub(shown) >= TooEarly {
+				return true, nil
+			}
+			if enter {
+				a.SayTooEarly()
+				continue
+			}
 		case "a", "all":
 			if all != nil {
 				all()
