@@ -296,6 +296,19 @@ func (a *App) WithFlags(flags ...string) []string {
 	return slices.Insert(argv, i, flags...)
 }
 
+// WithArg is the command line of this invocation with another text in place of an
+// argument, nil where what it was may be the value of a flag.
+func (a *App) WithArg(was, is string) []string {
+	argv := append([]string{"pml"}, a.args...)
+	for i := len(argv) - 1; i > 0; i-- {
+		if argv[i] == was && !strings.HasPrefix(argv[i-1], "-") {
+			argv[i] = is
+			return argv
+		}
+	}
+	return nil
+}
+
 // GlobalFlags adds the flags that every command takes.
 func (a *App) GlobalFlags(f *pflag.FlagSet) {
 	f.StringVarP(&a.Flags.Output, "output", "o", formatTable, "output format: "+strings.Join(Formats, ", "))

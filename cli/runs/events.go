@@ -79,7 +79,7 @@ func runEvents(ctx context.Context, a *app.App, o eventsOptions) error {
 		return err
 	}
 	if o.run != "" {
-		if o.id, err = findRun(ctx, b, o.run); err != nil {
+		if o.id, err = findRun(ctx, a, b, o.run); err != nil {
 			return err
 		}
 	}

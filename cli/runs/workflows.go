@@ -132,7 +132,7 @@ func lookCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Ba
 	c = runCmd(a, c, do)
 	c.Args = app.ExactArgs("ID or NAME")
 	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
-		id, err := findRun(ctx, b, args[0])
+		id, err := findRun(ctx, a, b, args[0])
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func runCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Bac
 	c.Args = app.ExactArgs("ID")
 	c.ValidArgsFunction = completeRuns(a)
 	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
-		id, err := resolveRun(ctx, b, args[0])
+		id, err := resolveRun(ctx, a, b, args[0])
 		if err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func workflowsRmCmd(a *app.App) *cobra.Command {
 func removeWorkflows(ctx context.Context, a *app.App, b app.Backend, texts []string) error {
 	var ids []core.ID
 	for _, t := range texts {
-		id, err := resolveRun(ctx, b, t)
+		id, err := resolveRun(ctx, a, b, t)
 		if err != nil {
 			return err
 		}
