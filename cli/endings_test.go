@@ -179,3 +179,14 @@ func TestInit_OffersImport(t *testing.T) {
 		t.Error("looked at hosts although nothing was written")
 	}
 }
+
+// A value or an argument that is wrong leads to the help of the command that it was given to.
+func TestUsage_OwnHelp(t *testing.T) {
+	t.Parallel()
+	for args, help := range map[string]string{
+		"audit ls --since notsince": "pml audit ls", "audit ls --outcome rejected": "pml audit ls", "events --type approval": "pml events",
+		"run nonexist.ts": "pml execute", "wf ls --limit 0": "pml workflows ls", "status -o what": "pml status",
+	} {
+		(&shell{}).run(strings.Fields(args)...).want(t, 2).has(t, "err", "next: "+help+" --help\n")
+	}
+}

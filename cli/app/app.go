@@ -33,6 +33,8 @@ type App struct {
 	busy     atomic.Pointer[progress.Busy] // of a command that runs no program
 	// args are the arguments as they were given.
 	args []string
+	// command is the path of the command that was found, for the help that errors name.
+	command []string
 	// File is the program that the command runs, for messages.
 	File  string
 	stdin *bufio.Reader
@@ -101,6 +103,7 @@ func (a *App) execute(ctx context.Context, root *cobra.Command) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		a.command = strings.Fields(cmd.CommandPath())
 		if err := a.checkGlobals(); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/layout"
@@ -30,7 +31,7 @@ type errorBody struct {
 func (a *App) printError(e *core.Error, exit int) {
 	next := e.Next
 	if len(next) == 0 {
-		next = defaultNext(e)
+		next = a.defaultNext(e)
 	}
 	if a.AsJSON() {
 		a.printErrorJSON(e, exit, next)
@@ -126,7 +127,7 @@ func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 }
 
 // defaultNext is the command that helps with an error that names none itself.
-func defaultNext(e *core.Error) []string {
+func (a *App) defaultNext(e *core.Error) []string {
 	switch e.Code {
 	case core.CodeNotFound:
 		return []string{"pml", "workflows", "ls"}
@@ -149,7 +150,10 @@ func defaultNext(e *core.Error) []string {
 	case core.CodeStoreNewer, core.CodeInternal:
 		return []string{"pml", "doctor"}
 	case core.CodeUsage:
-		return []string{"pml", "--help"}
+		if len(a.command) == 0 {
+			return []string{"pml", "--help"}
+		}
+		return append(slices.Clone(a.command), "--help")
 	default:
 	}
 	if e.RunID != "" {
