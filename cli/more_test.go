@@ -151,6 +151,12 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(app.Signal{Code: 130})
 	(&shell{fake: f, ctx: ctx}).run("events", "--follow").want(t, 130)
+	// That there are none is said beside the output, which a program reads.
+	for _, tty := range []bool{true, false} {
+		if s := (&shell{tty: tty}).run("wf", "logs", "@latest").want(t, 0).has(t, "err", "the run 7f3a91c2 has logged nothing\n"); s.out != "" {
+			t.Error(s.out)
+		}
+	}
 }
 
 func TestAudit(t *testing.T) {

@@ -254,7 +254,7 @@ func workflowsLogsCmd(a *app.App) *cobra.Command {
 		Long:    "Prints the console output of a run's script and the warnings about its tasks; with --follow also what comes.",
 		Example: "  pml workflows logs 7f3a91c2\n  pml wf logs @latest --follow",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
-		return events(ctx, a, b, eventsOptions{id: id, follow: follow, logs: true})
+		return logs(ctx, a, b, id, follow)
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
 	return cmd
