@@ -190,3 +190,35 @@ func TestUsage_OwnHelp(t *testing.T) {
 		(&shell{}).run(strings.Fields(args)...).want(t, 2).has(t, "err", "next: "+help+" --help\n")
 	}
 }
+
+// A program reads the commands that a person reads: the first of them, and all.
+func TestResult_Next(t *testing.T) {
+	t.Parallel()
+	waiting := api.Result{Status: api.StatusApprovalRequired, WorkflowID: runA, Pending: []core.Approval{permission(core.RiskLow)}}
+	for _, r := range []api.Result{waiting, {Status: api.StatusHalted, WorkflowID: runA}, {Status: api.StatusComplete, WorkflowID: runA}} {
+		run := func(more ...string) *shell {
+			return (&shell{fake: &fake{results: []api.Result{r}}}).run(append([]string{"run", "--code", "x"}, more...)...)
+		}
+		var got struct {
+			Next     []string   `json:"next"`
+			Commands [][]string `json:"commands"`
+		}
+		if err := json.Unmarshal([]byte(run("--json").out), &got); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for line := range strings.Lines(run().err) {
+			if argv, ok := strings.CutPrefix(line, "next: "); ok {
+				said = append(said, strings.TrimSpace(argv))
+			}
+		}
+		if len(got.Commands) != len(said) || (len(said) == 0) != (r.Status == api.StatusComplete) {
+			t.Fatalf("%s: commands %v, the text names %v", r.Status, got.Commands, said)
+		}
+		for i, argv := range got.Commands {
+			if strings.Join(argv, " ") != said[i] || strings.Join(got.Next, " ") != said[0] {
+				t.Errorf("%s: next %v, commands %v, the text names %v", r.Status, got.Next, got.Commands, said)
+			}
+		}
+	}
+}
