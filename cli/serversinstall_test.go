@@ -109,7 +109,7 @@ func TestServersInstall_All(t *testing.T) {
 	t.Parallel()
 	s := (&shell{tty: true, fake: needy(), stdin: "y\ny\ny\ny\nbeef\n"}).run("servers", "install", "--all").want(t, 0).has(t, "err",
 		"needed:", "files   trust", "search  missing key", "db      integrity", "trust this?", "Add KEY to /w/.env", "is it there now?", "install and approve these 2?",
-		"its command line is new", "accept this?", "type beef to approve")
+		"its command line is new", "accept this? [y]es, then type 4 characters / [n]o: ", "type beef to approve")
 	w := s.fake.world
 	if s.fake.trusted != hashA || len(w.updates) != 4 || len(w.accepted) != 1 {
 		t.Fatalf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
@@ -127,6 +127,17 @@ func TestServersInstall_No(t *testing.T) {
 		"/w is not trusted", "installed ", "not approved: that was not beef")
 	if w := s.fake.world; s.fake.trusted != "" || len(w.updates) != 2 || len(w.accepted) != 0 {
 		t.Errorf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
+	}
+}
+
+// Who mistypes the characters is asked about the same server again, and may say no.
+func TestServersInstall_Mistyped(t *testing.T) {
+	t.Parallel()
+	for typed, accepted := range map[string]int{"bee\ny\nbeef\n": 1, "bee\nn\n": 0} {
+		s := (&shell{tty: true, fake: needy(), stdin: "y\ny\ny\ny\n" + typed}).run("servers", "install", "--all").want(t, map[int]int{1: 0, 0: 8}[accepted])
+		if n := strings.Count(s.err, "accept this?"); n != 2 || len(s.fake.world.accepted) != accepted {
+			t.Errorf("%q: asked %d times, accepted %+v\n%s", typed, n, s.fake.world.accepted, s.err)
+		}
 	}
 }
 

@@ -301,7 +301,7 @@ func (a *App) WithFlags(flags ...string) []string {
 
 // WithArg is the command line of this invocation with another text in place of an
 // argument, nil where what it was may be the value of a flag.
-func (a *App) WithArg(was, is string) []string {
+func WithArg(a *App, was, is string) []string {
 	argv := append([]string{"pml"}, a.args...)
 	for i := len(argv) - 1; i > 0; i-- {
 		if argv[i] == was && !strings.HasPrefix(argv[i-1], "-") {

@@ -31,7 +31,7 @@ type errorBody struct {
 func (a *App) printError(e *core.Error, exit int) {
 	next := e.Next
 	if len(next) == 0 {
-		next = a.defaultNext(e)
+		next = defaultNext(a, e)
 	}
 	if a.AsJSON() {
 		a.printErrorJSON(e, exit, next)
@@ -72,13 +72,13 @@ func (a *App) printError(e *core.Error, exit int) {
 		}
 	}
 	if len(next) > 0 {
-		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, a.nextText(next)))
+		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, nextText(a, next)))
 	}
 	io.WriteString(a.Stderr, b.String())
 }
 
 // nextText is the command that comes next as a person types it, with the way to its folder.
-func (a *App) nextText(argv []string) string {
+func nextText(a *App, argv []string) string {
 	if a.NextIn == "" {
 		return layout.ShellJoin(argv)
 	}
@@ -127,7 +127,7 @@ func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 }
 
 // defaultNext is the command that helps with an error that names none itself.
-func (a *App) defaultNext(e *core.Error) []string {
+func defaultNext(a *App, e *core.Error) []string {
 	switch e.Code {
 	case core.CodeNotFound:
 		return []string{"pml", "workflows", "ls"}

@@ -324,7 +324,7 @@ func resolve(ctx context.Context, a *app.App, b app.Backend, text string) (id, a
 	if found, nerr := runsNamed(ctx, b, text); nerr == nil && len(found) > 0 && len(e.Ambiguous) == 0 {
 		e.Message = fmt.Sprintf("%q is a name, and this takes the ID of a run: %s", core.Visible(text, 60, false), listedRuns(found))
 		e.Next = []string{"pml", "workflows", "ls", text}
-		if again := a.WithArg(text, found[0].ID.Short()); len(found) == 1 && again != nil {
+		if again := app.WithArg(a, text, found[0].ID.Short()); len(found) == 1 && again != nil {
 			e.Next = again
 		}
 	}

@@ -95,8 +95,7 @@ func (q question) answer(ctx context.Context, a *app.App, b app.Backend) (*api.D
 			continue
 		case choices[i].later:
 			return nil, nil
-		case line == "" && a.Now().Sub(shown) < app.TooEarly:
-			a.SayTooEarly()
+		case app.TooEarly(a, line, shown):
 			continue
 		}
 		d, err := q.chosen(ctx, a, b, choices[i])

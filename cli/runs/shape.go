@@ -140,7 +140,7 @@ func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape) error
 	if approval.Confirmation(p, false) != "" {
 		return typed(ctx, a, p)
 	}
-	ok, err := a.AskYesEnter(ctx, fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")))
+	ok, err := app.YesNo{Question: fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")), Enter: true}.Ask(ctx, a)
 	if err == nil && !ok {
 		err = leftOpen(p)
 	}
