@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,37 @@ func TestResult_Next(t *testing.T) {
 			if strings.Join(argv, " ") != said[i] || strings.Join(got.Next, " ") != said[0] {
 				t.Errorf("%s: next %v, commands %v, the text names %v", r.Status, got.Next, got.Commands, said)
 			}
+		}
+	}
+}
+
+// Who has corrected the file of a run is told that a retry runs the program as it was.
+func TestRetry_FileChanged(t *testing.T) {
+	t.Parallel()
+	const code, dag = "return 1\n", `{"tasks":[{"id":"a","tool":"fs:read","arguments":{"path":"x"}}]}`
+	task := core.TaskSpec{ID: "a", Tool: "fs:read", Arguments: json.RawMessage(`{"path":"x"}`)}
+	for _, tt := range []struct {
+		file, text string
+		kept       core.Program
+		told       bool
+	}{
+		{"s.ts", code, core.Program{Source: code}, false},
+		{"s.ts", "return 2\n", core.Program{Source: code}, true},
+		{"s.ts", "return 2\n", core.Program{Source: "return '«KEY»'"}, false}, // a value was left out
+		{"d.json", dag, core.Program{Tasks: []core.TaskSpec{task}}, false},
+		{"d.json", strings.ReplaceAll(dag, "x", "y"), core.Program{Tasks: []core.TaskSpec{task}}, true},
+		{"d.json", dag, core.Program{Tasks: []core.TaskSpec{task, {ID: "b", Tool: "fs:read"}}, Added: []core.Addition{{From: 1}}}, false},
+		{"gone.ts", code, core.Program{Source: "return 2"}, false},
+	} {
+		file := write(t, "new-"+tt.file, tt.text)
+		if tt.kept.File = file; tt.file == "gone.ts" {
+			tt.kept.File = file + ".gone"
+		}
+		f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, Workspace: filepath.Dir(file)}}, program: tt.kept}
+		f.world.paths = &api.Paths{Workspace: filepath.Dir(file)}
+		s := (&shell{fake: f}).run("retry", "7f3a91").want(t, 0)
+		if strings.Contains(s.err, "pml run "+file+" runs the file as it is now") != tt.told {
+			t.Errorf("%s %q: %s", tt.file, tt.text, s.err)
 		}
 	}
 }

@@ -47,6 +47,7 @@ type fake struct {
 	trust      api.TrustState
 	runs       []core.Run
 	workflow   core.Workflow
+	program    core.Program // that is kept with the run
 	pending    []core.Approval
 	tools      []core.Tool
 	audit      []core.AuditRow
@@ -251,7 +252,7 @@ func (f *fake) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
 	if f.failWith != nil {
 		return api.RunFile{}, f.failWith
 	}
-	return api.NewRunFile(api.ExportedRun{Run: core.Run{ID: id, State: core.RunComplete}}, at, "1.2.3")
+	return api.NewRunFile(api.ExportedRun{Run: core.Run{ID: id, State: core.RunComplete}, Program: f.program}, at, "1.2.3")
 }
 
 func (f *fake) ImportRun(_ context.Context, data []byte) (api.ImportedRun, error) {
