@@ -1,8 +1,10 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/core/api"
@@ -76,6 +78,22 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("%v", s.fake.world.told)
 	}
 	(&shell{fake: machineWith(t), server: &fakeServer{}}).run("uninstall", "--here").want(t, 0).has(t, "out", "nothing to remove")
+	// What is left is named, here and in other folders that were trusted.
+	knows := machineWith(t)
+	lock, dotEnv := filepath.Join(other, "pml.lock"), filepath.Join(other, ".env")
+	record, err := json.Marshal(map[string]any{"version": 1, "workspace": other, "digest": "sha256:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{lock: "{}", dotEnv: "", filepath.Join(knows.world.paths.Home, "trust", "00.json"): string(record)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = (&shell{fake: knows, server: &fakeServer{}}).run("uninstall", "--yes", "--workspace").want(t, 0).has(t, "out", "left: "+lock+"\n", "left: "+dotEnv+"\n")
+	if there(lock, dotEnv) != 2 || strings.Contains(s.out, "left: "+knows.world.paths.Config) {
+		t.Error(s.out)
+	}
 	// What is not pml's in its folder is named and stays, and the folder with it.
 	mixed := machineWith(t)
 	foreign := filepath.Join(mixed.world.paths.Home, "photos")
