@@ -30,7 +30,7 @@ proposes rules from what people have approved.
 A rule is a pattern on server:tool, or an object with a condition on the call:
 {"tool": "fs:write_file", "where": "under(args.path, 'docs')"}`,
 		Example: "  pml permissions ls\n" +
-			"  pml permissions test --list allow --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --since 30d",
+			"  pml permissions test --list allow \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --since 30d",
 	}, permissionsLsCmd(a), permissionsTestCmd(a), permissionsSuggestCmd(a))
 }
 
@@ -71,7 +71,7 @@ rules as they are, and through those with one more, and lists what would be
 denied, asked, and let through that is asked today. Nothing is called and nothing
 is written; servers whose tools the rule is about are started if they may be.`,
 		Example: "  pml permissions test --list deny --rule 'fs:move_*'\n" +
-			"  pml permissions test --list ask --rule '{\"tool\": \"fs:write_file\", \"where\": \"size(args.content) > 5000\"}' --since 7d --json",
+			"  pml permissions test --list ask --since 7d --json \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"size(args.content) > 5000\"}'",
 		Args: app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
 			r, err := parseRule(list, rule)

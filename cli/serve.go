@@ -40,8 +40,10 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
   pml serve --listen 127.0.0.1:7465      # then pml pair phone
   pml server key add laptop && pml serve --listen 127.0.0.1:7465
   PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
-  pml serve --listen 192.168.1.5:7465 --allow-host home.example.org --tls-cert cert.pem --tls-key key.pem
-  pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 --allow-host pml.example.org`,
+  pml serve --listen 192.168.1.5:7465 --allow-host home.example.org \
+    --tls-cert cert.pem --tls-key key.pem
+  pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 \
+    --allow-host pml.example.org`,
 		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := app.NotEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format", "tls-cert", "tls-key"); err != nil {

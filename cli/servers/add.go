@@ -53,7 +53,8 @@ servers install" decides what a server needs, "pml servers check" only says it.`
 		Example: `  pml servers add files -- npx -y @modelcontextprotocol/server-filesystem .
   pml servers add search --env TAVILY_API_KEY -- npx -y tavily-mcp
   pml servers add web --url https://mcp.example.com/mcp --header 'X-Api-Key'
-  pml servers add code --url https://mcp.example.com/mcp --oauth-client-id Iv1.8a61f9b3a7aba766 --oauth-secret CODE_CLIENT_SECRET
+  pml servers add code --url https://mcp.example.com/mcp \
+    --oauth-client-id Iv1.8a61f9b3a7aba766 --oauth-secret CODE_CLIENT_SECRET
   pml servers add git --global --yes -- uvx mcp-server-git==2026.1.14`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			entry, err := o.parse(cmd, args)
