@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -109,6 +110,13 @@ func TestSeen_EnterShape(t *testing.T) {
 	s := (&shell{tty: true, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskMedium)}).run(shape...).want(t, 0).has(t, "err", "within these bounds? [y]es (enter) / [n]o: ")
 	if d := s.decisions(); len(d) != 1 || !d[0].Approve || d[0].Answer.Shape == nil {
 		t.Errorf("%+v", d)
+	}
+	narrow := (&shell{tty: true, width: 50, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskMedium)}).run(shape...).want(t, 0)
+	_, bounds, _ := strings.Cut(narrow.err, "bounds:\n")
+	for line := range strings.Lines(bounds) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 50 {
+			t.Errorf("%d columns of the bounds: %s", n, line)
+		}
 	}
 	s = (&shell{tty: true, stdin: "\n", fake: loop(core.RiskMedium)}).run(shape...).want(t, 8).has(t, "err", "too early: ")
 	if d := s.decisions(); d != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -55,6 +56,19 @@ func TestServersInstall(t *testing.T) {
 		})
 	}
 	(&shell{fake: installing()}).run("servers", "install", "--all", "--yes").want(t, 0).has(t, "out", "@scope/server@1.2.0", "1 script will not run")
+}
+
+// The list fits the terminal: nothing of it is broken within a word.
+func TestServersInstall_Fits(t *testing.T) {
+	t.Parallel()
+	f := installing()
+	f.world.update.Name, f.world.update.Package, f.world.update.To = "files", "@modelcontextprotocol/server-everything-with-files", "2026.11.14"
+	s := (&shell{tty: true, width: 80, stdin: "y\n", fake: f}).run("servers", "install", "--all").want(t, 0).has(t, "out", "not known")
+	for line := range strings.Lines(s.out) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 80 && !strings.Contains(line, hashA) {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
 
 // A server whose workspace is not trusted is not looked up, is said with what to run,

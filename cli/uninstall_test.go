@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -64,6 +65,12 @@ func TestUninstall(t *testing.T) {
 		})
 	}
 	f := machineWith(t)
+	narrow := (&shell{tty: true, width: 60, stdin: "n\n", fake: f, server: &fakeServer{}}).run("uninstall").want(t, 9)
+	for line := range strings.Lines(narrow.err) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 60 && strings.HasSuffix(line, " sign-ins\n") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall").want(t, 8).has(t, "err", "next: pml uninstall --yes")
 	// The command that comes next is run where it helps: in a folder that is there.
 	other := t.TempDir()

@@ -43,7 +43,7 @@ func (a *App) printError(e *core.Error, exit int) {
 	fmt.Fprintf(&b, "%s%s\n", a.PaintErr(layout.Bad, head), strings.TrimPrefix(text, head))
 	if e.Location != nil && len(e.Faults) == 0 {
 		at := core.Fault{File: a.File, At: e.Location}.String()
-		b.WriteString(below(a, "at "+core.Visible(strings.TrimSuffix(at, ": "), 0, false)))
+		b.WriteString(Below(a, "at "+core.Visible(strings.TrimSuffix(at, ": "), 0, false)))
 	}
 	for _, f := range e.Faults {
 		text := f.String()
@@ -54,11 +54,11 @@ func (a *App) printError(e *core.Error, exit int) {
 				continue
 			}
 		}
-		b.WriteString(below(a, core.Visible(text, 0, false)))
+		b.WriteString(Below(a, core.Visible(text, 0, false)))
 	}
 	if len(e.Failures) != 1 || !strings.Contains(e.Message, e.Failures[0].Error) { // else it was said above
 		for _, text := range failures(e.Failures) {
-			b.WriteString(below(a, text))
+			b.WriteString(Below(a, text))
 		}
 	}
 	if e.Stack != "" {
