@@ -94,11 +94,11 @@ func TestWorkflows_ShowBegun(t *testing.T) {
 func TestWorkflows_ShowArguments(t *testing.T) {
 	t.Parallel()
 	long := core.Task{ID: "c2", Tool: "fs:stat", State: core.TaskError, Arguments: json.RawMessage(`{"path":"` + strings.Repeat("deep/", 20) + `f42"}`)}
-	long.Error = core.Errorf(core.CodeToolFailed, "it is not there")
+	long.Error = core.Errorf(core.CodeToolFailed, "it is not\nthere")
 	f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunFailed, CreatedAt: at}, Layers: []core.Layer{{Tasks: []core.Task{
 		{ID: "c1", Tool: "fs:stat", State: core.TaskSuccess, Arguments: json.RawMessage(`{"path":"f41"}`)}, long,
 	}}}}}
-	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "+ success  c1  stat f41 ", "f42 ")
+	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "+ success  c1  stat f41 ", "f42 ", "it is not / there")
 	s := (&shell{fake: f, tty: true, width: 80}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "c1  stat f41 ", "it is not")
 	for line := range strings.Lines(s.out) {
 		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 80 {
@@ -244,7 +244,7 @@ func TestTools(t *testing.T) {
 		{Server: "fs", Name: "read_file", Description: "Reads a file.\nMore.", Annotations: core.Annotations{ReadOnly: &yes}, InputSchema: json.RawMessage(`{"type":"object"}`)},
 		{Server: "fs", Name: "write_file", Description: "Writes \x1b[1m"},
 	}}
-	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: server web: not trusted")
+	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: server web: not trusted; it last said: FATAL\n")
 	if diff := cmp.Diff("TOOL           EFFECT   DESCRIPTION\nfs:read_file   reads    Reads a file.\nfs:write_file  unknown  Writes \\x1b[1m\n", s.out); diff != "" {
 		t.Error(diff)
 	}

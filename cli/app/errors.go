@@ -107,7 +107,7 @@ func failures(list []core.Failure) []string {
 		if n := len(ids[k]); n > 3 {
 			which = fmt.Sprintf("%s … %s, %d calls", ids[k][0], ids[k][n-1], n)
 		}
-		lines = append(lines, fmt.Sprintf("%s (%s): %s", core.Visible(which, 0, false), core.Visible(k.tool, 0, false), core.Visible(k.text, 2000, false)))
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", core.Visible(which, 0, false), core.Visible(k.tool, 0, false), core.Visible(layout.Joined(k.text), 2000, false)))
 	}
 	if more := len(order) - maxFailures; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d other failures; pml workflows show lists them all", more))

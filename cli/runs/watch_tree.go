@@ -173,7 +173,7 @@ func treeTask(t core.Task) string {
 		text += "  " + string(t.State)
 	}
 	if t.Error != nil {
-		text += ": " + t.Error.Message
+		text += ": " + layout.Joined(t.Error.Message)
 	}
 	return core.Visible(text, 0, false)
 }

@@ -195,7 +195,7 @@ func taskRow(t core.Task, limit int) []layout.Cell {
 	}
 	about := ""
 	if t.Error != nil {
-		about = t.Error.Message
+		about = layout.Joined(t.Error.Message)
 	} else if t.Predicted {
 		about = "expected"
 	}
