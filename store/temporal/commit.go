@@ -5,6 +5,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
@@ -69,12 +70,16 @@ func (s *Store) create(ctx context.Context, first *step) error {
 			return err
 		}
 	}
-	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	options := client.StartWorkflowOptions{
 		ID: s.workflowOf(run.ID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-	}, runType, begin{Step: first})
+	}
+	if todo := (&state{Run: run}).todo(); todo != "" {
+		options.TypedSearchAttributes = temporal.NewSearchAttributes(todoKey.ValueSet(todo))
+	}
+	_, err := s.client.ExecuteWorkflow(ctx, options, runType, begin{Step: first})
 	return failure(err, run.ID)
 }
 

@@ -13,14 +13,15 @@ import (
 const haltID = "pml-halt"
 
 const (
-	updateHalt  = "halt"
-	updateLetGo = "let-go"
-	updateJoin  = "join"
-	queryHalted = "halted"
+	updateHalt   = "halt"
+	updateLetGo  = "let-go"
+	updateJoin   = "join"
+	queryHalted  = "halted"
+	queryRunners = "runners"
 )
 
-// haltState is what belongs to no run: whether calls are halted, and which runners are to hear of
-// that.
+// haltState is what belongs to no run: whether calls are halted, and which runners live. These
+// hear when a halt is over, and when one of them has died.
 type haltState struct {
 	Halt    *core.Halt      `json:"halt,omitempty"`
 	Runners []string        `json:"runners,omitempty"`
@@ -73,7 +74,9 @@ func (d *haltState) serve(ctx workflow.Context) error {
 		return err
 	}
 	if err := workflow.SetUpdateHandler(ctx, updateJoin, func(_ workflow.Context, runner string) error {
-		d.Runners = append(d.Runners, runner)
+		if !slices.Contains(d.Runners, runner) {
+			d.Runners = append(d.Runners, runner)
+		}
 		return nil
 	}); err != nil {
 		return err
@@ -82,9 +85,12 @@ func (d *haltState) serve(ctx workflow.Context) error {
 		for left := workflow.GetSignalChannel(ctx, signalLeft); ; {
 			var runner string
 			left.Receive(ctx, &runner)
-			d.Runners = slices.DeleteFunc(d.Runners, func(r string) bool { return r == runner })
+			d.left(ctx, runner)
 		}
 	})
+	if err := workflow.SetQueryHandler(ctx, queryRunners, func() ([]string, error) { return d.Runners, nil }); err != nil {
+		return err
+	}
 	if err := workflow.SetQueryHandler(ctx, queryHalted, func() (halted, error) { return halted{d.Halt}, nil }); err != nil {
 		return err
 	}
@@ -93,6 +99,18 @@ func (d *haltState) serve(ctx workflow.Context) error {
 			return refusal(approval.MayResume(core.Guard{}, r.whole()))
 		},
 	})
+}
+
+// left strikes off a runner that has ended, and tells the others: its runs are orphans.
+func (d *haltState) left(ctx workflow.Context, runner string) {
+	i := slices.Index(d.Runners, runner)
+	if i < 0 {
+		return
+	}
+	d.Runners = slices.Delete(d.Runners, i, i+1)
+	for _, other := range d.Runners {
+		tellOf(ctx, &d.telling, other, activityGone, runner)
+	}
 }
 
 // letGo ends a halt and wakes all runners: each looks at its runs.

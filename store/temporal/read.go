@@ -3,9 +3,6 @@ package temporal
 import (
 	"context"
 	"slices"
-	"strings"
-
-	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
@@ -202,23 +199,11 @@ func (s *Store) all(ctx context.Context) ([]core.ID, error) {
 		ids = append(ids, id)
 	}
 	s.mu.Unlock()
-	var token []byte
-	for {
-		page, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: s.opts.Namespace, NextPageToken: token, Query: "WorkflowType='" + runType + "' AND TaskQueue='" + s.opts.Name + "' AND ExecutionStatus='Running'",
-		})
-		if err != nil {
-			return nil, failure(err, "")
-		}
-		for _, e := range page.GetExecutions() {
-			if id, ok := strings.CutPrefix(e.GetExecution().GetWorkflowId(), s.name("run/")); ok {
-				ids = append(ids, core.ID(id))
-			}
-		}
-		if token = page.GetNextPageToken(); len(token) == 0 {
-			break
-		}
+	found, err := s.list(ctx, "WorkflowType='"+runType+"' AND TaskQueue='"+s.opts.Name+"' AND ExecutionStatus='Running'")
+	if err != nil {
+		return nil, err
 	}
+	ids = append(ids, s.runIDs(found)...)
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
 }

@@ -33,6 +33,7 @@ const (
 
 	activitySeal = "pml-seal"
 	activityWake = "pml-wake"
+	activityGone = "pml-gone"
 )
 
 // claim makes a runner the one of a run that nobody runs.
@@ -69,6 +70,9 @@ func runWorkflow(ctx workflow.Context, b begin) error {
 	r := &runHolder{state: b.State}
 	if r.state == nil {
 		r.state = newState(b.Step, workflow.Now(ctx))
+	}
+	if err := r.show(ctx); err != nil {
+		return err
 	}
 	if err := r.serve(ctx); err != nil {
 		return err
@@ -174,10 +178,11 @@ func (r *runHolder) serveCommit(ctx workflow.Context) error {
 		func(ctx workflow.Context, s *step) error {
 			now := workflow.Now(ctx)
 			settled, err := r.admit(s, now)
-			if err == nil {
-				r.write(s, settled, now)
+			if err != nil {
+				return refusal(err)
 			}
-			return refusal(err)
+			r.write(s, settled, now)
+			return r.show(ctx)
 		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, s *step) error {
 			_, err := r.admit(s, workflow.Now(ctx))
 			return refusal(err)
@@ -188,13 +193,14 @@ func (r *runHolder) serveClaim(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, updateClaim,
 		func(ctx workflow.Context, c claim) (core.Run, error) {
 			run, err := r.claimed(c.From, c.Epoch, c.To, workflow.Now(ctx))
-			if err == nil {
-				r.Run = run
-				if c.From != "" && c.From != c.To { // it may live after all
-					tell(ctx, &r.telling, c.From, run.ID)
-				}
+			if err != nil {
+				return core.Run{}, refusal(err)
 			}
-			return run, refusal(err)
+			r.Run = run
+			if c.From != "" && c.From != c.To { // it may live after all
+				tell(ctx, &r.telling, c.From, run.ID)
+			}
+			return run, r.show(ctx)
 		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, c claim) error {
 			_, err := r.claimed(c.From, c.Epoch, c.To, workflow.Now(ctx))
 			return refusal(err)
@@ -211,7 +217,7 @@ func (r *runHolder) serveDecide(ctx workflow.Context) error {
 			}
 			r.settle(run, q, res, now)
 			r.wake(ctx)
-			return q, nil
+			return q, r.show(ctx)
 		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, d decision) error {
 			_, _, _, err := r.decided(d, workflow.Now(ctx))
 			return refusal(err)
@@ -226,7 +232,7 @@ func (r *runHolder) serveOthers(ctx workflow.Context) error {
 				r.Run.Abort, r.Run.UpdatedAt = &req, workflow.Now(ctx)
 				r.wake(ctx)
 			}
-			return r.Run, nil
+			return r.Run, r.show(ctx)
 		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, _ core.AbortRequest) error {
 			return refusal(approval.NotEnded(r.Run, workflow.Now(ctx)))
 		}})
@@ -249,8 +255,14 @@ func (r *runHolder) wake(ctx workflow.Context) {
 	tell(ctx, &r.telling, r.Run.Runner, r.Run.ID)
 }
 
-// tell wakes a runner, and waits for nothing; telling counts those that are being told.
+// tell wakes a runner.
 func tell(ctx workflow.Context, telling *int, runner string, run core.ID) {
+	tellOf(ctx, telling, runner, activityWake, run)
+}
+
+// tellOf tells a runner something, and waits for nothing; telling counts those that are being
+// told.
+func tellOf(ctx workflow.Context, telling *int, runner, what string, about any) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: runnerQueue(ctx, runner), ScheduleToCloseTimeout: wakeLimit, StartToCloseTimeout: wakeLimit / 4,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 50 * time.Millisecond, MaximumInterval: time.Second},
@@ -258,7 +270,7 @@ func tell(ctx workflow.Context, telling *int, runner string, run core.ID) {
 	*telling++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { *telling-- }()
-		_ = workflow.ExecuteActivity(ctx, activityWake, run).Get(ctx, nil) // nobody is there to be woken
+		_ = workflow.ExecuteActivity(ctx, what, about).Get(ctx, nil) // nobody is there to be woken
 	})
 }
 

@@ -55,6 +55,7 @@ type runner struct {
 	heartbeat time.Duration
 	began     chan struct{} // closed by the first sign of life that was heard
 	lost      chan struct{}
+	gone      chan struct{} // receives when another one has died
 	end       chan struct{} // closed by Close
 
 	mu     sync.Mutex
@@ -67,30 +68,31 @@ type runner struct {
 func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	r := &runner{
 		id: string(s.opts.NewID()), store: s, heartbeat: s.opts.Heartbeat,
-		began: make(chan struct{}), lost: make(chan struct{}), end: make(chan struct{}), change: make(chan struct{}),
+		began: make(chan struct{}), lost: make(chan struct{}), gone: make(chan struct{}, 1), end: make(chan struct{}), change: make(chan struct{}),
 	}
 	r.worker = worker.New(s.client, queueOf(s.opts.Name, r.id), worker.Options{DisableWorkflowWorker: true, MaxConcurrentActivityTaskPollers: 2})
 	r.worker.RegisterActivityWithOptions(r.hold, activity.RegisterOptions{Name: activityHold})
 	r.worker.RegisterActivityWithOptions(r.woken, activity.RegisterOptions{Name: activityWake})
+	r.worker.RegisterActivityWithOptions(r.died, activity.RegisterOptions{Name: activityGone})
 	if err := r.worker.Start(); err != nil {
 		return nil, failure(err, "")
 	}
-	err := s.update(ctx, s.name(haltID), updateJoin, "", r.id, nil)
-	if err == nil {
-		_, err = s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit}, runnerType, r.id, r.heartbeat)
-	}
+	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit}, runnerType, r.id, r.heartbeat)
 	if err == nil {
 		select {
 		case <-r.began:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.runners = append(s.runners, r)
-			return r, nil
+			err = s.update(ctx, s.name(haltID), updateJoin, "", r.id, nil)
 		case <-r.lost:
 			err = core.Errorf(core.CodeStoreFailed, "Temporal does not take this process as a runner; try again")
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
+	}
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.runners = append(s.runners, r)
+		return r, nil
 	}
 	r.worker.Stop()
 	return nil, failure(err, "")
@@ -164,14 +166,26 @@ func (r *runner) woken(context.Context, core.ID) error {
 	return nil
 }
 
+// died is the activity by which this process hears that another runner has died. Whoever
+// watches the store looks for its runs then.
+func (r *runner) died(context.Context, string) error {
+	select {
+	case r.gone <- struct{}{}:
+	default:
+	}
+	r.store.watchers.tell(false)
+	return nil
+}
+
 // ID implements store.Runner.
 func (r *runner) ID() string { return r.id }
 
 // Lost implements store.Runner.
 func (r *runner) Lost() <-chan struct{} { return r.lost }
 
-// Gone implements store.Runner: nobody tells of other runners yet.
-func (r *runner) Gone() <-chan struct{} { return nil }
+// Gone implements store.Runner: the workflow that knows all runners tells the others of one
+// whose workflow has ended.
+func (r *runner) Gone() <-chan struct{} { return r.gone }
 
 // Holds implements store.Runner: a runner is not taken for dead within the heartbeat's time
 // after a sign of life was sent that was heard. The clock stands still while the machine

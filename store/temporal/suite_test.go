@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	enginetest.Child()
+	workerMain()
 	skiptest.AtOnce(4)
 	code := m.Run()
 	if server.dev != nil {
@@ -36,9 +38,9 @@ var server struct {
 	err  error
 }
 
-// address is where Temporal is. Without the program the test is skipped, or fails when
+// command is Temporal's program. Without it the test is skipped, or fails when
 // PML_TEST_REQUIRE=all says that nothing may be skipped.
-func address(t testing.TB) string {
+func command(t testing.TB) string {
 	t.Helper()
 	program := os.Getenv("PML_TEST_TEMPORAL")
 	if program == "" {
@@ -47,10 +49,20 @@ func address(t testing.TB) string {
 			skiptest.Missing(t, "needs Temporal's command (PML_TEST_TEMPORAL names one; docs/temporal.md says how it is built)")
 		}
 	}
+	return program
+}
+
+// address is where Temporal is.
+func address(t testing.TB) string {
+	t.Helper()
+	program := command(t)
 	server.once.Do(func() {
 		server.dev, server.err = testsuite.StartDevServer(context.Background(), testsuite.DevServerOptions{
 			ExistingPath: program, LogLevel: "error", Stdout: io.Discard, Stderr: os.Stderr, ClientOptions: &client.Options{Logger: silent{}},
 		})
+		if server.err == nil {
+			server.err = temporal.Prepare(context.Background(), temporal.Options{Address: server.dev.FrontendHostPort(), Namespace: "default", Logger: slog.New(slog.DiscardHandler)})
+		}
 	})
 	if server.err != nil {
 		t.Fatal(server.err)

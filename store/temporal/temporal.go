@@ -19,7 +19,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -58,9 +57,11 @@ type Store struct {
 	halt  recentHalt
 	// runners are those that this process has been.
 	runners []*runner
+	looks   int // how often orphans were looked for
 }
 
-// Open connects to Temporal and serves the workflows of runs beside all other processes.
+// Open connects to Temporal and serves the workflows of runs beside all other processes. The
+// namespace has been prepared (Prepare).
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Heartbeat == 0 {
 		opts.Heartbeat = 2 * time.Second
@@ -68,9 +69,13 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	c, err := client.DialContext(ctx, client.Options{HostPort: opts.Address, Namespace: opts.Namespace, Logger: sdklog.NewStructuredLogger(opts.Logger)})
+	c, err := dial(ctx, opts)
 	if err != nil {
-		return nil, core.Errorf(core.CodeStoreFailed, "Temporal at %s does not answer: %w; look at the address, the namespace %q and whether the service is up", opts.Address, err, opts.Namespace)
+		return nil, err
+	}
+	if err := mustBeIndexed(ctx, c, opts.Namespace); err != nil {
+		c.Close()
+		return nil, err
 	}
 	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})

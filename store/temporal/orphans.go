@@ -1,0 +1,134 @@
+package temporal
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// todoName is the search attribute of the runs that have something to do: it says whose they
+// are. Of all others it is not set, so that the index knows without asking any run.
+const todoName = "PmlTodo"
+
+var todoKey = temporal.NewSearchAttributeKeyKeyword(todoName)
+
+// nobody stands for the runner of a run that has none.
+const nobody = "-"
+
+// hasWork reports whether a runner would have something to do with the run.
+func (st *state) hasWork() bool {
+	switch {
+	case st.Run.State.Final():
+		return false
+	case st.Run.State != core.RunWaiting:
+		return true
+	case st.Run.Abort != nil:
+		return true
+	}
+	return slices.ContainsFunc(st.Approvals, func(q *question) bool {
+		return (q.State == core.ApprovalApproved || q.State == core.ApprovalDenied) && !q.Used
+	})
+}
+
+// todo is whose run it is if there is something to do, and empty otherwise.
+func (st *state) todo() string {
+	if !st.hasWork() {
+		return ""
+	}
+	return cmp.Or(st.Run.Runner, nobody)
+}
+
+// show tells the index what there is to do, if that has changed.
+func (r *runHolder) show(ctx workflow.Context) error {
+	was, _ := workflow.GetTypedSearchAttributes(ctx).GetKeyword(todoKey)
+	now := r.todo()
+	switch {
+	case now == was:
+		return nil
+	case now == "":
+		return workflow.UpsertTypedSearchAttributes(ctx, todoKey.ValueUnset())
+	}
+	return workflow.UpsertTypedSearchAttributes(ctx, todoKey.ValueSet(now))
+}
+
+// Orphans finds runs as store.Runners says. It asks the index of the service, which knows what
+// was kept a moment ago: a run that has just changed may be missing, or one be there that
+// somebody has taken meanwhile, which Claim refuses. Whoever looks looks again.
+func (s *Store) Orphans(ctx context.Context, self string, limit int) ([]core.ID, error) {
+	var living []string
+	if err := s.query(ctx, s.name(haltID), queryRunners, "", &living); err != nil {
+		return nil, err
+	}
+	s.doubt(ctx, living, self)
+	living = slices.DeleteFunc(living, func(r string) bool { return r == self })
+	q := fmt.Sprintf("WorkflowType='%s' AND TaskQueue='%s' AND ExecutionStatus='Running' AND %s IS NOT NULL", runType, s.opts.Name, todoName)
+	if len(living) > 0 {
+		q += fmt.Sprintf(" AND %s NOT IN ('%s')", todoName, strings.Join(living, "','"))
+	}
+	found, err := s.list(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, func(a, b *workflowpb.WorkflowExecutionInfo) int {
+		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
+	})
+	ids := s.runIDs(found)
+	if limit > 0 {
+		ids = ids[:min(limit, len(ids))]
+	}
+	return ids, nil
+}
+
+// doubt looks at one of those who are said to live, each time at another one, and strikes it
+// off if it does not: its workflow was ended by somebody's hand, and so has not said so.
+func (s *Store) doubt(ctx context.Context, living []string, self string) {
+	if len(living) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.looks++
+	one := living[s.looks%len(living)]
+	s.mu.Unlock()
+	if one == self {
+		return
+	}
+	if alive, err := s.Alive(ctx, one); err != nil || alive {
+		return
+	}
+	if err := s.client.SignalWorkflow(ctx, s.name(haltID), "", signalLeft, one); err != nil {
+		s.opts.Logger.Debug("cannot strike off a runner that has ended; the next look tries again", "runner", one, "error", err)
+	}
+}
+
+// list are the workflows that the index has for a query.
+func (s *Store) list(ctx context.Context, query string) (all []*workflowpb.WorkflowExecutionInfo, err error) {
+	var token []byte
+	for {
+		page, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.opts.Namespace, NextPageToken: token, Query: query})
+		if err != nil {
+			return nil, failure(err, "")
+		}
+		all = append(all, page.GetExecutions()...)
+		if token = page.GetNextPageToken(); len(token) == 0 {
+			return all, nil
+		}
+	}
+}
+
+func (s *Store) runIDs(found []*workflowpb.WorkflowExecutionInfo) (ids []core.ID) {
+	for _, e := range found {
+		if id, ok := strings.CutPrefix(e.GetExecution().GetWorkflowId(), s.name("run/")); ok {
+			ids = append(ids, core.ID(id))
+		}
+	}
+	return ids
+}
