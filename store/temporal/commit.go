@@ -87,6 +87,9 @@ func (s *Store) create(ctx context.Context, first *step) error {
 // is dead never lives again, so that it is enough for the run's workflow to compare whose the
 // run is.
 func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run, error) {
+	if s.isStray(id) {
+		_ = s.forgetPlace(ctx, s.workflowOf(id)) // it is read all the same, only later
+	}
 	run, err := s.Run(ctx, id)
 	if err != nil {
 		return core.Run{}, err

@@ -9,6 +9,7 @@ import (
 
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -78,6 +79,7 @@ func (s *Store) Orphans(ctx context.Context, self string, limit int) ([]core.ID,
 	if err != nil {
 		return nil, err
 	}
+	s.strays(found, self)
 	slices.SortStableFunc(found, func(a, b *workflowpb.WorkflowExecutionInfo) int {
 		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
 	})
@@ -86,6 +88,30 @@ func (s *Store) Orphans(ctx context.Context, self string, limit int) ([]core.ID,
 		ids = ids[:min(limit, len(ids))]
 	}
 	return ids, nil
+}
+
+// strays remembers the runs of others that are dead: they may be in the memory of a process that
+// has ended with its runner, where Temporal would look for them first (Claim).
+func (s *Store) strays(found []*workflowpb.WorkflowExecutionInfo, self string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.stray)
+	for _, e := range found {
+		var runner string
+		err := converter.GetDefaultDataConverter().FromPayload(e.GetSearchAttributes().GetIndexedFields()[todoName], &runner)
+		if id, ok := s.runOf(e); ok && err == nil && runner != self {
+			s.stray[id] = true
+		}
+	}
+}
+
+// isStray reports whether a run was found to be one, and takes that back.
+func (s *Store) isStray(id core.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.stray[id]
+	delete(s.stray, id)
+	return was
 }
 
 // doubt looks at one of those who are said to live, each time at another one, and strikes it
@@ -126,9 +152,15 @@ func (s *Store) list(ctx context.Context, query string) (all []*workflowpb.Workf
 
 func (s *Store) runIDs(found []*workflowpb.WorkflowExecutionInfo) (ids []core.ID) {
 	for _, e := range found {
-		if id, ok := strings.CutPrefix(e.GetExecution().GetWorkflowId(), s.name("run/")); ok {
-			ids = append(ids, core.ID(id))
+		if id, ok := s.runOf(e); ok {
+			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// runOf is the run that a workflow holds.
+func (s *Store) runOf(e *workflowpb.WorkflowExecutionInfo) (core.ID, bool) {
+	id, ok := strings.CutPrefix(e.GetExecution().GetWorkflowId(), s.name("run/"))
+	return core.ID(id), ok
 }

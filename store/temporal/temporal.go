@@ -13,12 +13,9 @@ import (
 	"sync"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -58,6 +55,8 @@ type Store struct {
 	// runners are those that this process has been.
 	runners []*runner
 	looks   int // how often orphans were looked for
+	// stray are the orphans that were found last.
+	stray map[core.ID]bool
 }
 
 // Open connects to Temporal and serves the workflows of runs beside all other processes. The
@@ -77,7 +76,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		c.Close()
 		return nil, err
 	}
-	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, halt: recentHalt{clock: opts.Clock}}
+	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
 	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, runnerType: runnerWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
@@ -141,51 +140,9 @@ func (s *Store) update(ctx context.Context, id, name string, run core.ID, arg, r
 	return failure(err, run)
 }
 
-// query reads a workflow, as of all updates that were kept before.
-func (s *Store) query(ctx context.Context, id, name string, run core.ID, result any, args ...any) error {
-	first, cancel := context.WithTimeout(ctx, queryPatience)
-	v, err := s.client.QueryWorkflow(first, id, "", name, args...)
-	cancel()
-	if err != nil && first.Err() != nil && ctx.Err() == nil {
-		v, err = s.queryAnyone(ctx, id, name, args...)
-	}
-	if err == nil {
-		err = v.Get(result)
-	}
-	return failure(err, run)
-}
-
 // taskLimit is how long Temporal waits for the process that has just taken up a workflow, before
 // it gives it to another one: a process that is killed then keeps a run busy for as long.
 const taskLimit = 3 * time.Second
-
-// queryPatience is how long the process that has a workflow in memory has to answer. One that
-// was killed never does, and Temporal would wait for it for 10 seconds.
-const queryPatience = time.Second
-
-// queryTries is how often a workflow is read that does not answer.
-const queryTries = 4
-
-// queryAnyone reads a workflow in whichever process takes it up. Temporal may give it to one
-// that has just ended, and then does not try another by itself.
-func (s *Store) queryAnyone(ctx context.Context, id, name string, args ...any) (v converter.EncodedValue, err error) {
-	for range queryTries {
-		_, err = s.client.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
-			Namespace: s.opts.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: id},
-		})
-		if err != nil {
-			return nil, err
-		}
-		next, cancel := context.WithTimeout(ctx, 2*taskLimit)
-		v, err = s.client.QueryWorkflow(next, id, "", name, args...)
-		over := next.Err() != nil && ctx.Err() == nil
-		cancel()
-		if err == nil || !over {
-			break
-		}
-	}
-	return v, err
-}
 
 // sealPage is the activity that keeps a page of a run's journal outside of its history.
 func (s *Store) sealPage(_ context.Context, _ core.ID, body pageBody) (string, error) {
