@@ -8,22 +8,10 @@ import (
 	"strings"
 
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/casys-ai/pml/core"
 )
-
-// todoName is the search attribute of the runs that have something to do: it says whose they
-// are. Of all others it is not set, so that the index knows without asking any run.
-const todoName = "PmlTodo"
-
-var todoKey = temporal.NewSearchAttributeKeyKeyword(todoName)
-
-// nobody stands for the runner of a run that has none.
-const nobody = "-"
 
 // hasWork reports whether a runner would have something to do with the run.
 func (st *state) hasWork() bool {
@@ -46,19 +34,6 @@ func (st *state) todo() string {
 		return ""
 	}
 	return cmp.Or(st.Run.Runner, nobody)
-}
-
-// show tells the index what there is to do, if that has changed.
-func (r *runHolder) show(ctx workflow.Context) error {
-	was, _ := workflow.GetTypedSearchAttributes(ctx).GetKeyword(todoKey)
-	now := r.todo()
-	switch {
-	case now == was:
-		return nil
-	case now == "":
-		return workflow.UpsertTypedSearchAttributes(ctx, todoKey.ValueUnset())
-	}
-	return workflow.UpsertTypedSearchAttributes(ctx, todoKey.ValueSet(now))
 }
 
 // Orphans finds runs as store.Runners says. It asks the index of the service, which knows what
@@ -133,34 +108,4 @@ func (s *Store) doubt(ctx context.Context, living []string, self string) {
 	if err := s.client.SignalWorkflow(ctx, s.name(haltID), "", signalLeft, one); err != nil {
 		s.opts.Logger.Debug("cannot strike off a runner that has ended; the next look tries again", "runner", one, "error", err)
 	}
-}
-
-// list are the workflows that the index has for a query.
-func (s *Store) list(ctx context.Context, query string) (all []*workflowpb.WorkflowExecutionInfo, err error) {
-	var token []byte
-	for {
-		page, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.opts.Namespace, NextPageToken: token, Query: query})
-		if err != nil {
-			return nil, failure(err, "")
-		}
-		all = append(all, page.GetExecutions()...)
-		if token = page.GetNextPageToken(); len(token) == 0 {
-			return all, nil
-		}
-	}
-}
-
-func (s *Store) runIDs(found []*workflowpb.WorkflowExecutionInfo) (ids []core.ID) {
-	for _, e := range found {
-		if id, ok := s.runOf(e); ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// runOf is the run that a workflow holds.
-func (s *Store) runOf(e *workflowpb.WorkflowExecutionInfo) (core.ID, bool) {
-	id, ok := strings.CutPrefix(e.GetExecution().GetWorkflowId(), s.name("run/"))
-	return core.ID(id), ok
 }

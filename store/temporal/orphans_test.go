@@ -151,3 +151,34 @@ func TestOrphans_Terminated(t *testing.T) {
 	}
 	o.want("after the end", self.ID(), taken)
 }
+
+// A process that has not met the run of an approval finds it in the index, and does not ask
+// all the runs that there are.
+func TestDecide_AmongMany(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	o := &orphanage{t, open(t, opts)}
+	t.Cleanup(func() { _ = o.st.Close() })
+	for range 10 {
+		o.keep(core.RunComplete, "dead")
+	}
+	ask := core.Approval{ID: enginetest.NewID(), Type: core.ApproveTool, State: core.ApprovalOpen, Workspace: "/w", CreatedAt: time.Now().UTC(), Digest: "d"}
+	asks := o.keep(core.RunWaiting, "dead", ask)
+	abort := core.AbortRequest{By: core.Actor{Who: "me", Via: core.ViaCLI}, At: time.Now()}
+	last := o.keep(core.RunRunning, "dead")
+	if _, err := o.st.RequestAbort(t.Context(), last.ID, abort); err != nil {
+		t.Fatal(err)
+	}
+	o.want("so the index knows the earlier ones, too", "me", last)
+	st := open(t, opts)
+	t.Cleanup(func() { _ = st.Close() })
+	for range 2 { // the second time as if the answer had been lost
+		a, err := st.Decide(t.Context(), core.Decision{ApprovalID: ask.ID, Approved: true, By: abort.By, At: time.Now()}, store.Renewal{})
+		if err != nil || a.RunID != asks.ID || a.State != core.ApprovalApproved {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+	if met := temporal.Met(st); met != 1 {
+		t.Errorf("%d runs were asked", met)
+	}
+}

@@ -11,45 +11,51 @@ import (
 	"github.com/casys-ai/pml/core"
 )
 
-// Prepare adds to a namespace what pml needs there and is missing: the search attribute by
-// which runs of dead runners are found. One process does that, once, before any opens the
-// store: of two that add it at the same time each may get a column of its own, and Temporal
-// then finds some runs by the one and some by the other. Where pml may not add it, as in
-// Temporal Cloud, whoever owns the namespace does.
+// Prepare adds to a namespace what pml needs there and is missing: the search attributes by
+// which runs of dead runners, and the runs of approvals, are found. One process does that, once, before any opens the
+// store: of several that add an attribute at the same time each may get a column of its own, and
+// Temporal then finds some runs by the one and some by the other. Where pml may not add them, as
+// in Temporal Cloud, whoever owns the namespace does.
 func Prepare(ctx context.Context, opts Options) error {
 	c, err := dial(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	there, err := indexed(ctx, c, opts.Namespace)
-	if err != nil || there {
+	missing, err := unindexed(ctx, c, opts.Namespace)
+	if err != nil || len(missing) == 0 {
 		return failure(err, "")
 	}
-	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: opts.Namespace, SearchAttributes: map[string]enumspb.IndexedValueType{todoName: enumspb.INDEXED_VALUE_TYPE_KEYWORD},
-	})
+	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: opts.Namespace, SearchAttributes: missing})
 	if err != nil {
-		return core.Errorf(core.CodeStoreFailed, "cannot add the search attribute %s to the namespace %q: %w; whoever owns it adds it: %s", todoName, opts.Namespace, err, byHand)
+		return core.Errorf(core.CodeStoreFailed, "cannot add search attributes to the namespace %q: %w; whoever owns it adds them: %s", opts.Namespace, err, byHand)
 	}
 	return nil
 }
 
-// byHand is how the search attribute is added without pml.
-const byHand = "temporal operator search-attribute create --name " + todoName + " --type Keyword"
+// byHand is how the search attributes are added without pml.
+const byHand = "temporal operator search-attribute create --name " + todoName + " --type Keyword --name " + askedName + " --type KeywordList"
 
-// indexed reports whether a namespace has the search attribute.
-func indexed(ctx context.Context, c client.Client, namespace string) (bool, error) {
+// unindexed are the search attributes that a namespace lacks.
+func unindexed(ctx context.Context, c client.Client, namespace string) (map[string]enumspb.IndexedValueType, error) {
 	l, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	_, there := l.GetCustomAttributes()[todoName]
-	return there, err
+	if err != nil {
+		return nil, err
+	}
+	missing := map[string]enumspb.IndexedValueType{
+		todoName: enumspb.INDEXED_VALUE_TYPE_KEYWORD, askedName: enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	}
+	for name := range l.GetCustomAttributes() {
+		delete(missing, name)
+	}
+	return missing, nil
 }
 
 // mustBeIndexed is the error of a namespace that nobody has prepared.
 func mustBeIndexed(ctx context.Context, c client.Client, namespace string) error {
-	there, err := indexed(ctx, c, namespace)
-	if err == nil && !there {
-		return core.Errorf(core.CodeStoreFailed, "the namespace %q has no search attribute %s of type Keyword, by which pml finds runs; add it once: %s", namespace, todoName, byHand)
+	missing, err := unindexed(ctx, c, namespace)
+	if err == nil && len(missing) > 0 {
+		return core.Errorf(core.CodeStoreFailed, "the namespace %q has not all search attributes by which pml finds runs; add them once: %s", namespace, byHand)
 	}
 	return failure(err, "")
 }

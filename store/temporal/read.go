@@ -167,6 +167,9 @@ func (s *Store) runsOf(ctx context.Context, f store.ApprovalFilter) ([]core.ID, 
 		if ok {
 			return []core.ID{run}, nil
 		}
+		if runs, err := s.asking(ctx, f.ID); err != nil || len(runs) > 0 {
+			return runs, err
+		}
 	}
 	return s.all(ctx)
 }
