@@ -80,4 +80,5 @@ func TestJournal_OverHistories(t *testing.T) {
 	if err != nil || len(events) != steps-1 || events[0].Message != "1" {
 		t.Errorf("%d events, %v", len(events), err)
 	}
+	(&orphanage{t, st}).want("in its second history", "me", run) // r1 does not live
 }

@@ -81,6 +81,8 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	if err == nil {
 		select {
 		case <-r.began:
+			// This process's end is what that workflow waits for: it is not to be looked for here.
+			_ = s.forgetPlace(ctx, s.runnerWorkflow(r.id))
 			err = s.update(ctx, s.name(haltID), updateJoin, "", r.id, nil)
 		case <-r.lost:
 			err = core.Errorf(core.CodeStoreFailed, "Temporal does not take this process as a runner; try again")
