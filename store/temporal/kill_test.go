@@ -2,7 +2,6 @@ package temporal_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -93,7 +92,7 @@ func (k *killing) kill(workers, servers int) {
 	defer close(k.over)
 	var wg sync.WaitGroup
 	for k.workers < workers || k.servers < servers {
-		pause(time.Duration(300+k.intn(2500)) * time.Millisecond)
+		pause(time.Duration(500+k.intn(5000)) * time.Millisecond)
 		if left := max(0, workers-k.workers); k.intn(left+servers-k.servers) >= left {
 			k.killServer()
 			pause(time.Duration(k.intn(3000)) * time.Millisecond) // longer than a heartbeat, or not
@@ -280,5 +279,5 @@ func (k *killing) check() {
 	if len(seen) > 0 {
 		k.t.Errorf("effects of runs that nobody asked for: %v", seen)
 	}
-	k.t.Log(fmt.Sprintf("%d calls lost, %d made twice", lost, twice))
+	k.t.Logf("%d calls lost, %d made twice", lost, twice)
 }

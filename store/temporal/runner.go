@@ -77,7 +77,9 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	if err := r.worker.Start(); err != nil {
 		return nil, failure(err, "")
 	}
-	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit}, runnerType, r.id, r.heartbeat)
+	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
+	}, runnerType, r.id, r.heartbeat)
 	if err == nil {
 		select {
 		case <-r.began:

@@ -15,7 +15,6 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/core/engine/enginetest"
-	"github.com/casys-ai/pml/core/model"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/temporal"
@@ -74,6 +73,14 @@ func workerMain() {
 		return err
 	})
 	w.try("register", func() error { w.runner, err = w.store.Register(ctx); return err })
+	w.start(effects)
+	go w.supervise(ctx)
+	w.serve(ctx)
+	os.Exit(0)
+}
+
+// start is the engine with its upstream.
+func (w *workerProcess) start(effects *os.File) {
 	host := &recorder{Host: enginetest.NewHost(), log: effects}
 	host.Tools["a:hang"] = enginetest.Tool{ReadOnly: true}
 	w.pool = sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand(), Limits: sandbox.Limits{CPU: time.Minute}})
@@ -86,15 +93,7 @@ func workerMain() {
 				StopGrace: time.Minute, IdleChild: time.Minute, StoreRetry: time.Minute,
 			}, nil
 		},
-		MayPrompt: func(context.Context, core.Run, string) (string, engine.Verdict) { return "", engine.Verdict{} },
-		Faults:    func(_, _ json.RawMessage) []core.Fault { return nil },
-		Ask: func(context.Context, core.Run, string, string, model.Request) (model.Answer, error) {
-			return model.Answer{}, core.Errorf(core.CodeInternal, "no model")
-		},
 	})
-	go w.supervise(ctx)
-	w.serve(ctx)
-	os.Exit(0)
 }
 
 // workerProcess is what a worker is made of.
@@ -118,7 +117,7 @@ func (w *workerProcess) try(what string, f func() error) {
 			return
 		}
 		w.log.Warn("cannot "+what, "error", err)
-		time.Sleep(200 * time.Millisecond) // as a real process that starts without its server
+		pause(200 * time.Millisecond) // as a real process that starts without its server
 	}
 }
 
