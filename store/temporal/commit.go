@@ -76,7 +76,7 @@ func (s *Store) create(ctx context.Context, first *step) error {
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
-	if todo := (&state{Run: run}).todo(); todo != "" {
+	if todo := (&state{Run: run}).doer(); todo != "" {
 		options.TypedSearchAttributes = temporal.NewSearchAttributes(todoKey.ValueSet(todo))
 	}
 	_, err := s.client.ExecuteWorkflow(ctx, options, runType, begin{Step: first})

@@ -90,7 +90,7 @@ func newCrew(t *testing.T, workers int) *crew {
 // startServer starts Temporal, and waits until it answers.
 func (c *crew) startServer() {
 	c.t.Helper()
-	c.server = exec.Command(c.program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", fmt.Sprint(c.port),
+	c.server = exec.Command(c.program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(c.port),
 		"--db-filename", filepath.Join(c.dir, "temporal.db"), "--log-level", "error")
 	c.server.Stdout, c.server.Stderr = c.output("server"), c.output("server")
 	if err := c.server.Start(); err != nil {

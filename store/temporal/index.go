@@ -55,7 +55,7 @@ func (r *runHolder) show(ctx workflow.Context) error {
 	known := workflow.GetTypedSearchAttributes(ctx)
 	var changes []temporal.SearchAttributeUpdate
 	was, _ := known.GetKeyword(todoKey)
-	if todo := r.todo(); todo == "" && was != "" {
+	if todo := r.doer(); todo == "" && was != "" {
 		changes = append(changes, todoKey.ValueUnset())
 	} else if todo != was {
 		changes = append(changes, todoKey.ValueSet(todo))

@@ -28,8 +28,8 @@ func (st *state) hasWork() bool {
 	})
 }
 
-// todo is whose run it is if there is something to do, and empty otherwise.
-func (st *state) todo() string {
+// doer is whose run it is if there is something to do, and empty otherwise.
+func (st *state) doer() string {
 	if !st.hasWork() {
 		return ""
 	}
