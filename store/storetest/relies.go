@@ -101,7 +101,6 @@ func testCommitReliesTogether(k *kit) {
 // testApprovalsAgent: what was asked below an agent is found by it, as the store lets calls
 // rely on it, and what was asked about something by its digest; each among others.
 func testApprovalsAgent(k *kit) {
-	mine := func(agent core.ID) func(*core.Approval) { return func(a *core.Approval) { a.Agent = agent } }
 	_, before := k.waiting(func(a *core.Approval) { a.Digest = "sha256:bb" })
 	k.Clock.Advance(time.Second)
 	agent := k.create(func(s *store.Step) { s.Run.Kind, s.Run.Owner = core.KindAgent, "ann" })
@@ -115,7 +114,12 @@ func testApprovalsAgent(k *kit) {
 			s.Open = append(s.Open, a)
 		}
 	})
-	_, others := k.waiting(mine(other.ID), func(a *core.Approval) { a.Description, a.Digest = "about sha256:bb", "sha256:bbb" })
+	var others core.Approval
+	k.create(func(s *store.Step) {
+		others = k.approval(s.Run.ID)
+		others.Agent, others.Description, others.Digest = other.ID, "about sha256:bb", "sha256:bbb"
+		s.Run.State, s.Run.UnderAgent, s.Open = core.RunWaiting, other.ID, []core.Approval{others}
+	})
 	given, err := k.Store.Decide(k.ctx(), core.Decision{ApprovalID: k.openOf(run.ID)[0], Approved: true, By: human, At: k.now(), Answer: &core.Answer{Remember: core.RememberRun}}, store.Renewal{})
 	if err != nil {
 		k.t.Fatal(err)

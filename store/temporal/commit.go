@@ -22,7 +22,7 @@ func (s *Store) Commit(ctx context.Context, in store.Step) error {
 	if err != nil {
 		return err
 	}
-	next.Halt = s.halt.last()
+	next.Halt, next.At = s.halt.last(), s.opts.Clock.Now()
 	if in.Create {
 		err = s.create(ctx, next)
 	} else {
@@ -50,7 +50,11 @@ func (s *Store) mayCommit(ctx context.Context, in *store.Step) error {
 		return core.Errorf(core.CodeInvalidArguments, "Temporal keeps no idempotency keys of runs yet; start the run without one")
 	}
 	if g := in.Given; g != nil {
-		if err := approval.Permits(core.Guard{}, core.Approval{RunID: in.Run.ID, Human: g.Human}, g.Decision); err != nil {
+		guard, err := s.Guard(ctx)
+		if err != nil {
+			return err
+		}
+		if err := approval.Permits(guard, core.Approval{RunID: in.Run.ID, Human: g.Human}, g.Decision); err != nil {
 			return err
 		}
 	}
@@ -66,7 +70,7 @@ func (s *Store) mayCommit(ctx context.Context, in *store.Step) error {
 func (s *Store) create(ctx context.Context, first *step) error {
 	run := first.Run
 	if run.UnderAgent != "" {
-		if err := s.update(ctx, s.workflowOf(run.UnderAgent), updateBelow, run.UnderAgent, run.ID, nil); err != nil {
+		if err := s.update(ctx, s.workflowOf(run.UnderAgent), updateBelow, run.UnderAgent, run.ID, nil); err != nil && core.CodeOf(err) != core.CodeNotFound {
 			return err
 		}
 	}
@@ -105,7 +109,7 @@ func (s *Store) Claim(ctx context.Context, id core.ID, runner string) (core.Run,
 		}
 	}
 	var claimed core.Run
-	if err := s.update(ctx, s.workflowOf(id), updateClaim, id, claim{From: run.Runner, Epoch: run.Epoch, To: runner}, &claimed); err != nil {
+	if err := s.update(ctx, s.workflowOf(id), updateClaim, id, claim{From: run.Runner, Epoch: run.Epoch, To: runner, At: s.opts.Clock.Now()}, &claimed); err != nil {
 		return run, err
 	}
 	claimed.Result, claimed.Options.Input = run.Result, run.Options.Input

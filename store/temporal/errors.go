@@ -56,3 +56,12 @@ func failure(err error, run core.ID) error {
 	}
 	return core.Errorf(core.CodeStoreFailed, "Temporal does not answer: %w; look at the address, the namespace and whether the service is up", err).WithRun(run)
 }
+
+// stopped is the error of a request whose caller has stopped waiting, which the service tells in
+// words of its own.
+func stopped(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 )
 
-// haltID is the workflow of what belongs to no run.
+// haltID is the workflow of who has halted calls.
 const haltID = "pml-halt"
 
 const (
@@ -23,21 +23,22 @@ const (
 // haltState is what belongs to no run: whether calls are halted, and which runners live. These
 // hear when a halt is over, and when one of them has died.
 type haltState struct {
-	Halt    *core.Halt      `json:"halt,omitempty"`
-	Runners []string        `json:"runners,omitempty"`
-	Audit   []core.AuditRow `json:"audit,omitempty"`
+	Halt    *core.Halt `json:"halt,omitempty"`
+	Runners []string   `json:"runners,omitempty"`
 
 	telling int // runners that are being told
 }
 
-// resumption is a core.Resumption with what its own JSON may leave out.
+// resumption is a core.Resumption with what its own JSON leaves out, and the guard.
 type resumption struct {
 	Resumption core.Resumption `json:"resumption"`
 	Presence   core.Presence   `json:"presence,omitempty"`
+	Proved     string          `json:"proved,omitempty"`
+	Guard      core.Guard      `json:"guard"`
 }
 
 func (r resumption) whole() core.Resumption {
-	r.Resumption.Presence = r.Presence
+	r.Resumption.Presence, r.Resumption.Proved = r.Presence, r.Proved
 	return r.Resumption
 }
 
@@ -64,10 +65,11 @@ func haltWorkflow(ctx workflow.Context, d *haltState) error {
 
 func (d *haltState) serve(ctx workflow.Context) error {
 	// In order: updates that came before the first task are served as their handlers are set.
-	if err := workflow.SetUpdateHandler(ctx, updateHalt, func(_ workflow.Context, h core.Halt) (halted, error) {
+	if err := workflow.SetUpdateHandler(ctx, updateHalt, func(ctx workflow.Context, h core.Halt) (halted, error) {
 		if d.Halt == nil {
 			d.Halt = &h
-			d.audit(approval.HaltedRow(h))
+			d.audit(ctx, approval.HaltedRow(h))
+			return halted{&h}, nil
 		}
 		return halted{d.Halt}, nil
 	}); err != nil {
@@ -96,7 +98,7 @@ func (d *haltState) serve(ctx workflow.Context) error {
 	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, updateLetGo, d.letGo, workflow.UpdateHandlerOptions{
 		Validator: func(_ workflow.Context, r resumption) error {
-			return refusal(approval.MayResume(core.Guard{}, r.whole()))
+			return refusal(approval.MayResume(r.Guard, r.whole()))
 		},
 	})
 }
@@ -120,20 +122,15 @@ func (d *haltState) letGo(ctx workflow.Context, r resumption) (halted, error) {
 		return halted{}, nil
 	}
 	d.Halt = nil
-	d.audit(approval.ResumedRow(*was, r.whole()))
 	for _, runner := range d.Runners {
 		tell(ctx, &d.telling, runner, "")
 	}
+	d.audit(ctx, approval.ResumedRow(*was, r.whole()))
 	return halted{was}, nil
 }
 
-func (d *haltState) audit(row core.AuditRow) {
-	var last core.AuditRow
-	if n := len(d.Audit); n > 0 {
-		last = d.Audit[n-1]
-	}
-	if next, err := approval.Chain(last, row); err == nil {
-		row = next
-	}
-	d.Audit = append(d.Audit, row)
+// audit brings a row to the desk. What has happened stays so, should somebody have ended that.
+func (d *haltState) audit(ctx workflow.Context, row core.AuditRow) {
+	desk := workflow.GetInfo(ctx).TaskQueueName + "/" + deskID
+	_ = workflow.SignalExternalWorkflow(ctx, desk, "", signalAudit, []core.AuditRow{row}).Get(ctx, nil)
 }

@@ -20,7 +20,7 @@ func (st *state) hasWork() bool {
 		return false
 	case st.Run.State != core.RunWaiting:
 		return true
-	case st.Run.Abort != nil:
+	case st.Run.Abort != nil, st.Replanned:
 		return true
 	}
 	return slices.ContainsFunc(st.Approvals, func(q *question) bool {

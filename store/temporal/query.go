@@ -49,7 +49,7 @@ func (s *Store) query(ctx context.Context, id, name string, run core.ID, result 
 	if err == nil {
 		err = v.Get(result)
 	}
-	return failure(err, run)
+	return failure(stopped(ctx, err), run)
 }
 
 // unanswered reports whether Temporal itself has waited for as long as it does, which may be

@@ -3,6 +3,7 @@ package temporal
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
@@ -31,6 +32,13 @@ func (s *Store) Program(ctx context.Context, id core.ID) (core.Program, error) {
 		return core.Program{}, err
 	}
 	return loadJSON[core.Program](s.opts.Blobs, p.Program)
+}
+
+// Checkpoints implements store.RunReader.
+func (s *Store) Checkpoints(ctx context.Context, id core.ID) ([]core.Checkpoint, error) {
+	var list []core.Checkpoint
+	err := s.query(ctx, s.workflowOf(id), queryMarks, id, &list)
+	return list, err
 }
 
 // Journal implements engine.Runs.
@@ -105,6 +113,9 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, 
 // that was kept before; those of all runs are of the runs that this process has met, and of
 // those that the index of the service knows by now.
 func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
+	if f.Into != nil && f.RunID == "" {
+		return nil, store.NoRun(f.RunID)
+	}
 	runs, err := s.runsOf(ctx, f)
 	if err != nil {
 		return nil, err
@@ -155,7 +166,11 @@ func (s *Store) runsOf(ctx context.Context, f store.ApprovalFilter) ([]core.ID, 
 		return []core.ID{f.RunID}, nil
 	case f.Agent != "":
 		var below []core.ID
-		if err := s.query(ctx, s.workflowOf(f.Agent), queryBelow, f.Agent, &below); err != nil {
+		err := s.query(ctx, s.workflowOf(f.Agent), queryBelow, f.Agent, &below)
+		if core.CodeOf(err) == core.CodeNotFound {
+			return nil, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 		return append(below, f.Agent), nil
@@ -185,14 +200,35 @@ func selected(a core.Approval, run core.Run, f store.ApprovalFilter) bool {
 	return len(f.States) == 0 || slices.Contains(f.States, a.StateAt(f.Now))
 }
 
-// approval is one approval, nil where there is none.
+// approval is one approval, nil where there is none. One that this process has not met is looked
+// for again, because the index of the service lags behind.
 func (s *Store) approval(ctx context.Context, id core.ID) (*core.Approval, error) {
-	list, err := s.Approvals(ctx, store.ApprovalFilter{ID: id})
-	if err != nil || len(list) == 0 {
-		return nil, err
+	for try := 0; ; try++ {
+		list, err := s.Approvals(ctx, store.ApprovalFilter{ID: id})
+		if err != nil {
+			return nil, err
+		}
+		if len(list) > 0 {
+			return &list[0], nil
+		}
+		if try == indexTries {
+			return nil, nil
+		}
+		again := time.NewTimer(indexLag / indexTries)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, context.Cause(ctx)
+		}
 	}
-	return &list[0], nil
 }
+
+// indexLag is for how long a run may be missing in the index of the service.
+const (
+	indexLag   = 2 * time.Second
+	indexTries = 10
+)
 
 // all are the runs that this process has met, and those in the index of the service.
 func (s *Store) all(ctx context.Context) ([]core.ID, error) {

@@ -33,6 +33,7 @@ func (r *runHolder) serveReads(ctx workflow.Context) error {
 		queryRun:       func() (found, error) { return found{Run: r.Run, Result: r.Result, Input: r.Input}, nil },
 		queryProgram:   func() (program, error) { return r.Programs[len(r.Programs)-1], nil },
 		queryApprovals: func() (found, error) { return found{Run: r.Run, Approvals: r.Approvals}, nil },
+		queryMarks:     func() ([]core.Checkpoint, error) { return r.Marks, nil },
 		queryBelow:     func() ([]core.ID, error) { return r.Below, nil },
 		queryJournal:   func(after int64) (listed, error) { return r.journal(after), nil },
 		queryEvents:    func(after int64) (listed, error) { return r.events(after), nil },

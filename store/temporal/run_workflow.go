@@ -1,14 +1,12 @@
 package temporal
 
 import (
-	"encoding/json"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/approval"
 )
 
 // The names that workflows, their updates, queries and activities have in a namespace. A
@@ -21,11 +19,15 @@ const (
 	updateCommit = "commit"
 	updateClaim  = "claim"
 	updateDecide = "decide"
+	updateExtend = "extend"
+	updateRenew  = "renew"
+	updateReplan = "replan"
 	updateAbort  = "abort"
 	updateBelow  = "below"
 
 	queryRun       = "run"
 	queryProgram   = "program"
+	queryMarks     = "checkpoints"
 	queryJournal   = "journal"
 	queryApprovals = "approvals"
 	queryEvents    = "events"
@@ -38,23 +40,10 @@ const (
 
 // claim makes a runner the one of a run that nobody runs.
 type claim struct {
-	From  string `json:"from"`
-	Epoch int64  `json:"epoch"`
-	To    string `json:"to"`
-}
-
-// decision is a core.Decision with what its own JSON leaves out, and the run's new expiry.
-type decision struct {
-	Decision core.Decision `json:"decision"`
-	Presence core.Presence `json:"presence,omitempty"`
-	RunUntil *time.Time    `json:"run_until,omitempty"`
-	// Context is that of the question, where it lies in the blobs.
-	Context json.RawMessage `json:"context,omitempty"`
-}
-
-func (d decision) whole() core.Decision {
-	d.Decision.Presence = d.Presence
-	return d.Decision
+	From  string    `json:"from"`
+	Epoch int64     `json:"epoch"`
+	To    string    `json:"to"`
+	At    time.Time `json:"at"`
 }
 
 // begin is what a run's workflow starts with: the step that creates it, or what an execution
@@ -69,7 +58,8 @@ type begin struct {
 func runWorkflow(ctx workflow.Context, b begin) error {
 	r := &runHolder{state: b.State}
 	if r.state == nil {
-		r.state = newState(b.Step, workflow.Now(ctx))
+		r.state = newState(b.Step, b.Step.At)
+		r.Behind = workflow.Now(ctx).Sub(r.At)
 	}
 	if err := r.show(ctx); err != nil {
 		return err
@@ -77,8 +67,9 @@ func runWorkflow(ctx workflow.Context, b begin) error {
 	if err := r.serve(ctx); err != nil {
 		return err
 	}
+	workflow.Go(ctx, r.sendAudit)
 	for {
-		if err := workflow.Await(ctx, func() bool { return r.full(ctx) }); err != nil {
+		if err := r.awaitFull(ctx); err != nil {
 			return err
 		}
 		if err := r.seal(ctx); err != nil {
@@ -102,14 +93,57 @@ func (r *runHolder) full(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) && r.telling == 0
 }
 
+// awaitFull waits until the history is full, and records meanwhile what expires.
+func (r *runHolder) awaitFull(ctx workflow.Context) error {
+	for {
+		due := r.due()
+		moved := func() bool { return r.full(ctx) || !r.due().Equal(due) }
+		if due.IsZero() {
+			if err := workflow.Await(ctx, moved); err != nil {
+				return err
+			}
+		} else if ok, err := workflow.AwaitWithTimeout(ctx, max(0, due.Add(r.Behind).Sub(workflow.Now(ctx))), moved); err != nil {
+			return err
+		} else if !ok {
+			next := r.copied()
+			next.expire(due)
+			r.state = next
+			if err := r.show(ctx); err != nil {
+				return err
+			}
+			r.wake(ctx)
+		}
+		if r.full(ctx) {
+			return nil
+		}
+	}
+}
+
+// sendAudit brings the rows of the run to the desk, in their order and each once.
+func (r *runHolder) sendAudit(ctx workflow.Context) {
+	desk := workflow.GetInfo(ctx).TaskQueueName + "/" + deskID
+	for {
+		if workflow.Await(ctx, func() bool { return len(r.Audit) > 0 }) != nil {
+			return
+		}
+		rows := r.Audit
+		if workflow.SignalExternalWorkflow(ctx, desk, "", signalAudit, rows).Get(ctx, nil) != nil {
+			return // the desk is always there; should somebody have ended it, the rows stay here
+		}
+		next := r.copied()
+		next.Audit = next.Audit[len(rows):]
+		r.state = next
+	}
+}
+
 // pageBytes is how much of a journal lies in one page.
 const pageBytes = 512 << 10
 
-// seal takes the journal, the events and the audit rows out of the workflow, page by page. A
+// seal takes the journal and the events out of the workflow, page by page. A
 // step that comes meanwhile is kept behind them.
 func (r *runHolder) seal(ctx workflow.Context) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-	for len(r.Records)+len(r.Events)+len(r.Audit) > 0 {
+	for len(r.Records)+len(r.Events) > 0 {
 		body := r.firstPage()
 		var blob string
 		if err := workflow.ExecuteActivity(ctx, activitySeal, r.Run.ID, body).Get(ctx, &blob); err != nil {
@@ -127,7 +161,7 @@ func (r *runHolder) seal(ctx workflow.Context) error {
 			p.Event = body.Events[n-1].Seq
 		}
 		r.Sealed = append(r.Sealed, p)
-		r.Records, r.Events, r.Audit = r.Records[len(body.Records):], r.Events[len(body.Events):], r.Audit[len(body.Audit):]
+		r.Records, r.Events = r.Records[len(body.Records):], r.Events[len(body.Events):]
 	}
 	return nil
 }
@@ -149,19 +183,13 @@ func (st *state) firstPage() pageBody {
 		}
 		body.Events = append(body.Events, e)
 	}
-	for _, row := range st.Audit {
-		if !room(len(row.Reason) + 500) {
-			return body
-		}
-		body.Audit = append(body.Audit, row)
-	}
 	return body
 }
 
 // serve sets what may be asked of the run.
 func (r *runHolder) serve(ctx workflow.Context) error {
 	for _, set := range []func(workflow.Context) error{
-		r.serveCommit, r.serveClaim, r.serveDecide, r.serveOthers, r.serveReads,
+		r.serveCommit, r.serveClaim, r.serveDecisions, r.serveBelow, r.serveReads,
 	} {
 		if err := set(ctx); err != nil {
 			return err
@@ -170,79 +198,108 @@ func (r *runHolder) serve(ctx workflow.Context) error {
 	return nil
 }
 
-// A validator refuses without a trace in the history; the handler checks once more, because a
-// step may have come between the two.
+// abortion is a request to abort the run.
+type abortion struct {
+	Request core.AbortRequest `json:"request"`
+	At      time.Time         `json:"at"`
+}
 
 func (r *runHolder) serveCommit(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, updateCommit,
-		func(ctx workflow.Context, s *step) error {
-			now := workflow.Now(ctx)
-			settled, err := r.admit(s, now)
-			if err != nil {
-				return refusal(err)
-			}
-			r.write(s, settled, now)
-			return r.show(ctx)
-		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, s *step) error {
-			_, err := r.admit(s, workflow.Now(ctx))
-			return refusal(err)
-		}})
+	return serveUpdate(ctx, r, updateCommit, func(_ workflow.Context, st *state, s *step) (none, error) {
+		settled, err := st.admit(s, s.At)
+		if err == nil {
+			st.write(s, settled, s.At)
+		}
+		return none{}, err
+	})
 }
 
 func (r *runHolder) serveClaim(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, updateClaim,
-		func(ctx workflow.Context, c claim) (core.Run, error) {
-			run, err := r.claimed(c.From, c.Epoch, c.To, workflow.Now(ctx))
-			if err != nil {
-				return core.Run{}, refusal(err)
-			}
-			r.Run = run
-			if c.From != "" && c.From != c.To { // it may live after all
-				tell(ctx, &r.telling, c.From, run.ID)
-			}
-			return run, r.show(ctx)
-		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, c claim) error {
-			_, err := r.claimed(c.From, c.Epoch, c.To, workflow.Now(ctx))
-			return refusal(err)
-		}})
+	return serveUpdate(ctx, r, updateClaim, func(ctx workflow.Context, st *state, c claim) (core.Run, error) {
+		run, err := st.claimed(c.From, c.Epoch, c.To, c.At)
+		if err != nil {
+			return run, err
+		}
+		st.Run = run
+		if ctx != nil && c.From != "" && c.From != c.To { // it may live after all
+			tell(ctx, &r.telling, c.From, run.ID)
+		}
+		return run, nil
+	})
 }
 
-func (r *runHolder) serveDecide(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, updateDecide,
-		func(ctx workflow.Context, d decision) (*question, error) {
-			now := workflow.Now(ctx)
-			run, q, res, err := r.decided(d, now)
-			if err != nil {
-				return nil, refusal(err)
-			}
-			r.settle(run, q, res, now)
-			r.wake(ctx)
-			return q, r.show(ctx)
-		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, d decision) error {
-			_, _, _, err := r.decided(d, workflow.Now(ctx))
-			return refusal(err)
-		}})
-}
-
-// serveOthers serves requests to abort, and what is begun in the tree of an agent.
-func (r *runHolder) serveOthers(ctx workflow.Context) error {
-	err := workflow.SetUpdateHandlerWithOptions(ctx, updateAbort,
-		func(ctx workflow.Context, req core.AbortRequest) (core.Run, error) {
-			if r.Run.Abort == nil {
-				r.Run.Abort, r.Run.UpdatedAt = &req, workflow.Now(ctx)
-				r.wake(ctx)
-			}
-			return r.Run, r.show(ctx)
-		}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, _ core.AbortRequest) error {
-			return refusal(approval.NotEnded(r.Run, workflow.Now(ctx)))
-		}})
-	if err != nil {
+// serveDecisions serves those who decide about the run beside its runner, and wakes that.
+func (r *runHolder) serveDecisions(ctx workflow.Context) error {
+	if err := serveUpdate(ctx, r, updateDecide, waking(r, func(st *state, d decision) (*question, error) { return st.decide(d) })); err != nil {
 		return err
 	}
+	if err := serveUpdate(ctx, r, updateExtend, waking(r, func(st *state, e extension) (*question, error) { return st.extend(e) })); err != nil {
+		return err
+	}
+	if err := serveUpdate(ctx, r, updateRenew, waking(r, func(st *state, n renewal) (*question, error) { return st.renew(n, false) })); err != nil {
+		return err
+	}
+	if err := serveUpdate(ctx, r, updateReplan, waking(r, func(st *state, p replan) (none, error) { return none{}, st.replan(p) })); err != nil {
+		return err
+	}
+	return serveUpdate(ctx, r, updateAbort, waking(r, func(st *state, a abortion) (none, error) { return none{}, st.abort(a.Request, a.At) }))
+}
+
+// serveBelow keeps which runs were begun in the tree of an agent.
+func (r *runHolder) serveBelow(ctx workflow.Context) error {
 	return workflow.SetUpdateHandler(ctx, updateBelow, func(_ workflow.Context, id core.ID) error {
 		r.Below = append(r.Below, id)
 		return nil
 	})
+}
+
+// none is the answer of an update that says no more than that it is kept.
+type none struct{}
+
+// serveUpdate serves an update that changes the run, or refuses it and changes nothing: change
+// works on a copy. A validator refuses without a trace in the history; the handler checks once
+// more, because a step may have come between the two. change has no context where it only tries.
+func serveUpdate[Arg, Out any](ctx workflow.Context, r *runHolder, name string, change func(workflow.Context, *state, Arg) (Out, error)) error {
+	return workflow.SetUpdateHandlerWithOptions(ctx, name,
+		func(ctx workflow.Context, arg Arg) (Out, error) {
+			next := r.copied()
+			out, err := change(ctx, next, arg)
+			if err == nil {
+				if !next.At.Equal(r.At) {
+					next.Behind = workflow.Now(ctx).Sub(next.At)
+				}
+				r.state = next
+				if err := r.show(ctx); err != nil {
+					return out, err
+				}
+				r.awaitAudit(ctx)
+			}
+			return out, refusal(err)
+		}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, arg Arg) error {
+			_, err := change(nil, r.copied(), arg)
+			return refusal(err)
+		}})
+}
+
+// awaitAudit waits until the desk has the rows of a change, so that who has made it reads them.
+func (r *runHolder) awaitAudit(ctx workflow.Context) {
+	if len(r.Audit) > 0 {
+		_, _ = workflow.AwaitWithTimeout(ctx, auditLimit, func() bool { return len(r.Audit) == 0 })
+	}
+}
+
+// auditLimit is how long a change is not answered whose rows the desk does not take. It is kept.
+const auditLimit = 5 * time.Second
+
+// waking is a change that the run's runner has to hear of.
+func waking[Arg, Out any](r *runHolder, change func(*state, Arg) (Out, error)) func(workflow.Context, *state, Arg) (Out, error) {
+	return func(ctx workflow.Context, st *state, arg Arg) (Out, error) {
+		out, err := change(st, arg)
+		if err == nil && ctx != nil {
+			r.wake(ctx)
+		}
+		return out, err
+	}
 }
 
 // wake tells the run's runner that somebody has changed what it acts upon. It is tried until

@@ -15,21 +15,27 @@ import (
 // may lie outside (value).
 type state struct {
 	// Run has neither result nor input.
-	Run       core.Run          `json:"run"`
-	Result    value             `json:"result,omitzero"`
-	Input     value             `json:"input,omitzero"`
-	Programs  []program         `json:"programs"`
+	Run      core.Run  `json:"run"`
+	Result   value     `json:"result,omitzero"`
+	Input    value     `json:"input,omitzero"`
+	Programs []program `json:"programs"`
+	// Replanned is set while no step has seen the newest version of the program.
+	Replanned bool              `json:"replanned,omitempty"`
 	Approvals []*question       `json:"approvals,omitempty"`
 	Marks     []core.Checkpoint `json:"checkpoints,omitempty"`
-	// Sealed are the pages of the journal, of the events and of the audit rows that were
-	// taken out of the workflow, oldest first; Records, Events and Audit follow on.
-	Sealed  []page          `json:"sealed,omitempty"`
-	Records []record        `json:"records,omitempty"`
-	Events  []core.Event    `json:"events,omitempty"`
-	Audit   []core.AuditRow `json:"audit,omitempty"`
-	// LastEvent and LastAudit are those that the next ones follow.
-	LastEvent int64         `json:"last_event"`
-	LastAudit core.AuditRow `json:"last_audit"`
+	// Sealed are the pages of the journal and of the events that were taken out of the
+	// workflow, oldest first; Records and Events follow on.
+	Sealed  []page       `json:"sealed,omitempty"`
+	Records []record     `json:"records,omitempty"`
+	Events  []core.Event `json:"events,omitempty"`
+	// Audit are the rows that the desk does not have yet.
+	Audit []core.AuditRow `json:"audit,omitempty"`
+	// LastEvent is the one that the next ones follow.
+	LastEvent int64 `json:"last_event"`
+	// At is when the run was changed last, by the clock of who changed it, and Behind by how much
+	// the workflow's clock was ahead of that then.
+	At     time.Time     `json:"at"`
+	Behind time.Duration `json:"behind,omitempty"`
 	// Below are the runs that were begun in the tree of an agent.
 	Below []core.ID `json:"below,omitempty"`
 }
@@ -60,7 +66,7 @@ type question struct {
 	Context value `json:"context_value,omitzero"`
 }
 
-// page is a part of the journal, the events and the audit rows of a run in the blobs. Record
+// page is a part of the journal and the events of a run in the blobs. Record
 // and Event are the last ones on it.
 type page struct {
 	Blob   string `json:"blob"`
@@ -70,9 +76,8 @@ type page struct {
 
 // pageBody is what a page holds.
 type pageBody struct {
-	Records []record        `json:"records,omitempty"`
-	Events  []core.Event    `json:"events,omitempty"`
-	Audit   []core.AuditRow `json:"audit,omitempty"`
+	Records []record     `json:"records,omitempty"`
+	Events  []core.Event `json:"events,omitempty"`
 }
 
 // step is a store.Step as a workflow takes it.
@@ -89,6 +94,8 @@ type step struct {
 	Checkpoint *core.Checkpoint `json:"checkpoint,omitempty"`
 	Events     []core.Event     `json:"events,omitempty"`
 	Audit      []core.AuditRow  `json:"audit,omitempty"`
+	// At is when the step was made.
+	At time.Time `json:"at"`
 	// Halt is who had halted calls when the step was made, nil: nobody.
 	Halt *core.Halt `json:"halt,omitempty"`
 }
@@ -143,7 +150,8 @@ func (st *state) admit(s *step, now time.Time) ([]store.Settlement[*question], e
 // write keeps a step that admit has let through.
 func (st *state) write(s *step, settled []store.Settlement[*question], now time.Time) {
 	before := st.Run
-	st.Run = st.header(s, now)
+	st.Replanned = st.Replanned && s.Run.DAGVersion < st.Run.DAGVersion
+	st.At, st.Run = now, st.header(s, now)
 	if len(s.Result.Here) > 0 || s.Result.Blob != "" {
 		st.Result = s.Result
 	}
@@ -221,41 +229,6 @@ func (st *state) claimed(from string, epoch int64, to string, now time.Time) (co
 	return run, nil
 }
 
-// decided is what a decision makes of a run and of one of its approvals.
-func (st *state) decided(in decision, now time.Time) (core.Run, *question, approval.Result, error) {
-	d := in.whole()
-	q := st.question(d.ApprovalID)
-	if q == nil {
-		return core.Run{}, nil, approval.Result{}, approval.NotFound(d.ApprovalID)
-	}
-	if err := approval.Undecided(q.Approval, st.Run, now); err != nil {
-		return core.Run{}, nil, approval.Result{}, err
-	}
-	run, a := st.Run, q.Approval
-	if a.Context = q.Context.Here; q.Context.Blob != "" {
-		a.Context = in.Context
-	}
-	res, _, err := approval.Rule(core.Guard{}, a, &run, d, in.RunUntil, now)
-	if err != nil {
-		return core.Run{}, nil, approval.Result{}, err
-	}
-	next := *q
-	next.Approval = res.Approval
-	next.Approval.Context = nil
-	return run, &next, res, nil
-}
-
-// settle keeps what decided has said.
-func (st *state) settle(run core.Run, q *question, res approval.Result, now time.Time) {
-	st.Run = run
-	if !res.Changed {
-		return
-	}
-	st.put(q)
-	st.audit(res.Row)
-	st.announce(approval.Resolved(res.Approval, now))
-}
-
 func (st *state) question(id core.ID) *question {
 	for _, q := range st.Approvals {
 		if q.ID == id {
@@ -273,6 +246,19 @@ func (st *state) put(q *question) {
 	}
 }
 
+// copied is a state of which everything may be changed; what is only added to is shared.
+func (st *state) copied() *state {
+	next := *st
+	next.Approvals = make([]*question, len(st.Approvals))
+	for i, q := range st.Approvals {
+		own := *q
+		next.Approvals[i] = &own
+	}
+	next.Programs, next.Marks, next.Below = slices.Clone(st.Programs), slices.Clone(st.Marks), slices.Clone(st.Below)
+	next.Records, next.Events, next.Audit = slices.Clip(st.Records), slices.Clip(st.Events), slices.Clip(st.Audit)
+	return &next
+}
+
 func (st *state) announce(events ...core.Event) {
 	for _, e := range events {
 		st.LastEvent++
@@ -281,14 +267,10 @@ func (st *state) announce(events ...core.Event) {
 	}
 }
 
-// audit chains rows to those of this run before them.
+// audit keeps rows until the desk has them, which chains them to all others.
 func (st *state) audit(rows ...core.AuditRow) {
 	for _, row := range rows {
-		next, err := approval.Chain(st.LastAudit, row)
-		if err != nil { // a row that is no JSON, which none of ours is
-			next = row
-		}
-		st.LastAudit = next
-		st.Audit = append(st.Audit, next)
+		row.At = row.At.UTC()
+		st.Audit = append(st.Audit, row)
 	}
 }

@@ -45,7 +45,8 @@ type Store struct {
 	worker   worker.Worker
 	watchers watchers
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	closed bool
 	// known are the runs that this process has met, which it finds at once; the index of the
 	// service lags behind.
 	known map[core.ID]bool
@@ -78,10 +79,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
-	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, runnerType: runnerWorkflow} {
+	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, deskType: deskWorkflow, runnerType: runnerWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
+	s.worker.RegisterActivityWithOptions(s.sealAudit, activity.RegisterOptions{Name: activitySealAudit})
 	if err := s.worker.Start(); err != nil {
 		c.Close()
 		return nil, failure(err, "")
@@ -93,11 +95,16 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends this process's hold; the runs go on in others.
+// Close ends this process's hold; the runs go on in others. A second Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	runners := s.runners
+	runners, closed := s.runners, s.closed
+	s.closed = true
 	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	s.watchers.close()
 	for _, r := range runners {
 		r.worker.Stop()
 	}
@@ -106,12 +113,20 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// openDesk makes sure that the workflow is there which belongs to no run.
+// openDesk makes sure that the workflows are there which belong to no run.
 func (s *Store) openDesk(ctx context.Context) error {
-	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: s.name(haltID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, haltType, (*haltState)(nil))
-	return failure(err, "")
+	for id, start := range map[string]struct {
+		kind string
+		none any
+	}{haltID: {haltType, (*haltState)(nil)}, deskID: {deskType, (*deskState)(nil)}} {
+		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		}, start.kind, start.none)
+		if err != nil {
+			return failure(err, "")
+		}
+	}
+	return nil
 }
 
 // name is the id of a workflow of this installation.
@@ -137,7 +152,7 @@ func (s *Store) update(ctx context.Context, id, name string, run core.ID, arg, r
 	if err == nil {
 		err = h.Get(ctx, result)
 	}
-	return failure(err, run)
+	return failure(stopped(ctx, err), run)
 }
 
 // taskLimit is how long Temporal waits for the process that has just taken up a workflow, before

@@ -7,8 +7,9 @@ import (
 
 // watchers are those in this process who want to hear of changes.
 type watchers struct {
-	mu  sync.Mutex
-	all map[chan struct{}]bool // whether it hears of this process's commits, too
+	mu     sync.Mutex
+	all    map[chan struct{}]bool // whether it hears of this process's commits, too
+	closed bool
 }
 
 // WatchOthers implements engine.Others: a runner is told by the workflows of its runs
@@ -27,6 +28,10 @@ func (w *watchers) add(ctx context.Context, own bool) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		close(c)
+		return c
+	}
 	if w.all == nil {
 		w.all = map[chan struct{}]bool{}
 	}
@@ -34,10 +39,23 @@ func (w *watchers) add(ctx context.Context, own bool) <-chan struct{} {
 	context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.all, c)
-		close(c)
+		if _, open := w.all[c]; open {
+			delete(w.all, c)
+			close(c)
+		}
 	})
 	return c
+}
+
+// close closes all channels.
+func (w *watchers) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for c := range w.all {
+		close(c)
+	}
+	clear(w.all)
 }
 
 // tell wakes them; own is set after what this process has committed itself.

@@ -1,0 +1,132 @@
+package temporal_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/engine/enginetest"
+	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/storetest"
+	"github.com/casys-ai/pml/store/temporal"
+)
+
+// partial is a store whose missing methods no test below calls.
+type partial struct {
+	*temporal.Store
+	missing
+}
+
+type missing interface {
+	store.Flows
+	Remove(ctx context.Context, ids ...core.ID) error
+	Find(ctx context.Context, prefix string, limit int) (store.Found, error)
+	Runs(ctx context.Context, f store.RunFilter) ([]core.Run, error)
+	Expire(ctx context.Context, now time.Time) (int, error)
+}
+
+// TestStore runs what the suite of all stores has for the parts that are there.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		t.Helper()
+		opts := options(t)
+		clock := storetest.NewClock()
+		opts.Clock = clock
+		again := func(t *testing.T) store.Store {
+			t.Helper()
+			s := open(t, opts)
+			t.Cleanup(func() { _ = s.Close() })
+			return partial{Store: s}
+		}
+		return storetest.Harness{Store: again(t), Clock: clock, Reopen: again}
+	},
+		"Commit_Checkpoints", "Commit_Used", "Commit_Undecided", "Commit_Relies", "Commit_ReliesTogether",
+		"Commit_KeepsWhatOthersWrite", "Commit_BeginsNothingAborted",
+		"Approvals_Into", "Approvals_Agent", "Decide", "DecideEdited", "Decide_Shape", "Used_Within", "Decide_Errors", "Decide_Again", "Decide_OneOfMany",
+		"Decide_Abort", "Guard", "Guard_Human", "Guard_Pause", "Guard_OneOfMany", "Halt", "Halt_Person", "Extend", "Extend_Run", "Extend_ExpiredRun",
+		"Renew", "Renew_Decide", "Renew_DecideOneOfMany", "RequestAbort", "Replan", "Replan_Layers", "Replan_BeforeEnd",
+		"Claim", "Claim_Fences", "Runners", "Audit_Chain", "Audit_Filter", "Record", "Notices", "Owner_Renewed", "Unknown", "Close")
+}
+
+// TestAudit_Pages: rows that were taken out of the desk's history are read with the others, in
+// one chain.
+func TestAudit_Pages(t *testing.T) {
+	t.Parallel()
+	s := open(t, options(t))
+	t.Cleanup(func() { _ = s.Close() })
+	const rows = 450
+	for i := 0; i < rows; i += 50 {
+		batch := make([]core.AuditRow, 50)
+		for j := range batch {
+			batch[j] = core.AuditRow{Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: strconv.Itoa(i + j)}
+		}
+		if err := s.Record(t.Context(), batch...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.Audit(t.Context(), store.AuditFilter{})
+	if err != nil || len(all) != rows {
+		t.Fatalf("%d rows, %v", len(all), err)
+	}
+	for i, row := range all {
+		if row.Seq != int64(i+1) || row.Reason != strconv.Itoa(i) {
+			t.Fatalf("row %d: %+v", i, row)
+		}
+	}
+	if bad, why := approval.Verify(all); bad != 0 {
+		t.Errorf("row %d: %s", bad, why)
+	}
+	few, err := s.Audit(t.Context(), store.AuditFilter{After: 195, Limit: 10})
+	if err != nil || len(few) != 10 || few[0].Seq != 196 || few[9].Seq != 205 {
+		t.Errorf("over the end of a page: %v %+v", err, few)
+	}
+	few, err = s.Audit(t.Context(), store.AuditFilter{Before: 210, Newest: true, Limit: 20})
+	if err != nil || len(few) != 20 || few[0].Seq != 209 || few[19].Seq != 190 {
+		t.Errorf("newest first: %v %+v", err, few)
+	}
+}
+
+// TestExpire_ByItself: what expires is recorded without anybody asking: first an approval, then
+// the run that waits for it.
+func TestExpire_ByItself(t *testing.T) {
+	t.Parallel()
+	s := open(t, options(t))
+	t.Cleanup(func() { _ = s.Close() })
+	now := time.Now().UTC()
+	first, second := now.Add(time.Second), now.Add(2*time.Second)
+	run := core.Run{
+		ID: enginetest.NewID(), Side: core.SideServer, Workspace: "/w", Kind: core.KindCode, State: core.RunWaiting, CreatedAt: now,
+		UpdatedAt: now, Runner: "r1", Epoch: 1, DAGVersion: 1, ExpiresAt: &second, RequestedBy: core.Actor{Who: "ann", Via: core.ViaHTTP},
+	}
+	asked := core.Approval{ID: enginetest.NewID(), RunID: run.ID, Type: core.ApproveTool, State: core.ApprovalOpen, CreatedAt: now, ExpiresAt: &first, Digest: "sha256:aa"}
+	err := s.Commit(t.Context(), store.Step{Run: run, Create: true, Program: &core.Program{Kind: core.KindCode, Version: 1, Source: "return 1"}, Open: []core.Approval{asked}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []core.EventType{core.EventApprovalResolved, core.EventWorkflowExpired}
+	var got []core.EventType
+	for ctx := t.Context(); len(got) < len(want); {
+		if time.Since(now) > 30*time.Second {
+			t.Fatalf("after 30 s there is %v", got)
+		}
+		events, err := s.Events(ctx, store.EventFilter{RunID: run.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		for _, e := range events {
+			got = append(got, e.Type)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("events: %v", got)
+	}
+	if rows, err := s.Audit(t.Context(), store.AuditFilter{}); err != nil || len(rows) != 1 || rows[0].Outcome != core.ApprovalExpired {
+		t.Errorf("audit: %v %+v", err, rows)
+	}
+}
