@@ -49,9 +49,10 @@ func auditLsCmd(a *app.App) *cobra.Command {
 and from that of the server. Each log numbers its own lines.
 
 --since and --until take how long ago (30m, 12h, 7d, 2w), a day (2026-11-20) or a
-moment (2026-11-20T15:04:05Z). --since also takes the number of a line, and
-skips lines up to and including it: client:12,server:340, or one number if there
-is no server. A line with ×N stands for N refused attempts.
+moment (2026-11-20T15:04:05Z); of a day --until means all of it. --since also
+takes the number of a line, and skips lines up to and including it:
+client:12,server:340, or one number if there is no server. A line with ×N stands
+for N refused attempts.
 
 A call that a rule or a permission for the whole run lets on has no line of its own;
 pml workflows show ID --json has every call with its arguments.`,

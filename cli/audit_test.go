@@ -61,7 +61,7 @@ func TestAuditLs_Filters(t *testing.T) {
 	(&shell{fake: f}).run("audit", "ls", "--since", "7d", "--until", "2026-03-02", "--by", "ann", "--tool", "move", "--outcome", "denied",
 		"--type", "tool_permission", "--workspace", "repo", "--approval", "9c41").want(t, 0).has(t, "err", "no decision is like that")
 	want := core.AuditFilter{
-		From: at.Add(-7 * 24 * time.Hour), Until: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), By: "ann", Tool: "move",
+		From: at.Add(-7 * 24 * time.Hour), Until: time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC), By: "ann", Tool: "move",
 		Outcome: core.ApprovalDenied, Type: core.ApproveTool, Workspace: "repo", Approval: "9c41",
 	}
 	if f.auditQuery.AuditFilter != want || f.auditQuery.Since != (api.Since{}) {

@@ -196,7 +196,11 @@ func TestUsage_OwnHelp(t *testing.T) {
 func TestResult_Next(t *testing.T) {
 	t.Parallel()
 	waiting := api.Result{Status: api.StatusApprovalRequired, WorkflowID: runA, Pending: []core.Approval{permission(core.RiskLow)}}
-	for _, r := range []api.Result{waiting, {Status: api.StatusHalted, WorkflowID: runA}, {Status: api.StatusComplete, WorkflowID: runA}} {
+	looped := permission(core.RiskLow)
+	looped.Place = core.Position{Line: 12, Column: 3}
+	loop := waiting
+	loop.Pending = []core.Approval{looped}
+	for _, r := range []api.Result{waiting, loop, {Status: api.StatusHalted, WorkflowID: runA}, {Status: api.StatusComplete, WorkflowID: runA}} {
 		run := func(more ...string) *shell {
 			return (&shell{fake: &fake{results: []api.Result{r}}}).run(append([]string{"run", "--code", "x"}, more...)...)
 		}
@@ -215,6 +219,9 @@ func TestResult_Next(t *testing.T) {
 		}
 		if len(got.Commands) != len(said) || (len(said) == 0) != (r.Status == api.StatusComplete) {
 			t.Fatalf("%s: commands %v, the text names %v", r.Status, got.Commands, said)
+		}
+		if of := strings.Contains(strings.Join(said, "\n"), "--shape"); of != (len(r.Pending) == 1 && r.Pending[0].Place.Line > 0) {
+			t.Errorf("bounds for the calls of a line: %v", said)
 		}
 		for i, argv := range got.Commands {
 			if strings.Join(argv, " ") != said[i] || strings.Join(got.Next, " ") != said[0] {

@@ -6,8 +6,9 @@ layers of either and runs nothing; "pml tools ls" lists what can be called, and
 "pml tools show SERVER:TOOL" its arguments.
 
 A script is TypeScript or JavaScript. mcp.SERVER.TOOL(arguments) is all there is
-to the outside; await, loops and try/catch mean what they mean. "input" is what
---input gave, and what the script returns is the result:
+to the outside; await, loops and try/catch mean what they mean, and a script waits
+with "await new Promise((done) => setTimeout(done, 1000))". "input" is what --input
+gave, and what the script returns is the result:
 
   const files = await Promise.all(["a.txt", "b.txt"].map((path) =>
     mcp.workspace.read_file({ path })));

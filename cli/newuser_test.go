@@ -195,7 +195,7 @@ func TestPrompt_ReasonOfNo(t *testing.T) {
 			if len(got) != 1 || got[0].Approve || got[0].Reason != test.want || f.went[0].Reason != test.want {
 				t.Errorf("%+v", f.went)
 			}
-			s.has(t, "err", "reason (enter for none): ")
+			s.has(t, "err", "reason (enter sends the no, also without one): ")
 		})
 	}
 	f := asked()

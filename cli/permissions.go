@@ -48,6 +48,9 @@ while the workspace is not trusted.`,
 			if err != nil {
 				return err
 			}
+			if t, err := b.Trust(ctx); err == nil && !t.Trusted && !t.Empty {
+				a.Note("nobody has trusted this workspace's files as they are: what they allow is left out; next: pml trust")
+			}
 			return app.PrintList(a, api.Page[api.PermissionRule]{Items: rules}, "no rules: every call asks, but for tools that only read where readonly is allow", []app.Column[api.PermissionRule]{
 				{Title: "LIST", Get: func(r api.PermissionRule) string { return r.List }},
 				{Title: "TOOL", Get: func(r api.PermissionRule) string { return r.Tool }},

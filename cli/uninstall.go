@@ -221,7 +221,7 @@ func (r *removal) here(ctx context.Context, b app.Backend, paths api.Paths, file
 // the person's: it is not above the workspace, the current folder or their home.
 func isOwnFolder(p api.Paths) bool {
 	own := false
-	for _, name := range []string{"pending.db", "trust", "packages", "hosts.json"} {
+	for _, name := range []string{"pending.db", "trust", "packages", "hosts.json", "pending.seq", "runners"} {
 		_, err := os.Lstat(filepath.Join(p.Home, name))
 		own = own || err == nil
 	}

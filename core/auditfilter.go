@@ -39,7 +39,9 @@ func (f *AuditFilter) Set(key, value string, now time.Time) (err error) {
 	case "since":
 		f.From, err = ParseWhen(value, now)
 	case "until":
-		f.Until, err = ParseWhen(value, now)
+		if f.Until, err = ParseWhen(value, now); err == nil && isDay(value) {
+			f.Until = f.Until.In(now.Location()).AddDate(0, 0, 1).UTC() // the day is meant with all its hours
+		}
 	case "by":
 		f.By = value
 	case "tool":
@@ -121,6 +123,11 @@ func ParseWhen(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, Errorf(CodeInvalidArguments, "%q is no time: write how long ago (30m, 12h, 7d, 2w), a day (2026-11-20) or a moment (2026-11-20T15:04:05Z)", Visible(text, 60, false))
+}
+
+func isDay(text string) bool {
+	_, err := time.Parse(time.DateOnly, text)
+	return err == nil
 }
 
 // parseAge reads a duration that may be in days or weeks.

@@ -21,7 +21,7 @@ func (a *App) CanAsk() bool { return a.Human() && a.StdinTTY && a.StderrTTY }
 // Ask asks a question whose answer decides something and reads a line. What was typed
 // before the question was there is no answer to it.
 func (a *App) Ask(ctx context.Context, question string) (string, error) {
-	a.dropTyped()
+	a.ForgetTyped()
 	if a.StderrTTY {
 		question = strings.Join(layout.Wrap(question, a.Width()), "\n")
 	}

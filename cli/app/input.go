@@ -42,9 +42,9 @@ func (a *App) ReadLine(ctx context.Context) (string, error) {
 	}
 }
 
-// dropTyped drops what was typed before a question was there, also where a reader that
-// was left behind has it already.
-func (a *App) dropTyped() {
+// ForgetTyped drops what was typed before a question was there, or for one that is over, also
+// where a reader that was left behind has it already.
+func (a *App) ForgetTyped() {
 	if a.DropTyped == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/casys-ai/pml/cli/view"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // sayCommands names on stderr the commands that come next after a result.
@@ -90,6 +91,9 @@ func decisionCommands(p core.Approval, id string, which ...string) (list [][]str
 		list = append(list, []string{"pml", "servers", "connect", server})
 	}
 	add("--approve")
+	if approval.InLoop(p) {
+		list = append(list, []string{"pml", "approve", p.ID.Short(), "--shape"})
+	}
 	if p.Type == core.ApproveDependency && len(scriptsOf(p)) > 0 {
 		add("--approve", "--allow-scripts")
 	}

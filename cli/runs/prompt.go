@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -66,6 +67,7 @@ func ask(ctx context.Context, a *app.App, b app.Backend, q question) (*api.Decis
 		return d, err
 	}
 	io.WriteString(a.Stderr, "\n")
+	a.ForgetTyped()             // a line that was begun here is nothing for the shell
 	if d != nil && !d.Approve { // somebody was faster than the reason
 		was.Message += "; your no came too late"
 	}
@@ -148,7 +150,7 @@ func askReason(ctx context.Context, a *app.App) (string, error) {
 	if !a.CanAsk() {
 		return "", nil
 	}
-	line, err := a.Ask(ctx, "reason (enter for none): ")
+	line, err := a.Ask(ctx, "reason (enter sends the no, also without one): ")
 	if errors.Is(err, io.EOF) {
 		io.WriteString(a.Stderr, "\n")
 		return "", nil
@@ -196,6 +198,9 @@ func (q question) choices(a *app.App) []choice {
 	if q.verb != verbDeny && p.Type != core.ApproveInDoubt {
 		if a.CanAsk() && !list[0].risky && !approval.High(p, false) {
 			list[0].enter, list[0].label = true, list[0].label+" (enter)"
+		}
+		if want := approval.Confirmation(p, false); want != "" {
+			list[0].label += fmt.Sprintf(", then type %d characters", len(want))
 		}
 		list = append(list, choice{label: "[n]o (deny)", words: []string{"n", "no", "deny"}, take: denies})
 	}

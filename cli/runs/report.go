@@ -40,7 +40,7 @@ func AddWaitFlags(cmd *cobra.Command, f *WaitFlags, approvals bool) {
 	cmd.Annotations = map[string]string{app.WaitsForRun: "yes"}
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long (default: until it is done or pauses)")
 	if approvals {
-		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal, else exit)")
+		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal where the command names no decision itself, else exit)")
 		_ = cmd.RegisterFlagCompletionFunc("on-approval", app.CompleteFixed(onApprovals...))
 	}
 }
