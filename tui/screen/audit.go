@@ -255,12 +255,7 @@ func (p *auditPanel) drawEmpty(in paint.Area, e *Env) {
 
 func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, e *Env) {
 	muted := paint.Style{Role: paint.Muted}
-	at := r.At.In(e.Now.Location())
-	day := at.Format("15:04:05")
-	if at.YearDay() != e.Now.YearDay() || at.Year() != e.Now.Year() {
-		day = at.Format("02 Jan 15:04")
-	}
-	cols[auTime].Text(in, y, muted, day)
+	cols[auTime].Text(in, y, muted, momentText(r.At, e))
 	glyph, style := approvalLook(r.Outcome, e.Theme)
 	outcome := core.Visible(string(r.Outcome), 20, false)
 	if r.Count > 1 {

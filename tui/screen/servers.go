@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -120,13 +121,16 @@ const (
 )
 
 func (p *serversPanel) draw(a paint.Area, e *Env, focus bool) {
+	p.calls.count(e)
 	title := paint.Title{Left: "7 Servers", Right: itoa(len(p.list)), Focus: focus}
+	if len(p.list) > 0 {
+		title.Right += p.calls.window(e)
+	}
 	in := a.Frame(title)
 	if len(p.list) == 0 || p.err != "" {
 		p.drawNothing(in, e)
 		return
 	}
-	p.calls.count(e)
 	in, detail := listAndDetail(in, 10)
 	cols := widget.PlaceColumns([]widget.Column{
 		svState: {Title: "STATE", Width: 11}, svName: {Title: "NAME", Width: 12}, svTools: {Title: "TOOLS", Width: 5, Drop: 3},
@@ -319,10 +323,20 @@ func serverText(s api.ServerInfo) string {
 	return b.String()
 }
 
-// serverCalls are the calls of each server, from the events that are known.
+// serverCalls are the calls of each server, from the events that are known: those from
+// before this terminal began are only the newest ones.
 type serverCalls struct {
-	of   map[string]callCount
-	seen int64
+	of    map[string]callCount
+	seen  int64
+	since time.Time // of the first event that was looked at
+}
+
+// window says since when the calls were counted.
+func (c *serverCalls) window(e *Env) string {
+	if c.since.IsZero() {
+		return ""
+	}
+	return "  calls since " + momentText(c.since, e)
 }
 
 type callCount struct {
@@ -332,14 +346,17 @@ type callCount struct {
 
 // count counts what came since it was asked last.
 func (c *serverCalls) count(e *Env) {
-	if c.of == nil {
-		c.of = map[string]callCount{}
+	n := c.seen
+	if first := e.State.FirstEvent(); c.of == nil || n < first { // what lies between is gone
+		c.of, c.since, n = map[string]callCount{}, time.Time{}, first
 	}
-	n := max(c.seen, e.State.FirstEvent())
 	for ; ; n++ {
 		ev, ok := e.State.EventAt(n)
 		if !ok {
 			break
+		}
+		if c.since.IsZero() {
+			c.since = ev.At
 		}
 		server, _, named := core.SplitTool(ev.Tool)
 		if !named || ev.Type != core.EventTaskComplete && ev.Type != core.EventTaskError {
