@@ -256,7 +256,7 @@ func quitText(running []core.ID, e *Env) string {
 func haltDialog(e *Env) *confirm {
 	if len(e.State.Halts) > 0 {
 		return &confirm{
-			title: "Let calls go on?", text: haltText(e) + ". Let calls go on? Runs that wait for it make them at once.",
+			title: "Let calls go on?", text: haltText(e) + ". Let calls go on? A run whose process still runs makes its calls at once. One whose process has ended is interrupted then: " + keyOf(e, keys.Again) + " in the list of runs goes on with it.",
 			yes: func(*Env) []Intent { return []Intent{Resume{}} },
 		}
 	}
