@@ -15,6 +15,9 @@ import (
 // the intent openOverlay.
 type prompt struct {
 	label string
+	// title and about are for what is asked in the middle of the window instead: what
+	// the text is for.
+	title, about string
 	input widget.Input
 	// changed is called with each change of the text; an error is shown below
 	// it and does not keep the prompt open. It may be nil.
@@ -55,6 +58,10 @@ func (p *prompt) key(k keys.Key, e *Env) ([]Intent, bool) {
 }
 
 func (p *prompt) draw(a paint.Area, e *Env) {
+	if p.title != "" {
+		p.drawAsked(a)
+		return
+	}
 	foot := a.Sub(0, a.H-2, a.W, 2)
 	foot.Blank()
 	style, below := paint.Style{Role: paint.Muted}, p.hint
@@ -64,6 +71,24 @@ func (p *prompt) draw(a paint.Area, e *Env) {
 	foot.Text(1, 1, foot.W-2, style, below)
 	x := 1 + foot.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), p.label+" ")
 	p.input.Draw(foot, x, 0, foot.W-x-1, paint.Style{})
+}
+
+// drawAsked draws the prompt in the middle of the window.
+func (p *prompt) drawAsked(a paint.Area) {
+	w := min(a.W, 72)
+	lines, hint := paint.Wrap(p.about, w-4), paint.Wrap(p.hint, w-4)
+	in := popup(a, w, len(lines)+len(hint)+4).Frame(paint.Title{Left: p.title, Focus: true, Style: paint.Style{Role: paint.Danger}})
+	y := 0
+	for _, line := range lines {
+		in.Put(0, y, paint.Style{}, line)
+		y++
+	}
+	y++
+	x := in.Put(0, y, paint.Style{Role: paint.Accent}.Bold(), p.label+" ")
+	p.input.Draw(in, x, y, in.W-x, paint.Style{})
+	for i, line := range hint {
+		in.Put(0, y+1+i, paint.Style{Role: paint.Muted}, line)
+	}
 }
 
 func stars(n int) string {

@@ -204,8 +204,9 @@ func (p *workflowsPanel) abort(e *Env) []Intent {
 // abortPrompt asks why runs should be aborted, and then whether.
 func abortPrompt(runs []core.Run) *prompt {
 	what := runNames(runs)
-	ask := newPrompt("why abort "+what+"?", "")
-	ask.hint = "enter goes on (the reason may stay empty), esc keeps it"
+	ask := newPrompt("reason (may stay empty):", "")
+	ask.title, ask.about = "Abort "+plural(len(runs), "run")+"?", what
+	ask.hint = "enter: goes on, and asks once more   esc: keeps it running"
 	ask.done = func(reason string, _ *Env) []Intent {
 		return []Intent{openOverlay{&confirm{
 			title: "Abort " + plural(len(runs), "run") + "?",
