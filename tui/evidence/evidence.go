@@ -283,6 +283,9 @@ func (p *proof) keys() {
 		"Once the keys are there, approve: pml looks again then,", "and asks anew for what is still missing.")
 }
 
+// noFails is what a no does to the call that asks.
+const noFails = "fails the call, and with it its run unless the run handles that"
+
 func (p *proof) integrity() {
 	claims := p.value("kind") == `"readonly"`
 	if words := asked.Changed(strings.Trim(p.value("kind"), `"`), strings.Trim(p.value("old_hash"), `"`)); words != "" {
@@ -290,6 +293,7 @@ func (p *proof) integrity() {
 		p.text("what", words)
 	}
 	p.show("what", "kind")
+	p.text("a no", noFails)
 	if claims {
 		p.take("read_only") // the same names stand among the lines below
 	}
