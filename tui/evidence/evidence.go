@@ -443,7 +443,8 @@ func (p *proof) oauth(tool string) {
 }
 
 func (p *proof) inDoubt() {
-	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.")
+	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.",
+		"Deny "+noFails+".")
 	p.blank()
 	p.show("started", "started_at")
 	p.arguments()
