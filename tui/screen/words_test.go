@@ -153,3 +153,16 @@ func TestMayHaveRun(t *testing.T) {
 		t.Errorf("the task:\n%s", got)
 	}
 }
+
+// TestCard_SmallIsSaidWhileItIsTrue: a window that has grown is not called too small.
+func TestCard_SmallIsSaidWhileItIsTrue(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apIntegrity, 40, 10)
+	p.press("a")
+	p.sees(tooSmall)
+	p.s.Resize(80, 24)
+	p.wait(time.Second)
+	if frame := p.frame(); strings.Contains(frame, tooSmall) {
+		t.Errorf("still said:\n%s", frame)
+	}
+}
