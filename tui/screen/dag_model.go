@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/graph"
 )
 
@@ -212,11 +213,36 @@ func (m *dagModel) findApprovals(w *core.Workflow) {
 		if m.findTasks(a) {
 			continue
 		}
+		if !approval.TypeOf(a.Type).PerCall {
+			m.findServer(a)
+			continue
+		}
 		for t := range m.tasks { // an older half names no calls
 			if _, taken := m.asked[t]; !taken && m.tasks[t].State == core.TaskWaiting && m.tasks[t].Tool == a.Tool {
 				m.asked[t] = a.ID
 				break
 			}
+		}
+	}
+}
+
+// findServer finds the tasks that a question about a server or a tool holds up, which
+// names no calls: those of it that are not made yet, in the first layer that has any.
+func (m *dagModel) findServer(a *core.Approval) {
+	for i := range m.layers {
+		left := false
+		for t := m.layers[i].first; t < m.layers[i].last; t++ {
+			if st := m.tasks[t].State; st != core.TaskQueued && st != core.TaskWaiting {
+				continue
+			}
+			left = true
+			server, _, _ := core.SplitTool(m.tasks[t].Tool)
+			if _, taken := m.asked[t]; !taken && (a.Tool == server || a.Tool == m.tasks[t].Tool) {
+				m.asked[t] = a.ID
+			}
+		}
+		if left {
+			return
 		}
 	}
 }

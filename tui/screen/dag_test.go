@@ -233,6 +233,26 @@ func TestDAG_Gate(t *testing.T) {
 	}
 }
 
+// TestDAG_AskedOfServer: a call that a question about its server holds up waits, though the
+// question names no call.
+func TestDAG_AskedOfServer(t *testing.T) {
+	t.Parallel()
+	w := layerWorkflow()
+	w.Layers = []core.Layer{
+		{Index: 0, Tasks: []core.Task{{ID: "fetch", Tool: "std:fetch", State: core.TaskQueued}, {ID: "dump", Tool: "db:dump", State: core.TaskQueued}}},
+		{Index: 1, Tasks: []core.Task{{ID: "later", Tool: "std:fetch", State: core.TaskQueued, Layer: 1}}},
+	}
+	ask := fixtureApprovals()[0]
+	ask.RunID, ask.Tool, ask.Subject = w.ID, "std", "std"
+	w.Approvals = []core.Approval{ask}
+	_, _, c := dagOf(t, w, 60, 20)
+	frame := c.Plain()
+	wantWords(t, frame, "! 0/2 waiting", "waiting integrity", "waiting 1", "○ 0/1 queued")
+	if strings.Count(frame, "waiting integrity") != 2 { // the row and what is said of the selected one
+		t.Errorf("not one task waits:\n%s", frame)
+	}
+}
+
 // Whatever a run is called and however large the panel is, frames are exact and
 // hold no control character, and the selection is on screen.
 func TestDAG_Frames(t *testing.T) {

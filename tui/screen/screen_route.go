@@ -410,8 +410,8 @@ func (m *dagModel) find(at pointed) (task int, ok bool) {
 		task, ok = m.byID[at.task]
 		return task, ok
 	}
-	for i, id := range m.asked {
-		if id == at.ask && at.ask != "" {
+	for i := range m.tasks {
+		if at.ask != "" && m.asked[i] == at.ask {
 			return i, true
 		}
 	}
