@@ -18,7 +18,7 @@ type prompt struct {
 	// title and about are for what is asked in the middle of the window instead: what
 	// the text is for.
 	title, about string
-	input widget.Input
+	input        widget.Input
 	// changed is called with each change of the text; an error is shown below
 	// it and does not keep the prompt open. It may be nil.
 	changed func(text string) error
