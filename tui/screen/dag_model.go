@@ -37,8 +37,12 @@ type dagModel struct {
 	price    *core.AgentPrice
 }
 
-// dagCounts are tasks by what became of them.
-type dagCounts struct{ total, done, failed, running, waiting, queued, skipped int }
+// dagCounts are tasks by what became of them. Done are also those that have failed without
+// ending the run (safe) and those that were skipped.
+type dagCounts struct{ total, done, failed, running, waiting, queued, skipped, safe int }
+
+// well is how many tasks have ended as they should.
+func (c *dagCounts) well() int { return c.done - c.safe - c.skipped }
 
 // dagLayer is one layer: its tasks are tasks[first:last] of the model.
 type dagLayer struct {
@@ -51,8 +55,11 @@ type dagLayer struct {
 func (c *dagCounts) add(s core.TaskState) {
 	c.total++
 	switch s {
-	case core.TaskSuccess, core.TaskFailedSafe:
+	case core.TaskSuccess:
 		c.done++
+	case core.TaskFailedSafe:
+		c.done++
+		c.safe++
 	case core.TaskSkipped:
 		c.done++
 		c.skipped++
@@ -80,6 +87,8 @@ func (c *dagCounts) state() core.TaskState {
 		return core.TaskQueued
 	case c.skipped > 0 && c.skipped == c.total:
 		return core.TaskSkipped
+	case c.safe > 0:
+		return core.TaskFailedSafe
 	}
 	return core.TaskSuccess
 }

@@ -352,6 +352,27 @@ func TestDAG_Skipped(t *testing.T) {
 	}
 }
 
+// TestDAG_Progress: a bar says how much of what was planned has ended as it should; what
+// a script has still to call nobody knows.
+func TestDAG_Progress(t *testing.T) {
+	t.Parallel()
+	w := layerWorkflow()
+	w.State, w.Approvals = core.RunFailed, nil
+	w.Layers = []core.Layer{
+		{Index: 0, Tasks: []core.Task{{ID: "a", Tool: "s:a", State: core.TaskSuccess}, {ID: "b", Tool: "s:b", State: core.TaskFailedSafe}}},
+		{Index: 1, Tasks: []core.Task{{ID: "c", Tool: "s:c", State: core.TaskError, Layer: 1}, {ID: "d", Tool: "s:d", State: core.TaskSkipped, Layer: 1}}},
+	}
+	_, _, c := dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "█░", " 1/4  elapsed ", "failed 1  failed safe 1  skipped 1", "~ 2/2 failed_safe")
+
+	w.Kind, w.State, w.TotalLayers, w.CurrentLayer = core.KindCode, core.RunRunning, 41, 40
+	_, _, c = dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "progress  step 41  elapsed ")
+	if strings.Contains(c.Plain(), "█") {
+		t.Errorf("a bar for a script:\n%s", c.Plain())
+	}
+}
+
 // TestDAG_End: why a run ended is on the panel, whatever the panel's size and
 // the error's, and nothing of it acts on the terminal.
 func TestDAG_End(t *testing.T) {

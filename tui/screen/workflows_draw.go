@@ -223,11 +223,11 @@ func doingText(run core.ID, e *Env) string {
 	return name
 }
 
-// taskCounts are how many tasks of a run are settled, and how many there are.
+// taskCounts are how many tasks of a run have ended as they should, and how many there are.
 func taskCounts(w core.Workflow) (done, all int) {
 	for _, l := range w.Layers {
 		for i := range l.Tasks {
-			if all++; l.Tasks[i].State.Settled() {
+			if all++; l.Tasks[i].State == core.TaskSuccess {
 				done++
 			}
 		}
