@@ -188,9 +188,10 @@ func (m *menu) draw(a paint.Area, _ *Env) {
 	}
 }
 
-// output shows what a command printed.
+// output shows what a command printed, or a text under a title.
 type output struct {
-	line  string
+	line  string // of the command; empty: there is none
+	title string
 	text  string
 	code  int
 	pager widget.Pager
@@ -220,7 +221,9 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 		case keys.CopyID, keys.CopyAll:
 			return []Intent{Copy{What: "the output", Text: o.text}}, false
 		case keys.CopyCommand:
-			return []Intent{Copy{What: "the command", Text: "pml " + o.line}}, false
+			if o.line != "" {
+				return []Intent{Copy{What: "the command", Text: "pml " + o.line}}, false
+			}
 		case keys.Edit:
 			return []Intent{View{Name: "output.txt", Text: o.text}}, false
 		case keys.Save:
@@ -235,7 +238,10 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 }
 
 func (o *output) draw(a paint.Area, e *Env) {
-	title := paint.Title{Left: "pml " + core.Visible(o.line, 200, false), Right: fmt.Sprintf("exit code %d", o.code), Focus: true}
+	title := paint.Title{Left: core.Visible(o.title, 200, false), Focus: true}
+	if o.line != "" {
+		title.Left, title.Right = "pml "+core.Visible(o.line, 200, false), fmt.Sprintf("exit code %d", o.code)
+	}
 	title.Foot = o.pager.Position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
 	if o.code != 0 {
 		title.Style.Role = paint.Danger

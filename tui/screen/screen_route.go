@@ -263,7 +263,7 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 		case showRunsOf:
 			s.runsOf(i.agentKey)
 		case showText:
-			o := &output{line: i.title, text: i.text}
+			o := &output{title: i.title, text: i.text}
 			o.pager.SetText(i.text)
 			s.overlay.open(o)
 		case say:

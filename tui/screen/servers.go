@@ -206,7 +206,7 @@ func serverLook(s api.ServerInfo, t *paint.Theme) (word, glyph string, style pai
 func needsText(s api.ServerInfo) (string, paint.Style) {
 	switch {
 	case s.Error != "":
-		return core.Visible(s.Error, 200, false), paint.Style{Role: paint.Danger}
+		return inLine(s.Error, 200), paint.Style{Role: paint.Danger}
 	case len(s.Needs) > 0:
 		parts := make([]string, len(s.Needs))
 		for i, n := range s.Needs {
@@ -240,7 +240,7 @@ func ownersText(s api.ServerInfo) string {
 func serverFacts(s api.ServerInfo) (facts [][2]string) {
 	add := func(label, text string) {
 		if text != "" {
-			facts = append(facts, [2]string{label, core.Visible(text, 1000, false)})
+			facts = append(facts, [2]string{label, text})
 		}
 	}
 	add("runs", strings.Join(s.Command, " "))
@@ -277,6 +277,11 @@ func serverFacts(s api.ServerInfo) (facts [][2]string) {
 	return facts
 }
 
+// inLine is a text on one line, safe to show.
+func inLine(text string, most int) string {
+	return core.Visible(strings.Join(strings.Fields(text), " "), most, false)
+}
+
 // stderrLines are the last lines that a server wrote on stderr.
 func stderrLines(s api.ServerInfo) []string {
 	if s.Health == nil || strings.TrimSpace(s.Health.Stderr) == "" {
@@ -293,7 +298,7 @@ func drawServerDetail(in paint.Area, s api.ServerInfo) {
 		if y >= in.H-min(len(lines), 2) {
 			break
 		}
-		labelled(f[0], f[1], paint.Style{})(in.Sub(0, y, in.W, 1))
+		labelled(f[0], inLine(f[1], 1000), paint.Style{})(in.Sub(0, y, in.W, 1))
 		y++
 	}
 	lines = lines[max(len(lines)-(in.H-y), 0):]
@@ -310,11 +315,15 @@ func drawServerDetail(in paint.Area, s api.ServerInfo) {
 func serverText(s api.ServerInfo) string {
 	var b strings.Builder
 	for _, f := range serverFacts(s) {
-		fmt.Fprintf(&b, "%-9s %s\n", f[0], f[1])
+		text := core.Visible(strings.TrimSpace(f[1]), 4000, true)
+		fmt.Fprintf(&b, "%-9s %s\n", f[0], strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 10)))
 	}
 	b.WriteString("\nstderr, its last lines\n")
 	lines := stderrLines(s)
-	if lines == nil {
+	switch {
+	case lines == nil && strings.Contains(s.Error, "said:\n"):
+		b.WriteString("what it wrote stands with the error\n")
+	case lines == nil:
 		b.WriteString("nothing is known of it: R starts the server and says what it wrote\n")
 	}
 	for _, l := range lines {

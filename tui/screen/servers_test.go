@@ -77,6 +77,21 @@ func TestServers(t *testing.T) {
 	wantShown(t, s, `cannot read the servers: no \x1b config`)
 }
 
+// TestServers_Log: what a server wrote before it ended is laid out, and its window says
+// nothing of an exit code of pml's.
+func TestServers_Log(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "7")
+	s.ShowServers([]api.ServerInfo{{Name: "db", State: api.ServerFailed, Error: "it exited with 3; it said:\nboom: no database\nbye"}}, true, nil)
+	wantShown(t, s, "error     it exited with 3; it said: boom: no database bye")
+	press(s, "L")
+	wantShown(t, s, "━ servers: db ━", "┃ error     it exited with 3; it said:", "┃           boom: no database", "what it wrote stands with the error")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "exit code") || strings.Contains(frame, `\n`) || strings.Contains(frame, "nothing is known") {
+		t.Errorf("untrue:\n%s", frame)
+	}
+}
+
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 100, 30)
