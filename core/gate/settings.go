@@ -315,6 +315,15 @@ func (s *settings) fromFile() (*settings, error) {
 	return &next, err
 }
 
+// NotTrusted reports whether the workspace's files grant something that nobody has trusted.
+func (h *Host) NotTrusted() (bool, error) {
+	s, err := h.reader.recent()
+	if err != nil {
+		return false, err
+	}
+	return !s.trust.Counts() && !s.trust.Empty, nil
+}
+
 // LockAside reports whether the workspace's pml.lock is not the one that was
 // trusted, which is in force in its place.
 func (h *Host) LockAside() (bool, error) {

@@ -52,6 +52,9 @@ func (p *serversPanel) at() int {
 
 func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	n := len(p.list)
+	if act == keys.TrustFlows {
+		return []Intent{Shell{Args: []string{"trust"}}}, true
+	}
 	if to, ok := p.scroll.Move(act, p.at(), n); ok {
 		if n > 0 {
 			p.name = p.list[max(to, 0)].Name
@@ -107,6 +110,9 @@ func (p *serversPanel) click(_, y int, _ *Env) []Intent {
 }
 
 func (p *serversPanel) hints(*Env) []keys.Action {
+	if slices.ContainsFunc(p.list, func(s api.ServerInfo) bool { return s.State == api.ServerNotTrusted }) {
+		return []keys.Action{keys.TrustFlows, keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand}
+	}
 	return []keys.Action{keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand, keys.Palette}
 }
 
@@ -179,7 +185,7 @@ func (p *serversPanel) drawServer(in paint.Area, y int, cols []widget.Column, s 
 		cols[svCalls].Text(in, y, paint.Style{}, text)
 		cols[svTook].Text(in, y, paint.Style{Role: paint.Muted}, durationText(c.took/float64(c.calls)))
 	}
-	text, look := needsText(s)
+	text, look := needsText(s, e)
 	cols[svNeeds].Text(in, y, look, text)
 }
 
@@ -203,7 +209,7 @@ func serverLook(s api.ServerInfo, t *paint.Theme) (word, glyph string, style pai
 }
 
 // needsText is what a server needs, or what is wrong with it, on one line.
-func needsText(s api.ServerInfo) (string, paint.Style) {
+func needsText(s api.ServerInfo, e *Env) (string, paint.Style) {
 	switch {
 	case s.Error != "":
 		return inLine(s.Error, 200), paint.Style{Role: paint.Danger}
@@ -214,7 +220,7 @@ func needsText(s api.ServerInfo) (string, paint.Style) {
 		}
 		return strings.Join(parts, "; "), paint.Style{Role: paint.Warn}
 	case s.State == api.ServerNotTrusted:
-		return "pml trust", paint.Style{Role: paint.Warn}
+		return keyOf(e, keys.TrustFlows) + ": pml trust", paint.Style{Role: paint.Warn}
 	case len(s.Elsewhere) > 0:
 		return "runs in " + ownersText(s), paint.Style{Role: paint.Muted}
 	}

@@ -92,6 +92,17 @@ func TestServers_Log(t *testing.T) {
 	}
 }
 
+// TestServers_NotTrusted: the key that the panel names for a server of a workspace that
+// nobody has trusted looks at its files.
+func TestServers_NotTrusted(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "7")
+	s.ShowServers([]api.ServerInfo{{Name: "db", State: api.ServerNotTrusted}}, true, nil)
+	wantShown(t, s, "T: pml trust", "T trust  ")
+	wantIntents(t, press(s, "T"), Shell{Args: []string{"trust"}})
+}
+
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 100, 30)
@@ -128,4 +139,18 @@ func TestFirst(t *testing.T) {
 		wantShown(t, s, "triage-")
 		wantIntents(t, press(s, "enter"))
 	}
+}
+
+// TestFirst_NotTrusted: where the files of the workspace are there and nobody has trusted
+// them, the page says so, and offers that.
+func TestFirst_NotTrusted(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	st.SetNotices([]string{"what this workspace's files grant counts only once trusted: pml trust"})
+	s := newScreen(t, st, 80, 24)
+	wantShown(t, s, "> pml trust", "nobody has trusted them yet", "! what this workspace's files grant counts only once trusted: pml trust")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "pml init") {
+		t.Errorf("it offers what was done:\n%s", frame)
+	}
+	wantIntents(t, press(s, "enter"), Shell{Args: []string{"trust"}})
 }

@@ -84,7 +84,7 @@ func (p *workflowsPanel) selectRow(row int, ids []core.ID, e *Env) {
 
 func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	if first(e) {
-		if intents, ok := p.first.do(act); ok {
+		if intents, ok := p.first.do(act, e); ok {
 			return intents, true
 		}
 	}

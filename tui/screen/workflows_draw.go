@@ -60,7 +60,7 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	p.seen = p.seen[:0]
 	if len(ids) == 0 {
 		if p.filter.Empty() && first(e) {
-			p.first.draw(in, focus)
+			p.first.draw(in, e, focus)
 			return
 		}
 		p.drawEmpty(in, e)
