@@ -156,11 +156,28 @@ func (p *workflowsPanel) doRun(act keys.Action, ids []core.ID, row int, e *Env) 
 		return again(p.chosen(e), e), true
 	case keys.Replan:
 		return replan(run), true
+	case keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message, keys.Trail:
+		return p.openNext(act, run, e), true
 	default:
 		intents := p.copyOut(act, run, e)
 		return intents, intents != nil
 	}
 	return nil, true
+}
+
+// openNext opens what a run waits for: a list of runs decides nothing.
+func (p *workflowsPanel) openNext(act keys.Action, run core.Run, e *Env) []Intent {
+	p.next.update(e)
+	a, ok := p.next.of(run.ID, e)
+	switch {
+	case !ok:
+		return []Intent{say{Note, "this run waits for no decision"}}
+	case act == keys.Trail:
+		return []Intent{openOverlay{newTrail(a.ID)}, LoadAudit{}}
+	case act == keys.Approve:
+		return []Intent{openOverlay{newApproveCard(a.ID, e)}}
+	}
+	return []Intent{openOverlay{cardOf(a.ID, e)}}
 }
 
 // markRange marks all rows from the one that was marked last to the cursor.

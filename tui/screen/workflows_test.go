@@ -40,6 +40,25 @@ func TestWorkflows_Abort(t *testing.T) {
 	wantShown(t, s, "it has ended already")
 }
 
+// TestWorkflows_OpenNext: the keys of a decision open what the run waits for, and say so
+// where it waits for nothing.
+func TestWorkflows_OpenNext(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	selectRun(t, s, runNotes)
+	wantIntents(t, press(s, "a"))
+	wantShown(t, s, "Approve tool permission?", "gh:create_release")
+	press(s, "esc")
+	wantIntents(t, press(s, "i"), LoadAudit{})
+	press(s, "esc")
+	wantIntents(t, press(s, "d"))
+	wantShown(t, s, "Approve tool permission?")
+	press(s, "esc")
+	selectRun(t, s, runFailed)
+	press(s, "a")
+	wantShown(t, s, "this run waits for no decision")
+}
+
 func TestWorkflows_Marks(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 80, 24)
