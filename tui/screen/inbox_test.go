@@ -366,3 +366,20 @@ func TestInbox_Heading(t *testing.T) {
 		}
 	}
 }
+
+// TestInbox_Folders: what is asked in several folders says in which; in one folder nobody
+// has to be told.
+func TestInbox_Folders(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	s := newScreen(t, st, 160, 45)
+	press(s, "2")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "shop: ") {
+		t.Errorf("there is one folder:\n%s", frame)
+	}
+	other := fixtureApprovals()[0]
+	other.ID, other.Workspace = "a1000099-0000-4000-8000-000000000000", "/home/ada/src/blog"
+	st.PutApprovals(other)
+	s.Changed(fixtureNow)
+	wantShown(t, s, "blog: checkout", "shop: release-n", "shop: checkout-sync  asked by")
+}

@@ -161,7 +161,7 @@ func (s *Screen) drawPanels(window paint.Area, e *Env) {
 	s.places = s.panes.layout()
 	for _, p := range s.places {
 		area := window.Sub(p.x, p.y, p.w, p.h)
-		if e.preview && p.id == s.panes.previewAt() && s.preview.draw(area, e, s.alike()) {
+		if e.preview && p.id == s.panes.previewAt() && s.preview.draw(area, e, s.alike(), &s.panels[PanelApprovals].(*inboxPanel).rows) {
 			continue
 		}
 		s.panels[p.id].draw(area, e, p.id == s.panes.focus)
