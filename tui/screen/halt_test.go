@@ -26,3 +26,18 @@ func TestHalt_Resume(t *testing.T) {
 		t.Errorf("it promises too much:\n%s", frame)
 	}
 }
+
+// TestHalt_Palette: the palette asks what the key asks.
+func TestHalt_Palette(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, ":", `"hal"`)
+	wantShown(t, s, "no run begins another call")
+	press(s, "tab")
+	wantIntents(t, press(s, "enter"))
+	wantShown(t, s, "HALT ALL CALLS?")
+	wantIntents(t, press(s, "y"), Halt{})
+	s.o.State.SetHalts([]core.Halt{{Side: core.SideClient, At: fixtureNow}})
+	press(s, ":", `"resume"`, "enter")
+	wantShown(t, s, "Let calls go on?")
+}
