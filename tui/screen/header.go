@@ -407,6 +407,9 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	x, room := 1, a.W-2-paint.Width(end)-2
 	for _, act := range acts {
 		text := hintText(e, act)
+		if act == keys.Again && s.panes.acting() == PanelApprovals && text != "" { // nothing is retried there
+			text = keyOf(e, act) + " ask again"
+		}
 		if w := paint.Width(text); text == "" || act == keys.Help || act == keys.Quit || x+w > room {
 			continue
 		}

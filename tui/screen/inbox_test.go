@@ -383,3 +383,15 @@ func TestInbox_Folders(t *testing.T) {
 	s.Changed(fixtureNow)
 	wantShown(t, s, "blog: checkout", "shop: release-n", "shop: checkout-sync  asked by")
 }
+
+// TestInbox_ExpiredHint: the footer says of an expired row what its key does.
+func TestInbox_ExpiredHint(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	expired := fixtureResolved()[2]
+	st.PutRuns(fixtureRuns()...)
+	st.PutApprovals(expired)
+	s := newScreen(t, st, 80, 24)
+	press(s, "2")
+	wantShown(t, s, "a approve  d deny  R ask again")
+}
