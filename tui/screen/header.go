@@ -142,6 +142,11 @@ func (s *Screen) drawTabs(a paint.Area, lost bool, e *Env) {
 		if closeWidth(named)+len(" pml * ") > a.W {
 			gap = 0
 		}
+		if asks := asksWaiting(e); asks != "" && !strings.Contains(named[PanelApprovals], asks) {
+			if wider := closeTabs(a.W-3, s.panes.focus, e); wider != nil { // the line below says when something is lost
+				tabs, glyph, gap = wider, "", 0
+			}
+		}
 	}
 	x := 2*gap + a.Put(gap, 0, paint.Style{Role: paint.Accent}.Bold(), "pml")
 	x += gap + a.Put(x, 0, style, glyph)

@@ -229,3 +229,17 @@ func TestAudit_Told(t *testing.T) {
 	press(s, "6")
 	wantShown(t, s, "RUN", "db-migrate-pr", "approved   layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed")
 }
+
+// TestTabs_Waiting: what waits is on its tab in 80 columns, too.
+func TestTabs_Waiting(t *testing.T) {
+	t.Parallel()
+	for _, w := range []int{60, 80, 100} {
+		for _, focus := range []string{"1", "2", "9"} {
+			s := newScreen(t, fixtureState(), w, 30)
+			press(s, focus)
+			if top, _, _ := strings.Cut(s.Plain(fixtureNow), "\n"); !strings.Contains(top, "8!") {
+				t.Errorf("%d columns: %s", w, top)
+			}
+		}
+	}
+}
