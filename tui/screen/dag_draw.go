@@ -414,6 +414,17 @@ func boxFoot(word, when string, w int) string {
 	return word + " " + when
 }
 
+// boxName is the name of a task in its box. Where the call of a script has no room, its
+// tool is cut before the argument, which tells it from the other calls of its loop.
+func (p *dagPanel) boxName(box *graph.Box, e *Env) string {
+	name, room := p.model.name(box.Nodes[0]), box.W-5
+	tool, arg, ok := strings.Cut(name, " ")
+	if left := room - paint.Width(arg) - 1; p.model.code && ok && paint.Width(name) > room && left >= 3 {
+		return paint.Clip(tool, left, e.Theme.Glyph.More) + " " + arg
+	}
+	return name
+}
+
 // boxText is what stands in a box.
 func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, state core.TaskState, predicted bool) {
 	t := p.model.tasks[box.Nodes[0]]
@@ -422,7 +433,7 @@ func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, sta
 		if a, ok := p.waitsFor(box.Nodes[0], e); ok { // what is short goes first
 			when, word = "", leftText(a, e)+" "+typeName(a.Type)
 		}
-		return p.model.name(box.Nodes[0]), when, word, p.model.states[box.Nodes[0]], t.Predicted
+		return p.boxName(box, e), when, word, p.model.states[box.Nodes[0]], t.Predicted
 	}
 	var c dagCounts
 	for _, n := range box.Nodes {

@@ -373,6 +373,25 @@ func TestDAG_Progress(t *testing.T) {
 	}
 }
 
+// TestDAG_Arguments: what a call is made with is found, and stands in the boxes of a loop.
+func TestDAG_Arguments(t *testing.T) {
+	t.Parallel()
+	w := layerWorkflow()
+	w.Kind, w.Approvals, w.Layers = core.KindCode, nil, nil
+	for i := range 3 {
+		args := raw(map[string]any{"path": "p/" + strconv.Itoa(36+i), "why": "page " + strconv.Itoa(36+i)})
+		w.Layers = append(w.Layers, core.Layer{Index: i, Tasks: []core.Task{{ID: "c" + strconv.Itoa(i), Tool: "std:fetch_one_page", State: core.TaskSuccess, Layer: i, Arguments: args}}})
+	}
+	p, e, c := dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "… p/36", "… p/37", "… p/38")
+	if p.query = "Page 37"; !p.jump(true, e) || e.Sel.Task != "c1" {
+		t.Errorf("at %s", e.Sel.Task)
+	}
+	if p.query = "page 40"; p.jump(true, e) {
+		t.Errorf("found at %s", e.Sel.Task)
+	}
+}
+
 // TestDAG_End: why a run ended is on the panel, whatever the panel's size and
 // the error's, and nothing of it acts on the terminal.
 func TestDAG_End(t *testing.T) {
