@@ -359,3 +359,25 @@ func boxStyle(s core.TaskState, style paint.Style) paint.Style {
 	}
 	return paint.Style{Role: paint.Border}
 }
+
+// boxName is the name of a task in its box. Where the call of a script has no room, its
+// tool is cut before the argument, whose end tells it from the other calls of its loop.
+func (p *dagPanel) boxName(box *graph.Box, e *Env) string {
+	task, more := box.Nodes[0], e.Theme.Glyph.More
+	name, room := p.model.name(task), box.W-5
+	tool, arg, ok := strings.Cut(name, " ")
+	left := room - paint.Width(arg) - 1
+	switch {
+	case !p.model.code || !ok || paint.Width(name) <= room:
+		return name
+	case left >= 3:
+		return paint.Clip(tool, left, more) + " " + arg
+	case p.model.uses[p.model.tasks[task].Tool] > 1:
+		end := []rune(arg)
+		for len(end) > 0 && paint.Width(more+string(end)) > room {
+			end = end[1:]
+		}
+		return more + string(end)
+	}
+	return name
+}

@@ -414,17 +414,6 @@ func boxFoot(word, when string, w int) string {
 	return word + " " + when
 }
 
-// boxName is the name of a task in its box. Where the call of a script has no room, its
-// tool is cut before the argument, which tells it from the other calls of its loop.
-func (p *dagPanel) boxName(box *graph.Box, e *Env) string {
-	name, room := p.model.name(box.Nodes[0]), box.W-5
-	tool, arg, ok := strings.Cut(name, " ")
-	if left := room - paint.Width(arg) - 1; p.model.code && ok && paint.Width(name) > room && left >= 3 {
-		return paint.Clip(tool, left, e.Theme.Glyph.More) + " " + arg
-	}
-	return name
-}
-
 // boxText is what stands in a box.
 func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, state core.TaskState, predicted bool) {
 	t := p.model.tasks[box.Nodes[0]]

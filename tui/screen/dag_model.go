@@ -25,6 +25,7 @@ type dagModel struct {
 	asked  map[int]core.ID // the approval that a task waits for
 	gates  map[int]core.ID // the approval before a layer, by its number
 	users  map[string][]string
+	uses   map[string]int // how many tasks call a tool
 	edges  []graph.Edge
 	counts dagCounts
 	// critical is the longest chain of tasks in milliseconds, 0 where it is not
@@ -108,7 +109,7 @@ func firstLayer(w *core.Workflow) *core.Layer {
 // newDAGModel works the model of a run out.
 func newDAGModel(w *core.Workflow) *dagModel {
 	m := &dagModel{
-		run: w.ID, of: firstLayer(w), byID: map[string]int{}, asked: map[int]core.ID{}, gates: map[int]core.ID{}, users: map[string][]string{},
+		run: w.ID, of: firstLayer(w), byID: map[string]int{}, asked: map[int]core.ID{}, gates: map[int]core.ID{}, users: map[string][]string{}, uses: map[string]int{},
 		steps: core.AgentSteps(*w),
 	}
 	layers := w.Layers
@@ -122,6 +123,7 @@ func newDAGModel(w *core.Workflow) *dagModel {
 			t := &l.Tasks[k]
 			m.byID[t.ID] = len(m.tasks)
 			m.tasks = append(m.tasks, t)
+			m.uses[t.Tool]++
 			m.layer = append(m.layer, len(m.layers))
 			for _, from := range t.DependsOn {
 				m.edges = append(m.edges, graph.Edge{From: from, To: t.ID})

@@ -384,6 +384,11 @@ func TestDAG_Arguments(t *testing.T) {
 	}
 	p, e, c := dagOf(t, w, 110, 20)
 	wantWords(t, c.Plain(), "… p/36", "… p/37", "… p/38")
+	for i := range w.Layers {
+		w.Layers[i].Tasks[0].Arguments = raw(map[string]any{"path": "out/pages/page-" + strconv.Itoa(36+i) + ".txt"})
+	}
+	_, _, c = dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "✓ …es/page-36.txt", "✓ …es/page-37.txt", "✓ …es/page-38.txt")
 	if p.query = "Page 37"; !p.jump(true, e) || e.Sel.Task != "c1" {
 		t.Errorf("at %s", e.Sel.Task)
 	}
