@@ -3,6 +3,7 @@ package cli_test
 import (
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +178,79 @@ func TestInit_OffersImport(t *testing.T) {
 	s = (&shell{fake: &fake{failWith: errors.New("it exists")}}).run("init").want(t, 1)
 	if s.fake.world.imported != nil {
 		t.Error("looked at hosts although nothing was written")
+	}
+}
+
+// A value or an argument that is wrong leads to the help of the command that it was given to.
+func TestUsage_OwnHelp(t *testing.T) {
+	t.Parallel()
+	for args, help := range map[string]string{
+		"audit ls --since notsince": "pml audit ls", "audit ls --outcome rejected": "pml audit ls", "events --type approval": "pml events",
+		"run nonexist.ts": "pml execute", "wf ls --limit 0": "pml workflows ls", "status -o what": "pml status",
+	} {
+		(&shell{}).run(strings.Fields(args)...).want(t, 2).has(t, "err", "next: "+help+" --help\n")
+	}
+}
+
+// A program reads the commands that a person reads: the first of them, and all.
+func TestResult_Next(t *testing.T) {
+	t.Parallel()
+	waiting := api.Result{Status: api.StatusApprovalRequired, WorkflowID: runA, Pending: []core.Approval{permission(core.RiskLow)}}
+	for _, r := range []api.Result{waiting, {Status: api.StatusHalted, WorkflowID: runA}, {Status: api.StatusComplete, WorkflowID: runA}} {
+		run := func(more ...string) *shell {
+			return (&shell{fake: &fake{results: []api.Result{r}}}).run(append([]string{"run", "--code", "x"}, more...)...)
+		}
+		var got struct {
+			Next     []string   `json:"next"`
+			Commands [][]string `json:"commands"`
+		}
+		if err := json.Unmarshal([]byte(run("--json").out), &got); err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for line := range strings.Lines(run().err) {
+			if argv, ok := strings.CutPrefix(line, "next: "); ok {
+				said = append(said, strings.TrimSpace(argv))
+			}
+		}
+		if len(got.Commands) != len(said) || (len(said) == 0) != (r.Status == api.StatusComplete) {
+			t.Fatalf("%s: commands %v, the text names %v", r.Status, got.Commands, said)
+		}
+		for i, argv := range got.Commands {
+			if strings.Join(argv, " ") != said[i] || strings.Join(got.Next, " ") != said[0] {
+				t.Errorf("%s: next %v, commands %v, the text names %v", r.Status, got.Next, got.Commands, said)
+			}
+		}
+	}
+}
+
+// Who has corrected the file of a run is told that a retry runs the program as it was.
+func TestRetry_FileChanged(t *testing.T) {
+	t.Parallel()
+	const code, dag = "return 1\n", `{"tasks":[{"id":"a","tool":"fs:read","arguments":{"path":"x"}}]}`
+	task := core.TaskSpec{ID: "a", Tool: "fs:read", Arguments: json.RawMessage(`{"path":"x"}`)}
+	for _, tt := range []struct {
+		file, text string
+		kept       core.Program
+		told       bool
+	}{
+		{"s.ts", code, core.Program{Source: code}, false},
+		{"s.ts", "return 2\n", core.Program{Source: code}, true},
+		{"s.ts", "return 2\n", core.Program{Source: "return '«KEY»'"}, false}, // a value was left out
+		{"d.json", dag, core.Program{Tasks: []core.TaskSpec{task}}, false},
+		{"d.json", strings.ReplaceAll(dag, "x", "y"), core.Program{Tasks: []core.TaskSpec{task}}, true},
+		{"d.json", dag, core.Program{Tasks: []core.TaskSpec{task, {ID: "b", Tool: "fs:read"}}, Added: []core.Addition{{From: 1}}}, false},
+		{"gone.ts", code, core.Program{Source: "return 2"}, false},
+	} {
+		file := write(t, "new-"+tt.file, tt.text)
+		if tt.kept.File = file; tt.file == "gone.ts" {
+			tt.kept.File = file + ".gone"
+		}
+		f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, Workspace: filepath.Dir(file)}}, program: tt.kept}
+		f.world.paths = &api.Paths{Workspace: filepath.Dir(file)}
+		s := (&shell{fake: f}).run("retry", "7f3a91").want(t, 0)
+		if strings.Contains(s.err, "pml run "+file+" runs the file as it is now") != tt.told {
+			t.Errorf("%s %q: %s", tt.file, tt.text, s.err)
+		}
 	}
 }

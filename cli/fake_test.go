@@ -47,6 +47,7 @@ type fake struct {
 	trust      api.TrustState
 	runs       []core.Run
 	workflow   core.Workflow
+	program    core.Program // that is kept with the run
 	pending    []core.Approval
 	tools      []core.Tool
 	audit      []core.AuditRow
@@ -251,7 +252,7 @@ func (f *fake) ExportRun(_ context.Context, id core.ID) (api.RunFile, error) {
 	if f.failWith != nil {
 		return api.RunFile{}, f.failWith
 	}
-	return api.NewRunFile(api.ExportedRun{Run: core.Run{ID: id, State: core.RunComplete}}, at, "1.2.3")
+	return api.NewRunFile(api.ExportedRun{Run: core.Run{ID: id, State: core.RunComplete}, Program: f.program}, at, "1.2.3")
 }
 
 func (f *fake) ImportRun(_ context.Context, data []byte) (api.ImportedRun, error) {
@@ -350,7 +351,7 @@ func (f *fake) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval
 }
 
 func (f *fake) Tools(context.Context) ([]core.Tool, []core.Fault, error) {
-	return f.tools, []core.Fault{{Message: "server web: not trusted"}}, nil
+	return f.tools, []core.Fault{{Message: "server web: not trusted; it last said:\nFATAL"}}, nil
 }
 
 func (f *fake) CallTool(context.Context, string, json.RawMessage, core.Actor, time.Duration) (api.Result, error) {

@@ -17,17 +17,17 @@ import (
 )
 
 func flowsTestCmd(a *app.App) *cobra.Command {
-	var tool, args, response, last, record, list string
+	var tool, args, response, since, record, list string
 	cmd := flowCmd(a, &cobra.Command{
 		Use: "test FLOW", Short: "Try a flow on a call, or on past calls",
 		Long: `Runs a flow, enabled or not, on a call that is not made, and shows what each node
-did. --last puts the calls of past runs through it and lists those that it would
+did. --since puts the calls of past runs through it and lists those that it would
 have blocked, changed or asked about; --record all calls of one run, with their
 recorded answers. A flow of tools/list is tried with --list on the tools of a server.`,
-		Example: "  pml flows test docs --tool fs:write_file --args '{\"path\": \"src/a.go\"}'\n  pml flows test docs --last 7d --json\n  pml flows test docs --record @latest\n  pml flows test hide --list fs",
+		Example: "  pml flows test docs --tool fs:write_file --args '{\"path\": \"src/a.go\"}'\n  pml flows test docs --since 7d --json\n  pml flows test docs --record @latest\n  pml flows test hide --list fs",
 	}, func(ctx context.Context, b app.Backend, f api.Flow) error {
-		if given := slices.DeleteFunc([]string{tool, last, record, list}, func(s string) bool { return s == "" }); len(given) != 1 {
-			return app.Usagef("give one of --tool with --args, --last, --record and --list")
+		if given := slices.DeleteFunc([]string{tool, since, record, list}, func(s string) bool { return s == "" }); len(given) != 1 {
+			return app.Usagef("give one of --tool with --args, --since, --record and --list")
 		}
 		if (f.Type == flow.ListTools) != (list != "") {
 			return app.Usagef("%s is a flow of %s: one of tools/list is tried with --list, others on calls", core.Visible(f.Name, 80, false), f.Type)
@@ -40,7 +40,7 @@ recorded answers. A flow of tools/list is tried with --list on the tools of a se
 			return a.Print(t, func(w *strings.Builder) { writeListTrial(w, t) })
 		}
 		if tool == "" {
-			t, err := replayed(ctx, a, b, f, last, record)
+			t, err := replayed(ctx, a, b, f, since, record)
 			if err != nil {
 				return err
 			}
@@ -59,14 +59,14 @@ recorded answers. A flow of tools/list is tried with --list on the tools of a se
 	cmd.Flags().StringVar(&tool, "tool", "", "the tool of the call, server:tool")
 	cmd.Flags().StringVar(&args, "args", "{}", "its arguments, JSON")
 	cmd.Flags().StringVar(&response, "response", "", "the server's answer, an MCP result in JSON")
-	cmd.Flags().StringVar(&last, "last", "", "past calls: 12h, 7d, 2w, or a day")
+	addSince(cmd, &since, "", "past calls: 12h, 7d, 2w, or a day")
 	cmd.Flags().StringVar(&list, "list", "", "the server whose tools a flow of tools/list is tried on")
 	cmd.Flags().StringVar(&record, "record", "", "the recorded calls of a run: its id or @latest")
 	return cmd
 }
 
 // replayed is what a flow makes of the calls since a time, or of those of one run.
-func replayed(ctx context.Context, a *app.App, b app.Backend, f api.Flow, last, record string) (api.FlowReplay, error) {
+func replayed(ctx context.Context, a *app.App, b app.Backend, f api.Flow, past, record string) (api.FlowReplay, error) {
 	if record != "" {
 		id, _, err := b.Resolve(ctx, record)
 		if err != nil {
@@ -74,7 +74,7 @@ func replayed(ctx context.Context, a *app.App, b app.Backend, f api.Flow, last, 
 		}
 		return b.TryFlowOnRun(ctx, f.File, id)
 	}
-	since, err := sinceOf(a, last)
+	since, err := sinceOf(a, past)
 	if err != nil {
 		return api.FlowReplay{}, err
 	}

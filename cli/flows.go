@@ -27,7 +27,7 @@ func flowsCmd(a *app.App) *cobra.Command {
 		Long: `A hook flow looks at tool calls before they are made and at their answers: it can
 change, block, ask or note. Flows of this workspace are in .pml/flows and need
 trust (pml trust); those of pml's home hold for all workspaces.`,
-		Example: "  pml flows new docs --template approve-outside\n  pml flows test docs --last 7d\n  pml flows enable docs && pml trust",
+		Example: "  pml flows new docs --template approve-outside\n  pml flows test docs --since 7d\n  pml flows enable docs && pml trust",
 	}, flowsLsCmd(a), flowsShowCmd(a), flowsNewCmd(a), flowsEditCmd(a), flowsValidateCmd(a), flowsSwitchCmd(a, true), flowsSwitchCmd(a, false),
 		flowsTestCmd(a), flowsRunsCmd(a), flowsStatsCmd(a), flowsImportCmd(a), flowsExportCmd(a), flowsRmCmd(a), flowsSchemaCmd(a))
 }

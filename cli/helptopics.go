@@ -61,6 +61,9 @@ What execute, continue, approve, deny, retry and tools call print:
   error, error_code, next
                  what went wrong, its code, and the command to run next
 
+Where something is left to do, next is the first command that the text names, and
+commands has all of them.
+
 It is about a run, so it has workflow_id; its status is what the command came
 to, which says more than the state of a run: approval_required and
 layer_complete are both of a run whose state is waiting. The run itself has id

@@ -34,11 +34,11 @@ pml waits for as long as hooks.wait (50s). Without an answer by then, and whatev
 else goes wrong, the host asks by itself as it does without pml: before a call the
 answer is "ask", for Codex and where the host asks already it is none. The exit code
 is 0; stderr says why.`,
-		Example: `  pml init --hooks                       # writes it into the settings of the hosts
-  pml hook claude < event.json           # what the rules say about a call; the event:
+		Example: `  pml init --hooks              # writes it into the settings of the hosts
+  pml hook claude < event.json  # what the rules say about a call; the event:
     # {"hook_event_name": "PreToolUse", "cwd": "/home/me/project",
     #  "tool_name": "Bash", "tool_input": {"command": "npm test"}}
-  pml approve                            # decides what waits, at a terminal`,
+  pml approve                   # decides what waits, at a terminal`,
 		Args:              app.ExactArgs("claude|codex"),
 		ValidArgsFunction: app.CompleteFixed(core.AskingHosts...),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/casys-ai/pml/cli"
 	"github.com/casys-ai/pml/cli/app"
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/skiptest"
@@ -67,6 +68,12 @@ func TestWorkflows_Result(t *testing.T) {
 			t.Errorf("%s: %q", tt.run.State, s.out)
 		}
 	}
+	// The command is found by its plural, too, and of an aborted run the error names the
+	// command that shows what was returned.
+	aborted := core.Workflow{Run: core.Run{ID: runA, State: core.RunAborted}, Layers: []core.Layer{{Tasks: []core.Task{{ID: "c1", Output: json.RawMessage(`"kept"`)}}}}}
+	s := (&shell{fake: &fake{workflow: aborted}}).run("wf", "results", "@latest").want(t, 10)
+	s.has(t, "err", "has what its calls returned", "next: pml workflows show 7f3a91c2 --json\n")
+	(&shell{fake: s.fake}).run("workflows", "show", "7f3a91c2", "--json").want(t, 0).has(t, "out", `"output": "kept"`)
 }
 
 // TestWorkflows_ShowBegun: a call that only reads is in no journal before it has answered;
@@ -78,8 +85,26 @@ func TestWorkflows_ShowBegun(t *testing.T) {
 		workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunRunning, CreatedAt: at}},
 		events:   []core.Event{{Seq: 1, At: at, Type: core.EventTaskStart, RunID: runA, TaskID: "c1", Tool: "a:b", Layer: &layer}},
 	}
-	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "layer 1\n  * running  c1  a:b")
+	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "layer 1\n  * running  c1  b")
 	(&shell{fake: f}).run("wf", "show", "@latest", "--json").want(t, 0).has(t, "out", `"state": "running",`, `"id": "c1"`)
+}
+
+// TestWorkflows_ShowArguments: fifty calls of one tool are told apart by what they are
+// called with, in the words of watch, and at a terminal each fits in its line.
+func TestWorkflows_ShowArguments(t *testing.T) {
+	t.Parallel()
+	long := core.Task{ID: "c2", Tool: "fs:stat", State: core.TaskError, Arguments: json.RawMessage(`{"path":"` + strings.Repeat("deep/", 20) + `f42"}`)}
+	long.Error = core.Errorf(core.CodeToolFailed, "it is not\nthere")
+	f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunFailed, CreatedAt: at}, Layers: []core.Layer{{Tasks: []core.Task{
+		{ID: "c1", Tool: "fs:stat", State: core.TaskSuccess, Arguments: json.RawMessage(`{"path":"f41"}`)}, long,
+	}}}}}
+	(&shell{fake: f}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "+ success  c1  stat f41 ", "f42 ", "it is not / there")
+	s := (&shell{fake: f, tty: true, width: 80}).run("wf", "show", "@latest").want(t, 0).has(t, "out", "c1  stat f41 ", "it is not")
+	for line := range strings.Lines(s.out) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
 
 // TestWorkflows_ShowLayers: layers of one call each, as those of a script that waits for
@@ -99,16 +124,16 @@ func TestWorkflows_ShowLayers(t *testing.T) {
 	(&shell{fake: &fake{workflow: w}}).run("wf", "show", "@latest").want(t, 0).
 		has(t, "out", `
 layer 1
-  + success  c1  a:b  -
+  + success  c1  b  -
 `, `
 layer 2
-  + success  c2  a:b  -
-  + success  c3  a:b  -
+  + success  c2  b  -
+  + success  c3  b  -
 
 layers 3 to 5, one call each
-  + success  c4  a:b  -
-  + success  c5  a:b  -
-  + success  c6  a:b  -
+  + success  c4  b  -
+  + success  c5  b  -
+  + success  c6  b  -
 `)
 }
 
@@ -145,6 +170,12 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(app.Signal{Code: 130})
 	(&shell{fake: f, ctx: ctx}).run("events", "--follow").want(t, 130)
+	// That there are none is said beside the output, which a program reads.
+	for _, tty := range []bool{true, false} {
+		if s := (&shell{tty: tty}).run("wf", "logs", "@latest").want(t, 0).has(t, "err", "the run 7f3a91c2 has logged nothing\n"); s.out != "" {
+			t.Error(s.out)
+		}
+	}
 }
 
 func TestAudit(t *testing.T) {
@@ -213,7 +244,7 @@ func TestTools(t *testing.T) {
 		{Server: "fs", Name: "read_file", Description: "Reads a file.\nMore.", Annotations: core.Annotations{ReadOnly: &yes}, InputSchema: json.RawMessage(`{"type":"object"}`)},
 		{Server: "fs", Name: "write_file", Description: "Writes \x1b[1m"},
 	}}
-	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: server web: not trusted")
+	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: server web: not trusted; it last said: FATAL\n")
 	if diff := cmp.Diff("TOOL           EFFECT   DESCRIPTION\nfs:read_file   reads    Reads a file.\nfs:write_file  unknown  Writes \\x1b[1m\n", s.out); diff != "" {
 		t.Error(diff)
 	}

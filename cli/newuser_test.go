@@ -152,6 +152,17 @@ func TestWorkflows_ByName(t *testing.T) {
 	for _, args := range [][]string{{"abort", "poll.ts"}, {"retry", "poll.ts"}, {"continue", "poll.ts"}, {"workflows", "rm", "poll.ts"}, {"approve", "nightly report"}} {
 		(&shell{fake: namedRuns()}).run(args...).want(t, 3).has(t, "err", "is a name", "a91c2aa")
 	}
+	// The command that comes next has the ID where one run alone has the name.
+	for _, tt := range []struct {
+		args []string
+		next string
+	}{
+		{[]string{"abort", "nightly report"}, "pml abort 2a91c2aa"},
+		{[]string{"abort", "--reason", "nightly report", "Nightly Report"}, "pml abort --reason 'nightly report' 2a91c2aa"},
+		{[]string{"abort", "poll.ts"}, "pml workflows ls poll.ts"},
+	} {
+		(&shell{fake: namedRuns()}).run(tt.args...).want(t, 3).has(t, "err", "next: "+tt.next+"\n")
+	}
 	elsewhere := namedRuns()
 	elsewhere.runs[2].Workspace = "/other"
 	(&shell{fake: elsewhere}).run("workflows", "show", "nightly report").want(t, 3).has(t, "err", "nightly report")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/changes"
@@ -29,7 +30,7 @@ proposes rules from what people have approved.
 A rule is a pattern on server:tool, or an object with a condition on the call:
 {"tool": "fs:write_file", "where": "under(args.path, 'docs')"}`,
 		Example: "  pml permissions ls\n" +
-			"  pml permissions test --list allow --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --last 30d",
+			"  pml permissions test --list allow \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --since 30d",
 	}, permissionsLsCmd(a), permissionsTestCmd(a), permissionsSuggestCmd(a))
 }
 
@@ -61,7 +62,7 @@ while the workspace is not trusted.`,
 const shownCalls = 20
 
 func permissionsTestCmd(a *app.App) *cobra.Command {
-	var rule, list, last string
+	var rule, list, since string
 	cmd := &cobra.Command{
 		Use:   "test",
 		Short: "Try a rule on past calls",
@@ -70,18 +71,18 @@ rules as they are, and through those with one more, and lists what would be
 denied, asked, and let through that is asked today. Nothing is called and nothing
 is written; servers whose tools the rule is about are started if they may be.`,
 		Example: "  pml permissions test --list deny --rule 'fs:move_*'\n" +
-			"  pml permissions test --list ask --rule '{\"tool\": \"fs:write_file\", \"where\": \"size(args.content) > 5000\"}' --last 7d --json",
+			"  pml permissions test --list ask --since 7d --json \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"size(args.content) > 5000\"}'",
 		Args: app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
 			r, err := parseRule(list, rule)
 			if err != nil {
 				return err
 			}
-			since, err := sinceOf(a, last)
+			from, err := sinceOf(a, since)
 			if err != nil {
 				return err
 			}
-			t, err := b.TryRule(ctx, r, since)
+			t, err := b.TryRule(ctx, r, from)
 			if err != nil {
 				return err
 			}
@@ -90,21 +91,32 @@ is written; servers whose tools the rule is about are started if they may be.`,
 	}
 	cmd.Flags().StringVar(&rule, "rule", "", "the rule: a pattern, or a JSON object with tool and where")
 	cmd.Flags().StringVar(&list, "list", "", "the list that it would be in: allow, ask or deny")
-	addLast(cmd, &last)
+	addSince(cmd, &since, "30d", "only calls since then: 12h, 7d, 2w ago, or a day")
 	_ = cmd.RegisterFlagCompletionFunc("list", app.CompleteFixed("allow", "ask", "deny"))
 	_ = cmd.RegisterFlagCompletionFunc("rule", cobra.NoFileCompletions)
 	return cmd
 }
 
-func addLast(cmd *cobra.Command, last *string) {
-	cmd.Flags().StringVar(last, "last", "30d", "how far back to look: 12h, 7d, 2w, or a day")
-	_ = cmd.RegisterFlagCompletionFunc("last", cobra.NoFileCompletions)
+// addSince adds the flag that says how far back a command looks.
+func addSince(cmd *cobra.Command, since *string, value, usage string) {
+	f := cmd.Flags()
+	f.SetNormalizeFunc(sinceFlag)
+	f.StringVar(since, "since", value, usage)
+	_ = cmd.RegisterFlagCompletionFunc("since", cobra.NoFileCompletions)
 }
 
-func sinceOf(a *app.App, last string) (time.Time, error) {
-	since, err := core.ParseWhen(last, a.Now())
+// sinceFlag lets --last, its older name, stand for --since.
+func sinceFlag(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "last" {
+		name = "since"
+	}
+	return pflag.NormalizedName(name)
+}
+
+func sinceOf(a *app.App, text string) (time.Time, error) {
+	since, err := core.ParseWhen(text, a.Now())
 	if err != nil {
-		err = app.Usagef("--last: %s", core.AsError(err).Message)
+		err = app.Usagef("--since: %s", core.AsError(err).Message)
 	}
 	return since, err
 }
@@ -176,7 +188,7 @@ func writeTried(w *strings.Builder, a *app.App, c api.TriedCall) {
 }
 
 func permissionsSuggestCmd(a *app.App) *cobra.Command {
-	var last, apply string
+	var since, apply string
 	var home bool
 	cmd := &cobra.Command{
 		Use:   "suggest",
@@ -190,14 +202,14 @@ would have saved.
 
 --apply writes some of them after it has shown the change and asked, at a
 terminal only.`,
-		Example: "  pml permissions suggest\n  pml permissions suggest --last 90d --apply 1,3",
+		Example: "  pml permissions suggest\n  pml permissions suggest --since 90d --apply 1,3",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
-			since, err := sinceOf(a, last)
+			from, err := sinceOf(a, since)
 			if err != nil {
 				return err
 			}
-			list, err := b.SuggestRules(ctx, since)
+			list, err := b.SuggestRules(ctx, from)
 			if err != nil {
 				return err
 			}
@@ -210,7 +222,7 @@ terminal only.`,
 			return printSuggested(a, list)
 		}),
 	}
-	addLast(cmd, &last)
+	addSince(cmd, &since, "30d", "only calls since then: 12h, 7d, 2w ago, or a day")
 	cmd.Flags().StringVar(&apply, "apply", "", "write these, by their numbers: 1,3")
 	cmd.Flags().BoolVar(&home, "for-all", false, "with --apply: into config.json of pml's home, for all workspaces")
 	_ = cmd.RegisterFlagCompletionFunc("apply", cobra.NoFileCompletions)

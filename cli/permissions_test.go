@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,15 +27,30 @@ func TestPermissions_Test(t *testing.T) {
 		{RunID: string(runA), Tool: "fs:write", Arguments: json.RawMessage(`{"path":"b"}`), At: at, Now: "allow", Then: "deny", Reason: "there is no args.x"},
 	}}}}
 	rule := `{"tool": "fs:write", "where": "under(args.path, 'docs')"}`
-	(&shell{fake: f}).run("permissions", "test", "--list", "allow", "--rule", rule, "--last", "7d").want(t, 0).
+	(&shell{fake: f}).run("permissions", "test", "--list", "allow", "--rule", rule, "--since", "7d").want(t, 0).
 		has(t, "out", "9 calls that the pattern matches, in 3 runs", "would be denied: 1\n", "path=b  (there is no args.x)", "would be asked: 0\n",
 			"let through without a question: 1\n", "path=docs/a  (was asked: approved)", "could not be evaluated for 2 of them", "for 4 of them nothing is known of the tool")
 	(&shell{fake: f}).run("permissions", "test", "--list", "deny", "--rule", "fs:*", "--json").want(t, 0).has(t, "out", `"list": "deny"`, `"tool": "fs:*"`, `"then": "deny"`)
 	for _, args := range [][]string{
 		{"--rule", "fs"}, {"--list", "allow"}, {"--list", "never", "--rule", "fs"}, {"--list", "allow", "--rule", "{"}, {"--list", "allow", "--rule", `{"tool":"fs"}`},
-		{"--list", "allow", "--rule", `{"tool":"fs","when":"true"}`}, {"--list", "allow", "--rule", rule + "{}"}, {"--list", "allow", "--rule", "fs", "--last", "soon"},
+		{"--list", "allow", "--rule", `{"tool":"fs","when":"true"}`}, {"--list", "allow", "--rule", rule + "{}"}, {"--list", "allow", "--rule", "fs", "--since", "soon"},
 	} {
 		(&shell{fake: f}).run(append([]string{"permissions", "test"}, args...)...).want(t, 2)
+	}
+}
+
+// How far back a command looks is --since, as elsewhere; --last is its older name, which
+// help does not show.
+func TestPermissions_Since(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"permissions", "test", "--list", "deny", "--rule", "fs:*"}, {"permissions", "suggest"}} {
+		for _, name := range []string{"--since", "--last"} {
+			(&shell{}).run(append(args, name, "7d")...).want(t, 0)
+			(&shell{}).run(append(args, name, "soon")...).want(t, 2).has(t, "err", "--since: ")
+		}
+	}
+	for _, words := range []string{"permissions test", "permissions suggest", "flows test"} {
+		(&shell{}).run(strings.Fields(words+" --help")...).want(t, 0).has(t, "out", "--since string").lacks(t, "--last")
 	}
 }
 

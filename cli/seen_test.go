@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -89,6 +91,38 @@ func TestSeen_Enter(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	s = (&shell{tty: true, stdin: "\n", clock: &slow{at: at}, fake: waits(core.RiskHigh)}).run("approve", "52e3").want(t, 8)
+	if d := s.decisions(); d != nil {
+		t.Errorf("enter is no yes to what is of high risk: %+v", d)
+	}
+}
+
+// Enter answers the question about a loop as well, once it was there to be read.
+func TestSeen_EnterShape(t *testing.T) {
+	t.Parallel()
+	loop := func(risk core.Risk) *fake {
+		f := waits(risk)
+		p := &f.pending[0]
+		p.CallIDs, p.Place, p.Computed = []string{"c1"}, core.Position{Line: 2, Column: 9}, []string{"key"}
+		p.Tool, p.Context = "rec:inc", json.RawMessage(`{"tool":"rec:inc","arguments":{"key":"k0"}}`)
+		return f
+	}
+	shape := []string{"approve", "52e3", "--shape"}
+	s := (&shell{tty: true, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskMedium)}).run(shape...).want(t, 0).has(t, "err", "within these bounds? [y]es (enter) / [n]o: ")
+	if d := s.decisions(); len(d) != 1 || !d[0].Approve || d[0].Answer.Shape == nil {
+		t.Errorf("%+v", d)
+	}
+	narrow := (&shell{tty: true, width: 50, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskMedium)}).run(shape...).want(t, 0)
+	_, bounds, _ := strings.Cut(narrow.err, "bounds:\n")
+	for line := range strings.Lines(bounds) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 50 {
+			t.Errorf("%d columns of the bounds: %s", n, line)
+		}
+	}
+	s = (&shell{tty: true, stdin: "\n", fake: loop(core.RiskMedium)}).run(shape...).want(t, 8).has(t, "err", "too early: ")
+	if d := s.decisions(); d != nil {
+		t.Errorf("an empty line that was typed before is no yes: %+v", d)
+	}
+	s = (&shell{tty: true, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskHigh)}).run(shape...).want(t, 8)
 	if d := s.decisions(); d != nil {
 		t.Errorf("enter is no yes to what is of high risk: %+v", d)
 	}
@@ -193,7 +227,7 @@ func TestSeen_AllOfType(t *testing.T) {
 		says  string
 	}{
 		{"NoTerminal", false, "", core.RiskLow, 0, "(2 of 2)"},
-		{"Yes", true, "y\n", core.RiskLow, 0, "approve these 2? [y]es / [n]o: "},
+		{"Yes", true, "y\n", core.RiskLow, 0, "approve these 2? [y]es (enter) / [n]o: "},
 		{"No", true, "n\n", core.RiskLow, 8, "nothing was decided"},
 		{"OneIsHigh", true, "7f3a\ny\n", core.RiskHigh, 0, "type 7f3a"},
 		{"OneIsHighNotTyped", true, "y\ny\n", core.RiskHigh, 8, "nothing was decided"},

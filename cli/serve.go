@@ -11,6 +11,15 @@ import (
 	"github.com/casys-ai/pml/cli/app"
 )
 
+const serveExample = `  pml serve
+  pml serve --listen 127.0.0.1:7465      # then pml pair phone
+  pml server key add laptop && pml serve --listen 127.0.0.1:7465
+  PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
+  pml serve --listen 192.168.1.5:7465 --allow-host home.example.org \
+    --tls-cert cert.pem --tls-key key.pem
+  pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 \
+    --allow-host pml.example.org`
+
 func serveCmd(a *app.App) *cobra.Command {
 	o := app.ServeOptions{}
 	var listen []string
@@ -36,13 +45,8 @@ Agents find MCP at /mcp, with pml's tools and with those that "expose" of .pml.j
 names. Callers on the socket name their workspace. For callers on an address it is
 the folder in which the server was started, or PML_WORKSPACE. The server logs to
 stderr; PML_LOG is debug, info (the default), warn or error.`,
-		Example: `  pml serve
-  pml serve --listen 127.0.0.1:7465      # then pml pair phone
-  pml server key add laptop && pml serve --listen 127.0.0.1:7465
-  PML_WORKSPACE=/srv/project PML_LOG=warn pml serve --log-format json
-  pml serve --listen 192.168.1.5:7465 --allow-host home.example.org --tls-cert cert.pem --tls-key key.pem
-  pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 --allow-host pml.example.org`,
-		Args: app.MaxArgs(0),
+		Example: serveExample,
+		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := app.NotEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format", "tls-cert", "tls-key"); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
@@ -55,6 +56,19 @@ func TestServersInstall(t *testing.T) {
 		})
 	}
 	(&shell{fake: installing()}).run("servers", "install", "--all", "--yes").want(t, 0).has(t, "out", "@scope/server@1.2.0", "1 script will not run")
+}
+
+// The list fits the terminal: nothing of it is broken within a word.
+func TestServersInstall_Fits(t *testing.T) {
+	t.Parallel()
+	f := installing()
+	f.world.update.Name, f.world.update.Package, f.world.update.To = "files", "@modelcontextprotocol/server-everything-with-files", "2026.11.14"
+	s := (&shell{tty: true, width: 80, stdin: "y\n", fake: f}).run("servers", "install", "--all").want(t, 0).has(t, "out", "not known")
+	for line := range strings.Lines(s.out) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 80 && !strings.Contains(line, hashA) {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
 
 // A server whose workspace is not trusted is not looked up, is said with what to run,
@@ -109,7 +123,7 @@ func TestServersInstall_All(t *testing.T) {
 	t.Parallel()
 	s := (&shell{tty: true, fake: needy(), stdin: "y\ny\ny\ny\nbeef\n"}).run("servers", "install", "--all").want(t, 0).has(t, "err",
 		"needed:", "files   trust", "search  missing key", "db      integrity", "trust this?", "Add KEY to /w/.env", "is it there now?", "install and approve these 2?",
-		"its command line is new", "accept this?", "type beef to approve")
+		"its command line is new", "accept this? [y]es, then type 4 characters / [n]o: ", "type beef to approve")
 	w := s.fake.world
 	if s.fake.trusted != hashA || len(w.updates) != 4 || len(w.accepted) != 1 {
 		t.Fatalf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
@@ -127,6 +141,17 @@ func TestServersInstall_No(t *testing.T) {
 		"/w is not trusted", "installed ", "not approved: that was not beef")
 	if w := s.fake.world; s.fake.trusted != "" || len(w.updates) != 2 || len(w.accepted) != 0 {
 		t.Errorf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)
+	}
+}
+
+// Who mistypes the characters is asked about the same server again, and may say no.
+func TestServersInstall_Mistyped(t *testing.T) {
+	t.Parallel()
+	for typed, accepted := range map[string]int{"bee\ny\nbeef\n": 1, "bee\nn\n": 0} {
+		s := (&shell{tty: true, fake: needy(), stdin: "y\ny\ny\ny\n" + typed}).run("servers", "install", "--all").want(t, map[int]int{1: 0, 0: 8}[accepted])
+		if n := strings.Count(s.err, "accept this?"); n != 2 || len(s.fake.world.accepted) != accepted {
+			t.Errorf("%q: asked %d times, accepted %+v\n%s", typed, n, s.fake.world.accepted, s.err)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ func busy() *fake {
 	f := asked()
 	f.pending[0].RunName = "nightly.ts"
 	run := func(id core.ID, s core.RunState, name string, ago time.Duration) core.Run {
-		return core.Run{ID: id, State: s, Name: name, UpdatedAt: at.Add(-ago), RequestedBy: core.Actor{Who: "ann", Via: core.ViaCLI}}
+		return core.Run{ID: id, State: s, Name: name, CreatedAt: at.Add(-ago - 20*time.Second), UpdatedAt: at.Add(-ago), RequestedBy: core.Actor{Who: "ann", Via: core.ViaCLI}}
 	}
 	f.runs = []core.Run{
 		run(runA, core.RunWaiting, "nightly.ts", time.Minute),
@@ -41,6 +41,8 @@ func TestStatus(t *testing.T) {
 		"waiting (2)  pml approve", "  52e3f18c  low     write a", "nightly.ts", "0:59", "running (1)", "now.ts",
 		"failed (1)", "broken.ts", "no such", "who decides  /w", "not what is of high risk", "nobody has chosen that", "agents have made 1 decision in the last day")
 	s.has(t, "out", "connected (1)", "claude-code 2.1", "/w", "stdio, process 7")
+	// Each time says what it means; that of a run is its AGE in pml workflows ls.
+	s.has(t, "out", "0:59 left", "now.ts  started 21s ago", "broken.ts  started 2h00m ago", "process 7  for 0s")
 	if strings.Contains(s.out, "long-ago") || strings.Count(s.out, "\n") > 24 {
 		t.Error(s.out)
 	}

@@ -88,7 +88,7 @@ func listTools(ctx context.Context, a *app.App, keep func(core.Tool) bool) error
 // notes tells of servers that could not be asked.
 func notes(a *app.App, problems []core.Fault) {
 	for _, f := range problems {
-		a.Note("note: %s", core.Visible(f.String(), 0, false))
+		a.Note("note: %s", core.Visible(layout.Joined(f.String()), 0, false))
 	}
 }
 

@@ -27,6 +27,8 @@ type removal struct {
 	// the folder with them.
 	Foreign []string `json:"foreign,omitempty"`
 	Files   []string `json:"workspace_files"`
+	// Kept are the files of pml's in this folder, and in others that pml knows, that stay.
+	Kept []string `json:"kept,omitempty"`
 	// Left is the workspace's folder of flows, which a person has written.
 	Left []string `json:"left,omitempty"`
 	Open int      `json:"runs_not_ended"`
@@ -43,7 +45,8 @@ func uninstallCmd(a *app.App) *cobra.Command {
 agent hosts, the server that runs, and pml's own folder with all runs, approvals,
 packages and sign-ins; what is in that folder and not pml's is named and stays.
 Files of the workspace stay; with --workspace its .pml.json and pml.lock
-go, too. The program itself, .env and .pml with its flows are left to you.
+go, too. The program itself, .env and .pml with its flows are left to you. At the
+end it names the files that are left here and in the folders that you have trusted.
 
 Where other folders have pml in their agent hosts it names them and removes
 nothing. --here removes pml from this folder only: what "pml init" has added here,
@@ -70,6 +73,9 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 	}
 	r, server, err := findRemoval(ctx, a, b, o)
 	if err != nil {
+		return err
+	}
+	if r.Kept, err = r.filesKept(ctx, b, o.here); err != nil {
 		return err
 	}
 	if a.Human() {
@@ -102,13 +108,13 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 	}
 	r.Done = true
 	if o.here {
-		return a.Print(r, app.Line("removed from this folder; pml's own folder is left: pml uninstall removes it"))
+		return a.Print(r, r.done("removed from this folder; pml's own folder is left: pml uninstall removes it"))
 	}
 	self, err := os.Executable()
 	if err != nil {
 		self = "pml"
 	}
-	return a.Print(r, app.Line("removed; the program itself is left: rm %s", layout.ShellQuote(core.Visible(self, 0, false))))
+	return a.Print(r, r.done("removed; the program itself is left: rm "+layout.ShellQuote(core.Visible(self, 0, false))))
 }
 
 // remove removes the files of the workspace and pml's own folder, or all of it that pml
@@ -160,6 +166,7 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, o uninstallOpti
 	}
 	others = slices.DeleteFunc(slices.Clone(others), func(dir string) bool { return dir == paths.Workspace })
 	if len(others) > 0 {
+		a.NextIn = others[max(slices.IndexFunc(others, isFolder), 0)]
 		return r, nil, core.Errorf(core.CodeAwaitingHuman, "agent hosts start pml from other folders, too, so nothing was removed; run pml uninstall --here in each first:\n  %s", core.Visible(strings.Join(others, "\n  "), 0, true)).
 			WithNext("pml", "uninstall", "--here")
 	}
@@ -184,6 +191,11 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, o uninstallOpti
 	}
 	r.Server = &st.PID
 	return r, server, nil
+}
+
+func isFolder(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.IsDir()
 }
 
 // here finds out what pml has in this folder: its entries in files of agent hosts, and

@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -62,9 +65,18 @@ func TestUninstall(t *testing.T) {
 		})
 	}
 	f := machineWith(t)
+	narrow := (&shell{tty: true, width: 60, stdin: "n\n", fake: f, server: &fakeServer{}}).run("uninstall").want(t, 9)
+	for line := range strings.Lines(narrow.err) {
+		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 60 && strings.HasSuffix(line, " sign-ins\n") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall").want(t, 8).has(t, "err", "next: pml uninstall --yes")
-	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere"}
-	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "next: pml uninstall --here")
+	// The command that comes next is run where it helps: in a folder that is there.
+	other := t.TempDir()
+	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere", other}
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "next: cd "+other+" && pml uninstall --here\n")
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes", "--json").want(t, 8).has(t, "err", `"next":["pml","uninstall","--here"],"next_in":"`+other+`"`)
 	// This folder alone can go: its hosts and files, nothing else.
 	here := machineWith(t)
 	here.world.hostDirs, here.world.hosts = []string{"/elsewhere"}, []api.HostChange{host("codex", api.HostAdded)}
@@ -73,6 +85,22 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("%v", s.fake.world.told)
 	}
 	(&shell{fake: machineWith(t), server: &fakeServer{}}).run("uninstall", "--here").want(t, 0).has(t, "out", "nothing to remove")
+	// What is left is named, here and in other folders that were trusted.
+	knows := machineWith(t)
+	lock, dotEnv := filepath.Join(other, "pml.lock"), filepath.Join(other, ".env")
+	record, err := json.Marshal(map[string]any{"version": 1, "workspace": other, "digest": "sha256:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{lock: "{}", dotEnv: "", filepath.Join(knows.world.paths.Home, "trust", "00.json"): string(record)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = (&shell{fake: knows, server: &fakeServer{}}).run("uninstall", "--yes", "--workspace").want(t, 0).has(t, "out", "left: "+lock+"\n", "left: "+dotEnv+"\n")
+	if there(lock, dotEnv) != 2 || strings.Contains(s.out, "left: "+knows.world.paths.Config) {
+		t.Error(s.out)
+	}
 	// What is not pml's in its folder is named and stays, and the folder with it.
 	mixed := machineWith(t)
 	foreign := filepath.Join(mixed.world.paths.Home, "photos")

@@ -29,7 +29,7 @@ func TestModel_Decide(t *testing.T) {
 	if diff := cmp.Diff([]core.ID{runA}, h.feed.touched); diff != "" {
 		t.Error(diff)
 	}
-	h.shows("tool perm std:fetch: approved; it goes on")
+	h.shows("tool perm std:fetch: approved")
 	h.want(screen.Decide{Approvals: []core.Approval{a}, Abort: true})
 	if d := h.backend.continued[1].Decision; !d.Abort || d.Approve {
 		t.Errorf("aborting: %+v", d)
@@ -51,7 +51,7 @@ func TestModel_DecideRefused(t *testing.T) {
 			"already approved by agent (bob) 14:02:31: tool perm std:fetch"},
 		{"DecidedTheSameElsewhere", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began.Add(-time.Minute)}}, nil,
 			"already approved by ada/tui 14:01:31: tool perm"},
-		{"Mine", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began}}, nil, "std:fetch: approved; it goes on"},
+		{"Mine", api.Result{Status: api.StatusRunning, Decided: &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: began}}, nil, "std:fetch: approved"},
 		{"Expired", api.Result{}, core.Errorf(core.CodeApprovalExpired, "x"), "tool perm std:fetch had expired; it can be asked again"},
 		{"Digest", api.Result{}, core.Errorf(core.CodeDigestMismatch, "x"), "is not what was on screen any more"},
 		{"Denied", api.Result{}, core.Errorf(core.CodePermissionDenied, "nobody may").WithNext("pml", "a b"), "tool perm std:fetch: nobody may. Try pml 'a b'"},

@@ -219,9 +219,7 @@ func standing(r api.Result) string {
 		return "; it is complete"
 	case api.StatusError:
 		return "; it failed: " + core.Visible(r.Error, 160, false)
-	case api.StatusRunning:
-		return "; it goes on"
-	case api.StatusReplanned, api.StatusAborted, api.StatusSuggestions, api.StatusExecuteLocally:
+	case api.StatusRunning, api.StatusReplanned, api.StatusAborted, api.StatusSuggestions, api.StatusExecuteLocally:
 	}
 	return ""
 }

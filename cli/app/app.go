@@ -33,6 +33,8 @@ type App struct {
 	busy     atomic.Pointer[progress.Busy] // of a command that runs no program
 	// args are the arguments as they were given.
 	args []string
+	// command is the path of the command that was found, for the help that errors name.
+	command []string
 	// File is the program that the command runs, for messages.
 	File  string
 	stdin *bufio.Reader
@@ -40,6 +42,8 @@ type App struct {
 	reading chan line
 	// Folder is whose workspace the backend is opened for; empty: the current folder's.
 	Folder string
+	// NextIn is the folder where the command that an error names is to be run; empty: here.
+	NextIn string
 	// passive is set where a person has asked for nothing yet: a shell completes.
 	passive bool
 
@@ -99,6 +103,7 @@ func (a *App) execute(ctx context.Context, root *cobra.Command) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		a.command = strings.Fields(cmd.CommandPath())
 		if err := a.checkGlobals(); err != nil {
 			return err
 		}
@@ -292,6 +297,19 @@ func (a *App) WithFlags(flags ...string) []string {
 		i = len(argv)
 	}
 	return slices.Insert(argv, i, flags...)
+}
+
+// WithArg is the command line of this invocation with another text in place of an
+// argument, nil where what it was may be the value of a flag.
+func WithArg(a *App, was, is string) []string {
+	argv := append([]string{"pml"}, a.args...)
+	for i := len(argv) - 1; i > 0; i-- {
+		if argv[i] == was && !strings.HasPrefix(argv[i-1], "-") {
+			argv[i] = is
+			return argv
+		}
+	}
+	return nil
 }
 
 // GlobalFlags adds the flags that every command takes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,18 +33,29 @@ func (a *App) Ask(ctx context.Context, question string) (string, error) {
 // neither. At the end of the input nobody answered, which is
 // core.CodeAwaitingHuman.
 func (a *App) AskYes(ctx context.Context, question string) (bool, error) {
-	return a.AskYesOrAll(ctx, question, nil)
+	return YesNo{Question: question}.Ask(ctx, a)
 }
 
-// AskYesOrAll is AskYes about something of which a part is not shown: all shows the
-// whole of it, once, before the question is asked again; nil: all of it was shown.
-func (a *App) AskYesOrAll(ctx context.Context, question string, all func()) (bool, error) {
+// YesNo is a question whose answer is yes or no.
+type YesNo struct {
+	Question string
+	// Enter says that it is about what is of low or medium risk: at a terminal an empty
+	// line is a yes if it was typed after the question was there.
+	Enter bool
+	// Typed are the characters that confirm a yes to what is of high risk; empty: none do.
+	Typed string
+	// All shows the whole of what the question is about, where a part is not shown, once,
+	// before the question is asked again; nil: all of it was shown.
+	All func()
+}
+
+// Ask asks until there is an answer, as AskYes does. Who mistypes the characters is asked
+// again.
+func (q YesNo) Ask(ctx context.Context, a *App) (bool, error) {
+	q.Enter = q.Enter && a.CanAsk()
 	for {
-		answers, keys := " [y]es / [n]o: ", "y or n"
-		if all != nil {
-			answers, keys = " [y]es / [n]o / show [a]ll: ", "y, n or a"
-		}
-		line, err := a.Ask(ctx, question+answers)
+		shown := a.Now()
+		line, err := a.Ask(ctx, q.text())
 		if errors.Is(err, io.EOF) {
 			io.WriteString(a.Stderr, "\n")
 			return false, core.Errorf(core.CodeAwaitingHuman, "nobody answered: nothing was done")
@@ -51,20 +63,56 @@ func (a *App) AskYesOrAll(ctx context.Context, question string, all func()) (boo
 		if err != nil {
 			return false, core.Errorf(core.CodeCancelled, "nothing was done: %w", err)
 		}
-		switch strings.ToLower(line) {
-		case "y", "yes":
-			return true, nil
-		case "n", "no":
-			return false, nil
-		case "a", "all":
-			if all != nil {
-				all()
-				all = nil
-				continue
+		switch word := strings.ToLower(line); {
+		case q.Enter && TooEarly(a, line, shown):
+		case word == "y" || word == "yes" || q.Enter && word == "":
+			if q.Typed == "" {
+				return true, nil
 			}
+			if ok, err := a.TypeDigits(ctx, q.Typed); ok || err != nil {
+				return ok, err
+			}
+		case word == "n" || word == "no":
+			return false, nil
+		case q.All != nil && (word == "a" || word == "all"):
+			q.All()
+			q.All = nil
+		case q.All != nil:
+			a.Say("that is no answer: type y, n or a")
+		default:
+			a.Say("that is no answer: type y or n")
 		}
-		a.Say("that is no answer: type %s", keys)
 	}
+}
+
+// text is the line that asks.
+func (q YesNo) text() string {
+	text := q.Question + " [y]es"
+	switch {
+	case q.Enter:
+		text += " (enter)"
+	case q.Typed != "":
+		text += ", then type " + layout.Plural(len(q.Typed), "character")
+	}
+	text += " / [n]o"
+	if q.All != nil {
+		text += " / show [a]ll"
+	}
+	return text + ": "
+}
+
+// tooEarly is how long after a question was shown an empty line cannot have been meant
+// for it: it was typed before.
+const tooEarly = 425 * time.Millisecond
+
+// TooEarly reports whether an empty line came too early to be an answer to a question that
+// was shown then, and tells the person so.
+func TooEarly(a *App, line string, shown time.Time) bool {
+	early := line == "" && a.Now().Sub(shown) < tooEarly
+	if early {
+		a.Say("too early: the question had only just appeared; press enter again")
+	}
+	return early
 }
 
 // TypeOut asks a person to type a text, so that what is risky is not done by

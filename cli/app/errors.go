@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/cli/layout"
@@ -17,6 +18,7 @@ type errorBody struct {
 	Message    string          `json:"message"`
 	Exit       int             `json:"exit"`
 	Next       []string        `json:"next,omitempty"`
+	NextIn     string          `json:"next_in,omitempty"` // the folder where next is to be run
 	Faults     []core.Fault    `json:"faults,omitempty"`
 	Failures   []core.Failure  `json:"failures,omitempty"`
 	Location   *core.Position  `json:"location,omitempty"`
@@ -29,7 +31,7 @@ type errorBody struct {
 func (a *App) printError(e *core.Error, exit int) {
 	next := e.Next
 	if len(next) == 0 {
-		next = defaultNext(e)
+		next = defaultNext(a, e)
 	}
 	if a.AsJSON() {
 		a.printErrorJSON(e, exit, next)
@@ -41,7 +43,7 @@ func (a *App) printError(e *core.Error, exit int) {
 	fmt.Fprintf(&b, "%s%s\n", a.PaintErr(layout.Bad, head), strings.TrimPrefix(text, head))
 	if e.Location != nil && len(e.Faults) == 0 {
 		at := core.Fault{File: a.File, At: e.Location}.String()
-		b.WriteString(below(a, "at "+core.Visible(strings.TrimSuffix(at, ": "), 0, false)))
+		b.WriteString(Below(a, "at "+core.Visible(strings.TrimSuffix(at, ": "), 0, false)))
 	}
 	for _, f := range e.Faults {
 		text := f.String()
@@ -52,11 +54,11 @@ func (a *App) printError(e *core.Error, exit int) {
 				continue
 			}
 		}
-		b.WriteString(below(a, core.Visible(text, 0, false)))
+		b.WriteString(Below(a, core.Visible(text, 0, false)))
 	}
 	if len(e.Failures) != 1 || !strings.Contains(e.Message, e.Failures[0].Error) { // else it was said above
 		for _, text := range failures(e.Failures) {
-			b.WriteString(below(a, text))
+			b.WriteString(Below(a, text))
 		}
 	}
 	if e.Stack != "" {
@@ -70,9 +72,17 @@ func (a *App) printError(e *core.Error, exit int) {
 		}
 	}
 	if len(next) > 0 {
-		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, layout.ShellJoin(next)))
+		fmt.Fprintf(&b, "next: %s\n", a.PaintErr(layout.Ident, nextText(a, next)))
 	}
 	io.WriteString(a.Stderr, b.String())
+}
+
+// nextText is the command that comes next as a person types it, with the way to its folder.
+func nextText(a *App, argv []string) string {
+	if a.NextIn == "" {
+		return layout.ShellJoin(argv)
+	}
+	return layout.ShellJoin([]string{"cd", a.NextIn}) + " && " + layout.ShellJoin(argv)
 }
 
 // maxFailures is how many different failures of calls an error lists.
@@ -97,7 +107,7 @@ func failures(list []core.Failure) []string {
 		if n := len(ids[k]); n > 3 {
 			which = fmt.Sprintf("%s … %s, %d calls", ids[k][0], ids[k][n-1], n)
 		}
-		lines = append(lines, fmt.Sprintf("%s (%s): %s", core.Visible(which, 0, false), core.Visible(k.tool, 0, false), core.Visible(k.text, 2000, false)))
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", core.Visible(which, 0, false), core.Visible(k.tool, 0, false), core.Visible(layout.Joined(k.text), 2000, false)))
 	}
 	if more := len(order) - maxFailures; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d other failures; pml workflows show lists them all", more))
@@ -107,7 +117,7 @@ func failures(list []core.Failure) []string {
 
 func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 	raw, err := json.Marshal(map[string]errorBody{"error": {
-		Code: e.Code, Message: e.Message, Exit: exit, Next: next, Faults: e.Faults, Failures: e.Failures,
+		Code: e.Code, Message: e.Message, Exit: exit, Next: next, NextIn: a.NextIn, Faults: e.Faults, Failures: e.Failures,
 		Location: e.Location, WorkflowID: e.RunID, Decided: e.Decided, Stack: e.Stack,
 	}})
 	if err != nil {
@@ -117,7 +127,7 @@ func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 }
 
 // defaultNext is the command that helps with an error that names none itself.
-func defaultNext(e *core.Error) []string {
+func defaultNext(a *App, e *core.Error) []string {
 	switch e.Code {
 	case core.CodeNotFound:
 		return []string{"pml", "workflows", "ls"}
@@ -140,7 +150,10 @@ func defaultNext(e *core.Error) []string {
 	case core.CodeStoreNewer, core.CodeInternal:
 		return []string{"pml", "doctor"}
 	case core.CodeUsage:
-		return []string{"pml", "--help"}
+		if len(a.command) == 0 {
+			return []string{"pml", "--help"}
+		}
+		return append(slices.Clone(a.command), "--help")
 	default:
 	}
 	if e.RunID != "" {

@@ -206,9 +206,9 @@ func (a *App) folded(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// below is a line under a message on stderr, indented. On a terminal it is broken where
+// Below is a line under a message on stderr, indented. On a terminal it is broken where
 // words end, and goes on one step deeper.
-func below(a *App, text string) string {
+func Below(a *App, text string) string {
 	width := 0
 	if a.StderrTTY {
 		width = max(a.Width()-4, 0)

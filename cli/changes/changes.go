@@ -205,7 +205,7 @@ func Show(a *app.App, text string) {
 	if a.StderrTTY {
 		lines := strings.Split(text, "\n")
 		for i, l := range lines {
-			for _, note := range []string{"  note: ", "note: ", "warning: "} { // no line of a change begins like that
+			for _, note := range []string{"  note: ", "note: ", "warning: ", "to remove: ", "left as it is, "} { // no line of a change begins like that
 				if rest, is := strings.CutPrefix(l, note); is {
 					lines[i] = note + strings.Join(layout.Wrap(rest, max(a.Width()-len(note), 0)), "\n    ")
 				}

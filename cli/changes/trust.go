@@ -54,7 +54,7 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	if show(full) > 0 {
 		all = func() { show(true) }
 	}
-	ok, err := a.AskYesOrAll(ctx, "trust this?", all)
+	ok, err := app.YesNo{Question: "trust this?", All: all}.Ask(ctx, a)
 	if core.CodeOf(err) == core.CodeAwaitingHuman || err == nil && !ok {
 		err = core.Errorf(core.CodeNotTrusted, "%s is not trusted", core.Visible(t.Workspace, 0, false))
 	}

@@ -23,3 +23,15 @@ func TestShellQuote(t *testing.T) {
 		}
 	}
 }
+
+// What a server said last stands on one line without escapes.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"one": "one", "it last said:\nFATAL: no key": "it last said: FATAL: no key", "a\r\n\n  b\nc": "a / b / c", "": "", "\n": "",
+	} {
+		if got := layout.Joined(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -36,6 +36,24 @@ func WriteLines(w *strings.Builder, lines []string, indent int) {
 	}
 }
 
+// Joined is a text of several lines, as a server's last words are, on one: a stroke stands
+// between them, and nothing behind a colon.
+func Joined(text string) string {
+	out := ""
+	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "\n")) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case out == "":
+			out = line
+		case strings.HasSuffix(out, ":"):
+			out += " " + line
+		default:
+			out += " / " + line
+		}
+	}
+	return out
+}
+
 // Ago is how long ago a time was, in its largest unit.
 func Ago(now, t time.Time) string {
 	if t.IsZero() {

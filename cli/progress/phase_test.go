@@ -115,3 +115,21 @@ func TestProgress_PhaseLines(t *testing.T) {
 		}
 	})
 }
+
+// What a server said last stands in the line of its call without escapes.
+func TestProgress_LastWords(t *testing.T) {
+	t.Parallel()
+	for _, redraws := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			screen, w := screenOf(redraws)
+			p := progress.New(screen)
+			p.Start()
+			failed := core.Errorf(core.CodeServerUnreachable, "it stopped; it last said:\nFATAL: no key")
+			p.Event(core.Event{Type: core.EventTaskError, RunID: "r", TaskID: "c1", Tool: "a:b", Error: failed})
+			p.Stop()
+			if !strings.Contains(w.String(), "c1 a:b failed: it stopped; it last said: FATAL: no key") && !redraws || strings.Contains(w.String(), `\n`) {
+				t.Errorf("redraws %t: %q", redraws, w.String())
+			}
+		})
+	}
+}

@@ -17,7 +17,8 @@ func AbortCmd(a *app.App) *cobra.Command {
 		Use:   "abort ID",
 		Short: "Abort a run",
 		Long: `Aborts a run. Calls that are under way are cancelled; what is done stays
-done, and its results stay readable.`,
+done. An aborted run has no result of its own; pml workflows show ID --json has
+what its calls returned.`,
 		Example: "  pml abort 7f3a91c2 --reason \"wrong input\"\n  pml abort @latest",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
 		r, err := b.Abort(ctx, id, a.Actor(), reason)

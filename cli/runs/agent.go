@@ -56,7 +56,8 @@ line, as --json has it.
 It prints what the model says at the end. The exit code is 1 if it stopped
 before the goal was reached, and 8 if a decision is needed.`,
 		Example: `  pml agent "how many TODO are in src, by file?" --allow 'workspace:*'
-  pml agent "summarize the open issues" --allow 'linear:list_*' --budget-tokens 50000
+  pml agent "summarize the open issues" --allow 'linear:list_*' \
+    --budget-tokens 50000
   pml agent "tidy the notes" --context @notes.json --max-iterations 10 --json
   pml agent "translate README.md" --model local --on-approval wait`,
 		Args: app.ExactArgs("GOAL"),

@@ -256,7 +256,7 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 	if err != nil {
 		return err
 	}
-	id, approval, err := resolve(ctx, b, o.id)
+	id, approval, err := resolve(ctx, a, b, o.id)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (o continueOptions) request(a *app.App, id core.ID, d *api.Decision, reason
 
 // resolve turns what a person typed into the id of a run and, when it named an
 // approval, into that too. The error about a name says whose it is.
-func resolve(ctx context.Context, b app.Backend, text string) (id, approval core.ID, err error) {
+func resolve(ctx context.Context, a *app.App, b app.Backend, text string) (id, approval core.ID, err error) {
 	id, approval, err = b.Resolve(ctx, text)
 	if core.CodeOf(err) != core.CodeNotFound {
 		return id, approval, err
@@ -324,13 +324,16 @@ func resolve(ctx context.Context, b app.Backend, text string) (id, approval core
 	if found, nerr := runsNamed(ctx, b, text); nerr == nil && len(found) > 0 && len(e.Ambiguous) == 0 {
 		e.Message = fmt.Sprintf("%q is a name, and this takes the ID of a run: %s", core.Visible(text, 60, false), listedRuns(found))
 		e.Next = []string{"pml", "workflows", "ls", text}
+		if again := app.WithArg(a, text, found[0].ID.Short()); len(found) == 1 && again != nil {
+			e.Next = again
+		}
 	}
 	return "", "", &e
 }
 
 // resolveRun is resolve for commands that speak of runs only.
-func resolveRun(ctx context.Context, b app.Backend, text string) (core.ID, error) {
-	id, _, err := resolve(ctx, b, text)
+func resolveRun(ctx context.Context, a *app.App, b app.Backend, text string) (core.ID, error) {
+	id, _, err := resolve(ctx, a, b, text)
 	return id, err
 }
 

@@ -153,7 +153,7 @@ func confirm(ctx context.Context, a *app.App, about []core.Approval, question bo
 	if !question || !slices.ContainsFunc(about, func(p core.Approval) bool { return !approval.High(p, false) }) {
 		return nil
 	}
-	ok, err := a.AskYes(ctx, fmt.Sprintf("approve these %d?", len(about)))
+	ok, err := app.YesNo{Question: fmt.Sprintf("approve these %d?", len(about)), Enter: true}.Ask(ctx, a)
 	if err == nil && !ok {
 		err = leftOpen(about[0])
 	}

@@ -23,6 +23,8 @@ type eventsOptions struct {
 	follow bool
 	// logs prints what was logged, and nothing around it.
 	logs bool
+	// printed counts the events that are printed; nil: nobody asks.
+	printed *int
 }
 
 // EventsCmd is pml events.
@@ -79,7 +81,7 @@ func runEvents(ctx context.Context, a *app.App, o eventsOptions) error {
 		return err
 	}
 	if o.run != "" {
-		if o.id, err = findRun(ctx, b, o.run); err != nil {
+		if o.id, err = findRun(ctx, a, b, o.run); err != nil {
 			return err
 		}
 	}
@@ -94,6 +96,16 @@ func typeNames() []string {
 	return names
 }
 
+// logs prints what a run has logged, or tells a person that it has logged nothing.
+func logs(ctx context.Context, a *app.App, b api.Workflows, id core.ID, follow bool) error {
+	n := 0
+	err := events(ctx, a, b, eventsOptions{id: id, follow: follow, logs: true, printed: &n})
+	if err == nil && n == 0 {
+		a.Note("the run %s has logged nothing", id.Short())
+	}
+	return err
+}
+
 func events(ctx context.Context, a *app.App, b api.Workflows, o eventsOptions) error {
 	a.WarnAtOnce()
 	return b.Events(ctx, o.id, o.since, o.follow, func(e core.Event) error {
@@ -102,7 +114,11 @@ func events(ctx context.Context, a *app.App, b api.Workflows, o eventsOptions) e
 			return nil
 		case o.logs && e.Type != core.EventTaskLog && e.Type != core.EventTaskWarning:
 			return nil
-		case o.logs && a.Human():
+		}
+		if o.printed != nil {
+			*o.printed++
+		}
+		if o.logs && a.Human() {
 			return a.Write(core.Visible(e.Message, 0, false) + "\n")
 		}
 		return printEvent(a, e)

@@ -88,7 +88,7 @@ func runsNamed(ctx context.Context, b app.Backend, name string) ([]core.Run, err
 // findRun is resolveRun that also takes the name of a run, where one run alone of this
 // workspace has it. It is for commands that look: what decides, ends or removes
 // something wants an id, since a name may mean another run tomorrow.
-func findRun(ctx context.Context, b app.Backend, text string) (core.ID, error) {
+func findRun(ctx context.Context, a *app.App, b app.Backend, text string) (core.ID, error) {
 	id, _, err := b.Resolve(ctx, text)
 	if core.CodeOf(err) != core.CodeNotFound {
 		return id, err
@@ -106,7 +106,7 @@ func findRun(ctx context.Context, b app.Backend, text string) (core.ID, error) {
 		return "", app.Usagef("%d runs of this workspace are called %q; give the ID of one: %s",
 			len(found), core.Visible(text, 60, false), listedRuns(found)).WithNext("pml", "workflows", "ls", text)
 	}
-	_, _, err = resolve(ctx, b, text)
+	_, _, err = resolve(ctx, a, b, text)
 	return "", err
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/view"
@@ -41,10 +40,6 @@ type question struct {
 
 // errInputEnds ends a prompt whose input ended: the approval is left open.
 var errInputEnds = errors.New("the input ended")
-
-// tooEarly is how long after a question was shown an empty line cannot have been
-// meant for it: it was typed before.
-const tooEarly = 425 * time.Millisecond
 
 // prompt asks a person about the first of what waits; at the end of the input it leaves
 // the question open.
@@ -100,8 +95,7 @@ func (q question) answer(ctx context.Context, a *app.App, b app.Backend) (*api.D
 			continue
 		case choices[i].later:
 			return nil, nil
-		case line == "" && a.Now().Sub(shown) < tooEarly:
-			a.Say("too early: the question had only just appeared; press enter again")
+		case app.TooEarly(a, line, shown):
 			continue
 		}
 		d, err := q.chosen(ctx, a, b, choices[i])

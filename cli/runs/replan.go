@@ -57,7 +57,7 @@ func replan(ctx context.Context, a *app.App, o replanOptions) error {
 	if err != nil {
 		return err
 	}
-	id, err := resolveRun(ctx, b, o.id)
+	id, err := resolveRun(ctx, a, b, o.id)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func replanFor(ctx context.Context, a *app.App, o replanOptions) error {
 	if err != nil {
 		return err
 	}
-	id, err := resolveRun(ctx, b, o.id)
+	id, err := resolveRun(ctx, a, b, o.id)
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func report(a *app.App, r api.Result, seen core.ID) error {
 	reportNotices(a, r)
 	code := app.StatusExit(r.Status)
 	if !a.Human() {
-		if err := a.Encode(r, a.Format()); err != nil {
+		if err := encodeResult(a, r); err != nil {
 			return err
 		}
 		if code == app.ExitOK && stoppedEarly(r) {
@@ -213,24 +213,22 @@ func report(a *app.App, r api.Result, seen core.ID) error {
 	case api.StatusHalted:
 		a.Say("%s", core.Visible(r.Reason, 1000, false))
 		a.Say("the run %s waits, and nothing of it is lost", r.WorkflowID.Short())
-		a.SayNext("pml", "resume")
-		a.SayNext("pml", "continue", r.WorkflowID.Short())
+		sayCommands(a, r)
 		return app.ExitStatus(code)
 	case api.StatusRunning:
 		// In this process it stops with it; in another one it goes on.
 		a.Say("the wait is over; the run %s has not ended", r.WorkflowID.Short())
-		a.SayNext("pml", "continue", r.WorkflowID.Short())
+		sayCommands(a, r)
 	case api.StatusReplanned:
 		a.Note("replanned: %s, %d in all", layout.Plural(r.NewTasksCount, "new task"), r.TotalTasks)
-		// Not to approve yet: what waited was asked about the plan as it was.
-		a.SayNext("pml", "continue", r.WorkflowID.Short())
+		sayCommands(a, r)
 	case api.StatusAborted:
 		text := string(r.Status)
 		if r.Reason != "" {
 			text += ": " + core.Visible(r.Reason, 2000, false)
 		}
 		a.Say("%s", text)
-		a.SayNext("pml", "workflows", "show", r.WorkflowID.Short())
+		sayCommands(a, r)
 	case api.StatusSuggestions:
 		return reportSuggestions(a, r)
 	case api.StatusError, api.StatusExecuteLocally:
@@ -270,7 +268,7 @@ func reportDetached(a *app.App, r api.Result) error {
 		code = app.ExitOK // how it ended is for whoever asks for its result
 	}
 	if !a.Human() {
-		if err := a.Encode(r, a.Format()); err != nil {
+		if err := encodeResult(a, r); err != nil {
 			return err
 		}
 		return reportError(api.Result{}, code)
@@ -313,45 +311,7 @@ func reportPending(a *app.App, r api.Result, seen core.ID) {
 			io.WriteString(a.Stderr, cardErr(a, view.Approval(p, i+1, len(pending), a.Now())))
 		}
 	}
-	id := r.WorkflowID.Short()
-	switch {
-	case len(pending) == 0:
-		a.SayNext("pml", "continue", id)
-	case r.Pause && len(pending) == 1:
-		a.SayNext("pml", "continue", id)
-		a.SayNext("pml", "abort", id)
-	case r.Status == api.StatusLayerComplete:
-		a.SayNext("pml", "continue", id, "--approve")
-		a.SayNext("pml", "abort", id)
-	case len(pending) == 1:
-		decisionNext(a, pending[0], id)
-	case len(pending) > manyPending:
-		a.SayNext("pml", "approve", id)
-		a.SayNext("pml", "deny", id)
-	default:
-		for _, p := range pending {
-			decisionNext(a, p, id, "--approval", p.ID.Short())
-		}
-	}
-}
-
-// manyPending is of how many approvals of a run each has commands of its own.
-const manyPending = 2
-
-func decisionNext(a *app.App, p core.Approval, id string, more ...string) {
-	if p.Type == core.ApproveInDoubt {
-		a.SayNext(append([]string{"pml", "continue", id, "--answer", "run-again"}, more...)...)
-		a.SayNext(append([]string{"pml", "continue", id, "--answer", "skip", "--result", "null"}, more...)...)
-		return
-	}
-	if server, _, _ := strings.Cut(p.Tool, ":"); p.Type == core.ApproveOAuth && server != "" {
-		a.SayNext("pml", "servers", "connect", server)
-	}
-	a.SayNext(append([]string{"pml", "continue", id, "--approve"}, more...)...)
-	if p.Type == core.ApproveDependency && len(scriptsOf(p)) > 0 {
-		a.SayNext(append([]string{"pml", "continue", id, "--approve", "--allow-scripts"}, more...)...)
-	}
-	a.SayNext(append([]string{"pml", "continue", id, "--deny"}, more...)...)
+	sayCommands(a, r)
 }
 
 // reportLayer shows the results of the layer that is complete.

@@ -16,10 +16,14 @@ func RetryCmd(a *app.App) *cobra.Command {
 		Use:   "retry ID",
 		Short: "Run the failed tasks of a run again, and what depends on them",
 		Long: `Runs the failed tasks of a failed run again, and the tasks that depend on them;
-everything else keeps its result. What a person denied is asked again.`,
+everything else keeps its result. What a person denied is asked again.
+
+Retry runs the program as it was started, also where you have corrected its file
+since: "pml run FILE" runs the file as it is now, as a new run.`,
 		Example: "  pml retry 7f3a91c2\n  pml retry @latest --wait 30s",
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return wait.Check(a, cmd, false) },
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		noteChanged(ctx, a, b, id)
 		a.StartProgress()
 		r, err := b.Retry(ctx, id, a.Actor(), wait.Limit(a))
 		r, err = Held(ctx, a, b, r, err, wait)

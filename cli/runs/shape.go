@@ -140,7 +140,7 @@ func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape) error
 	if approval.Confirmation(p, false) != "" {
 		return typed(ctx, a, p)
 	}
-	ok, err := a.AskYes(ctx, fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")))
+	ok, err := app.YesNo{Question: fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")), Enter: true}.Ask(ctx, a)
 	if err == nil && !ok {
 		err = leftOpen(p)
 	}
@@ -162,9 +162,9 @@ func showShape(a *app.App, s core.Shape, loop []core.Approval) error {
 	var out strings.Builder
 	out.WriteString("bounds:\n")
 	for _, line := range approval.ShapeWords(s, a.Now().Location()) {
-		out.WriteString("  " + line + "\n")
+		out.WriteString(app.Below(a, line))
 	}
-	out.WriteString("  digest       " + digest + "\n")
+	out.WriteString(app.Below(a, "digest       "+digest))
 	fmt.Fprintf(&out, "%s known now:\n", layout.Plural(len(loop), "call"))
 	columns, calls := approval.LoopTable(s, loop)
 	for i, c := range calls {
@@ -176,11 +176,11 @@ func showShape(a *app.App, s core.Shape, loop []core.Approval) error {
 		for n, v := range c.Values {
 			parts = append(parts, core.Visible(columns[n], 40, false)+" "+core.Visible(v, 80, false))
 		}
-		line := "  " + c.ID.Short() + "  " + strings.Join(parts, "  ")
+		line := c.ID.Short() + "  " + strings.Join(parts, "  ")
 		if c.Asks != "" {
 			line += "  (asked about by itself: " + c.Asks + ")"
 		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		out.WriteString(app.Below(a, strings.TrimRight(line, " ")))
 	}
 	_, err = io.WriteString(a.Stderr, out.String())
 	return err

@@ -252,7 +252,7 @@ func (v statusView) waiting(list []core.Approval) {
 		p := alike[0]
 		rows = append(rows, []layout.Cell{
 			{Text: "  " + p.ID.Short(), Style: layout.Ident}, {Text: string(p.Risk), Style: layout.StyleOf(string(p.Risk))},
-			{Text: core.OneLine(whatOfAll(alike), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: layout.Left(v.a.Now(), p.ExpiresAt), Style: layout.Dim},
+			{Text: core.OneLine(whatOfAll(alike), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: leftText(v.a, p), Style: layout.Dim},
 		})
 	}
 	v.rows(rows, 6, "pml approvals ls")
@@ -317,7 +317,7 @@ func (v statusView) runs(word, note string, list []core.Run, failed bool) {
 	for _, r := range list {
 		row := []layout.Cell{
 			{Text: "  " + r.ID.Short(), Style: layout.Ident}, {Text: core.OneLine(r.Title(), 40)},
-			{Text: layout.Ago(v.a.Now(), r.UpdatedAt), Style: layout.Dim}, {Text: core.Visible(r.RequestedBy.Label(), 40, false), Style: layout.Dim},
+			{Text: "started " + layout.Ago(v.a.Now(), r.CreatedAt) + " ago", Style: layout.Dim}, {Text: core.Visible(r.RequestedBy.Label(), 40, false), Style: layout.Dim},
 		}
 		if r.Agent != nil {
 			row = append(row, layout.Cell{Text: r.Agent.Text()})
@@ -356,7 +356,7 @@ func (v statusView) connected(list []api.ConnectedHost) {
 	for _, c := range list {
 		rows = append(rows, []layout.Cell{
 			{Text: "  " + core.OneLine(strings.TrimSpace(c.Client.Name+" "+c.Client.Version), 60)}, {Text: core.Visible(c.Workspace, 200, false)},
-			{Text: fmt.Sprintf("%s, process %d", core.Visible(c.Transport, 10, false), c.PID), Style: layout.Dim}, {Text: layout.Ago(v.a.Now(), c.Since), Style: layout.Dim},
+			{Text: fmt.Sprintf("%s, process %d", core.Visible(c.Transport, 10, false), c.PID), Style: layout.Dim}, {Text: "for " + layout.Ago(v.a.Now(), c.Since), Style: layout.Dim},
 		})
 	}
 	v.rows(rows, statusRows, "pml status --json")

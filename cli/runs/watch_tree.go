@@ -151,9 +151,13 @@ func treeTasksText(w core.Workflow, line func(string), styled func(layout.Style,
 	}
 }
 
+// leftText says how long an approval can still be decided.
 func leftText(a *app.App, p core.Approval) string {
-	if p.ExpiresAt == nil {
+	switch {
+	case p.ExpiresAt == nil:
 		return "no time limit"
+	case !p.ExpiresAt.After(a.Now()):
+		return "expired"
 	}
 	return layout.Left(a.Now(), p.ExpiresAt) + " left"
 }
@@ -169,7 +173,7 @@ func treeTask(t core.Task) string {
 		text += "  " + string(t.State)
 	}
 	if t.Error != nil {
-		text += ": " + t.Error.Message
+		text += ": " + layout.Joined(t.Error.Message)
 	}
 	return core.Visible(text, 0, false)
 }

@@ -136,7 +136,7 @@ func writeTasks(a *app.App, w *strings.Builder, wf core.Workflow, below map[core
 		}
 		for _, l := range layers[:n] {
 			for _, t := range l.Tasks {
-				rows = append(rows, taskRow(t))
+				rows = append(rows, taskRow(t, a.LineLimit()))
 			}
 		}
 		fmt.Fprintf(w, "\n%s\n%s", a.Paint(layout.Bold, head), layout.AlignCells(rows, a.LineLimit(), a.Colour()))
@@ -183,16 +183,25 @@ var glyphs = map[core.TaskState]string{
 	core.TaskError: "x", core.TaskFailedSafe: "~", core.TaskSkipped: "-",
 }
 
-func taskRow(t core.Task) []layout.Cell {
+// besideCall is how many columns of a line a call leaves to its state, id and time.
+const besideCall = 40
+
+// taskRow is a call in words as in pml workflows watch: the tool with the argument that
+// tells most. A limit above 0 is how wide the line is.
+func taskRow(t core.Task, limit int) []layout.Cell {
+	call := core.CallName(t.Tool, t.Arguments)
+	if limit > 0 {
+		call = layout.Cut(call, max(limit-besideCall, besideCall/2))
+	}
 	about := ""
 	if t.Error != nil {
-		about = t.Error.Message
+		about = layout.Joined(t.Error.Message)
 	} else if t.Predicted {
 		about = "expected"
 	}
 	row := []layout.Cell{
 		{Text: "  " + glyphs[t.State] + " " + string(t.State), Style: layout.StyleOf(string(t.State))},
-		{Text: t.ID}, {Text: t.Tool}, {Text: layout.Millis(t.DurationMS)}, {Text: about},
+		{Text: t.ID}, {Text: call}, {Text: layout.Millis(t.DurationMS)}, {Text: about},
 	}
 	for i := range row {
 		row[i].Text = core.Visible(row[i].Text, 0, false)

@@ -18,7 +18,7 @@ func WorkflowsCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
 		Use:     "workflows",
 		Aliases: []string{"runs", "wf", "workflow"},
-		Short:   "Runs: list, show, watch, results, logs",
+		Short:   "Runs: list, show, watch, result, logs",
 		Long:    "Lists runs, shows one with its layers and tasks, follows it, prints its result and what it logged, and removes runs that ended.",
 		Example: "  pml workflows ls --state waiting\n  pml wf show @latest\n  pml wf result 7f3a91c2",
 	}, workflowsLsCmd(a), workflowsShowCmd(a), workflowsWatchCmd(a), workflowsResultCmd(a),
@@ -132,7 +132,7 @@ func lookCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Ba
 	c = runCmd(a, c, do)
 	c.Args = app.ExactArgs("ID or NAME")
 	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
-		id, err := findRun(ctx, b, args[0])
+		id, err := findRun(ctx, a, b, args[0])
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func runCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Bac
 	c.Args = app.ExactArgs("ID")
 	c.ValidArgsFunction = completeRuns(a)
 	c.RunE = a.With(func(ctx context.Context, b app.Backend, args []string) error {
-		id, err := resolveRun(ctx, b, args[0])
+		id, err := resolveRun(ctx, a, b, args[0])
 		if err != nil {
 			return err
 		}
@@ -195,6 +195,7 @@ func readWithBegun(ctx context.Context, b app.Backend, id core.ID) (core.Workflo
 func workflowsResultCmd(a *app.App) *cobra.Command {
 	return lookCmd(a, &cobra.Command{
 		Use:     "result ID|NAME",
+		Aliases: []string{"results"},
 		Short:   "Print the result of a run that is complete",
 		Long:    "Prints what the script of a complete run returned: a string as it is, anything else as JSON. A run that failed, waits or was aborted ends with its own exit code.",
 		Example: "  pml workflows result 7f3a91c2 > result.json",
@@ -231,7 +232,8 @@ func workflowResult(a *app.App, w core.Workflow) error {
 		}
 		return fail(core.CodeToolFailed, "failed")
 	case core.RunAborted:
-		return fail(core.CodeAborted, "was aborted")
+		next = append(next, "--json")
+		return fail(core.CodeAborted, "was aborted, so it has no result; the JSON of the run has what its calls returned")
 	case core.RunExpired:
 		return fail(core.CodeWorkflowExpired, "has expired")
 	case core.RunWaiting:
@@ -252,7 +254,7 @@ func workflowsLogsCmd(a *app.App) *cobra.Command {
 		Long:    "Prints the console output of a run's script and the warnings about its tasks; with --follow also what comes.",
 		Example: "  pml workflows logs 7f3a91c2\n  pml wf logs @latest --follow",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
-		return events(ctx, a, b, eventsOptions{id: id, follow: follow, logs: true})
+		return logs(ctx, a, b, id, follow)
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
 	return cmd
@@ -274,7 +276,7 @@ func workflowsRmCmd(a *app.App) *cobra.Command {
 func removeWorkflows(ctx context.Context, a *app.App, b app.Backend, texts []string) error {
 	var ids []core.ID
 	for _, t := range texts {
-		id, err := resolveRun(ctx, b, t)
+		id, err := resolveRun(ctx, a, b, t)
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ The file holds what the run holds: arguments, results, what was decided and by w
 		},
 		ValidArgsFunction: completeRuns(a),
 		RunE: a.With(func(ctx context.Context, b app.Backend, args []string) error {
-			id, err := findRun(ctx, b, args[0])
+			id, err := findRun(ctx, a, b, args[0])
 			if err != nil {
 				return err
 			}

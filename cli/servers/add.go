@@ -22,6 +22,7 @@ type addOptions struct {
 	headers []string
 	oauth   oauthOptions
 	global  bool
+	replace bool
 	change  changes.Flags
 }
 
@@ -39,7 +40,7 @@ func serversAddCmd(a *app.App) *cobra.Command {
 		Short: "Add a server to .pml.json",
 		Long: `Writes a server into .pml.json, or with --global into the configuration of
 pml's home. The change is shown first. What stands after -- is the command, as
-in the settings of an agent host.
+in the settings of an agent host. --replace corrects a server that is there.
 
 --env declares a variable of the command: K=VALUE, or K alone for the value that
 .env or the environment has under the same name. A value that looks like a key
@@ -52,7 +53,8 @@ servers install" decides what a server needs, "pml servers check" only says it.`
 		Example: `  pml servers add files -- npx -y @modelcontextprotocol/server-filesystem .
   pml servers add search --env TAVILY_API_KEY -- npx -y tavily-mcp
   pml servers add web --url https://mcp.example.com/mcp --header 'X-Api-Key'
-  pml servers add code --url https://mcp.example.com/mcp --oauth-client-id Iv1.8a61f9b3a7aba766 --oauth-secret CODE_CLIENT_SECRET
+  pml servers add code --url https://mcp.example.com/mcp \
+    --oauth-client-id Iv1.8a61f9b3a7aba766 --oauth-secret CODE_CLIENT_SECRET
   pml servers add git --global --yes -- uvx mcp-server-git==2026.1.14`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			entry, err := o.parse(cmd, args)
@@ -77,6 +79,7 @@ servers install" decides what a server needs, "pml servers check" only says it.`
 	f.StringArrayVar(&o.oauth.scopes, "oauth-scope", nil, "a scope to ask for, instead of those that the server lists")
 	f.IntVar(&o.oauth.port, "oauth-port", 0, "the port of the callback that was registered (any free one)")
 	f.BoolVar(&o.global, "global", false, "write to the configuration of pml's home: for all workspaces")
+	f.BoolVar(&o.replace, "replace", false, "put it in the place of the server that has its name")
 	changes.AddFlags(cmd, &o.change, true)
 	return cmd
 }
@@ -109,7 +112,7 @@ func (o *addOptions) parse(cmd *cobra.Command, args []string) (api.ServerEntry, 
 		return wrong("--header goes with --url; a command takes --env")
 	}
 	o.name = names[0]
-	e := api.ServerEntry{Name: o.name, URL: o.url, Home: o.global}
+	e := api.ServerEntry{Name: o.name, URL: o.url, Home: o.global, Replace: o.replace}
 	if len(o.command) > 0 {
 		e.Command, e.Args = o.command[0], o.command[1:]
 	}

@@ -152,8 +152,8 @@ func printMissing(a *app.App, missing []api.Update) error {
 	return app.PrintList(a, api.Page[api.Update]{Items: missing}, "no package is missing", []app.Column[api.Update]{
 		{Title: "NAME", Get: func(u api.Update) string { return u.Name }},
 		{Title: "PACKAGE", Get: func(u api.Update) string { return u.Package + "@" + u.To }},
-		{Title: "PACKAGES", Get: func(u api.Update) string { return strconv.Itoa(len(u.Packages)) }},
-		{Title: "SIZE", Get: func(u api.Update) string { return sizeKnown(u.SizeBytes) }},
+		{Title: "PACKAGES", Below: 2, Get: func(u api.Update) string { return strconv.Itoa(len(u.Packages)) }},
+		{Title: "SIZE", Below: 2, Get: func(u api.Update) string { return sizeKnown(u.SizeBytes) }},
 		{Title: "SCRIPTS", Below: 1, Get: scriptsLeftOut},
 		{Title: "DIGEST", Below: 1, Get: func(u api.Update) string { return u.Digest }},
 	})

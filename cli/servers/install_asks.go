@@ -143,14 +143,11 @@ func acceptNeed(ctx context.Context, a *app.App, b app.Backend, server string, n
 		text = view.Card(text, a.Width(), a.ColourErr())
 	}
 	io.WriteString(a.Stderr, text)
-	if yes, err = a.AskYes(ctx, "accept this?"); err != nil || !yes {
-		return false, err
-	}
 	want := approval.Confirmation(p, false)
 	if want == "" {
 		want = firstDigits(n.Digest)
 	}
-	if yes, err = a.TypeDigits(ctx, want); err != nil || !yes {
+	if yes, err = (app.YesNo{Question: "accept this?", Typed: want}).Ask(ctx, a); err != nil || !yes {
 		return false, err
 	}
 	pin, err := a.PinFor(ctx, b, false)

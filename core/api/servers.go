@@ -121,6 +121,8 @@ type ServerEntry struct {
 	OAuth   *core.OAuthClient `json:"oauth,omitempty"`
 	// Home writes to the home's configuration instead of the workspace's.
 	Home bool `json:"home,omitempty"`
+	// Replace puts it in the place of the server that has its name.
+	Replace bool `json:"replace,omitempty"`
 }
 
 // Change is one change of a file that was prepared and shown, and can be

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -380,6 +381,28 @@ func (h Home) TrustLock(before TrustState, after *Config, lock []byte, now time.
 func (h Home) trustPath(workspace string) string {
 	sum := sha256.Sum256([]byte(workspace))
 	return filepath.Join(h.Trust(), hex.EncodeToString(sum[:])+".json")
+}
+
+// TrustedWorkspaces are the folders whose files were trusted on this machine, sorted. A
+// record that cannot be read names none.
+func (h Home) TrustedWorkspaces() ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(h.Trust(), "*.json"))
+	if err != nil {
+		return nil, core.Errorf(core.CodeStoreFailed, "cannot list what this machine trusts: %w", err)
+	}
+	var out []string
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, core.Errorf(core.CodeStoreFailed, "cannot read what this machine trusts: %w; check the permissions of %s", err, h.Trust())
+		}
+		var f trustFile
+		if json.Unmarshal(data, &f) == nil && f.Digest != "" && filepath.IsAbs(f.Workspace) {
+			out = append(out, f.Workspace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 func textDigest(s string) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,9 @@ func TestSetTrust(t *testing.T) {
 	info, err := os.Stat(files[0])
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if list, err := b.home.TrustedWorkspaces(); err != nil || !slices.Equal(list, []string{b.work.Dir}) {
+		t.Errorf("trusted workspaces %v, %v", list, err)
 	}
 	// A record for another folder, a damaged and a newer one trust nothing.
 	good, err := os.ReadFile(files[0])

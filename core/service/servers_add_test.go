@@ -46,6 +46,9 @@ func TestAddServer_Refused(t *testing.T) {
 			t.Errorf("%+v: %v", good, err)
 		}
 	}
+	if set, err := c.AddServer(c.ctx(), api.ServerEntry{Name: "old", Command: "y", Replace: true}); err != nil || len(set.Changes) != 1 || !strings.Contains(set.Changes[0].Diff, `"y"`) {
+		t.Errorf("in its place: %+v %v", set, err)
+	}
 	if set, err := c.AddServer(c.ctx(), api.ServerEntry{Name: "old", Command: "x"}); err != nil || !set.Empty() || len(set.Notes) != 1 {
 		t.Errorf("%+v %v", set, err)
 	}

@@ -24,7 +24,7 @@ import (
 
 // AddServer prepares the entry of a server, with its keys in .env. What could
 // not be run is refused at once: core.CodeInvalidArguments for an entry that
-// is malformed, or of a name that has another one, core.CodeInvalidConfig for
+// is malformed, or of a name that has another one (unless it replaces that), core.CodeInvalidConfig for
 // a command of npx that pml does not understand.
 func (s *Servers) AddServer(_ context.Context, e api.ServerEntry) (api.ChangeSet, error) {
 	if err := checkAddress(e.URL); err != nil {
@@ -41,9 +41,9 @@ func (s *Servers) AddServer(_ context.Context, e api.ServerEntry) (api.ChangeSet
 	switch old, exists := a.have[e.Name]; {
 	case exists && sameEntry(old, a.renamed(entry)):
 		return api.ChangeSet{Notes: []string{fmt.Sprintf("%s is configured like this already in %s", e.Name, a.file)}}, nil
-	case exists:
-		return api.ChangeSet{}, core.Errorf(core.CodeInvalidArguments, "%s has a server %s already, which is another one; remove it first, or give this one another name", a.file, e.Name).
-			WithNext("pml", "servers", "rm", e.Name)
+	case exists && !e.Replace:
+		return api.ChangeSet{}, core.Errorf(core.CodeInvalidArguments, "%s has a server %s already, which is another one; add --replace to put this one in its place, or give it another name", a.file, e.Name).
+			WithNext("pml", "servers", "add", "--help")
 	}
 	if err := a.add(entry); err != nil {
 		return api.ChangeSet{}, err

@@ -25,7 +25,7 @@ type proof struct {
 }
 
 // sentHead stands above the arguments of a call.
-const sentHead = "what will be sent; secrets are left out (J shows it as JSON)"
+const sentHead = "what will be sent; values of keys stand as «NAME» (J: as JSON)"
 
 // Of returns all that a decision on an approval binds, as it came: the
 // pager shows what is hidden in it as escapes. tasks are those of its run, for
@@ -419,7 +419,7 @@ func Changes(list []asked.Line) []widget.Line {
 // Raw returns what an approval carries as JSON, indented and whole.
 func Raw(a core.Approval) []widget.Line {
 	p := &proof{}
-	p.head("as JSON, whole; secrets are left out (J goes back)")
+	p.head("as JSON, whole; values of keys stand as «NAME» (J goes back)")
 	p.laidOut("", asked.Raw(a.Context))
 	p.blank()
 	p.text("digest", a.Digest)

@@ -68,9 +68,10 @@ type card struct {
 	w, h    int  // as drawn last
 	x, y    int  // of the card in the window
 	drawn   bool
-	eager   bool // the key that opened it was to approve: what must be typed is asked for at once
-	covers  bool // also the line below the panels where messages stand
-	told    int  // the messages that had come when a key was pressed last
+	then    decide.Verb // what the characters that are being typed are for
+	eager   bool        // the key that opened it was to approve: what must be typed is asked for at once
+	covers  bool        // also the line below the panels where messages stand
+	told    int         // the messages that had come when a key was pressed last
 }
 
 // newApproveCard opens the card of an approval for somebody who wants to approve it.
@@ -80,9 +81,18 @@ func newApproveCard(id core.ID, e *Env) *card {
 	return c
 }
 
-// newDenyCard opens the card of an approval where the next thing to do is to
-// say why it is denied.
+// newDenyCard opens the card of an approval for somebody who wants to deny it.
 func newDenyCard(id core.ID, e *Env) *card {
+	c := cardOf(id, e)
+	if c.rule.Ended(e.Now) == "" {
+		c.say(Note, keyOf(e, keys.Deny)+" denies it, "+keyOf(e, keys.Message)+" says why as well")
+	}
+	return c
+}
+
+// newMessageCard opens the card of an approval where the next thing to do is to
+// say why it is denied.
+func newMessageCard(id core.ID, e *Env) *card {
 	c := cardOf(id, e)
 	if c.rule.Ended(e.Now) == "" {
 		c.mode = messaging
@@ -209,8 +219,12 @@ func (c *card) confirmed() bool {
 	if c.mode != confirming || !c.rule.Confirmed() {
 		return false
 	}
-	c.mode = deciding
-	c.say(Good, "right. Now approve")
+	if c.mode = deciding; c.then == decide.Remember {
+		c.mode = remembering
+	} else {
+		c.say(Good, "right. Now approve")
+	}
+	c.then = decide.Approve
 	return true
 }
 

@@ -192,7 +192,7 @@ func TestCard_BoundsBack(t *testing.T) {
 
 	p = atCard(t, apTool, 100, 40)
 	p.press("b")
-	p.sees("bounds are for the calls that one line of a script makes")
+	p.sees("bounds are for the calls of one line of a script")
 	if strings.Contains(p.frame(), "[b]") {
 		t.Error("bounds are offered")
 	}

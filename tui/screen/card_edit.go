@@ -168,7 +168,7 @@ func boundable(a core.Approval, e *Env) bool {
 }
 
 // noBounds says why there are none.
-const noBounds = "bounds are for the calls that one line of a script makes, where they are not asked about each time"
+const noBounds = "bounds are for the calls of one line of a script; this one has no line, or is asked about each time"
 
 // showBounds shows the bounds that are proposed for the loop of the call, or those that are
 // shown with the calls that have come since.

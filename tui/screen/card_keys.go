@@ -213,7 +213,7 @@ func (c *card) asks(v decide.Verb, e *Env) bool {
 		return false
 	}
 	c.leave()
-	c.mode = confirming
+	c.mode, c.then = confirming, v
 	return true
 }
 

@@ -104,3 +104,22 @@ func TestCard_LongRule(t *testing.T) {
 		t.Errorf("%#v", p.got)
 	}
 }
+
+// TestCard_RememberHigh: who wants to remember a permission of high risk types its characters
+// and then says for how long; no key has to be pressed twice for it.
+func TestCard_RememberHigh(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 100, 30)
+	p.change(apTool, func(a *core.Approval) { a.Risk = core.RiskHigh })
+	p.s.overlay.open(cardOf(apTool, p.s.env(p.now)))
+	p.wait(decide.Quiet)
+	p.readAll()
+	p.press("A")
+	p.wait(decide.Quiet)
+	for _, c := range p.approval(apTool).RunID.Short()[:4] {
+		p.press(string(c))
+	}
+	p.wait(decide.Quiet)
+	p.press("r")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Approve: true, Answer: &core.Answer{Remember: core.RememberRun}})
+}

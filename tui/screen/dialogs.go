@@ -20,7 +20,7 @@ type prompt struct {
 	title, about string
 	input        widget.Input
 	// changed is called with each change of the text; an error is shown below
-	// it and does not keep the prompt open. It may be nil.
+	// it, and keeps the prompt open. It may be nil.
 	changed func(text string) error
 	// done gets the text with enter; esc calls cancelled. Both may be nil.
 	done      func(text string, e *Env) []Intent
@@ -40,6 +40,9 @@ func (p *prompt) key(k keys.Key, e *Env) ([]Intent, bool) {
 	switch {
 	case k.Paste:
 	case k.Name == "enter":
+		if p.err != nil { // what was typed does not count yet
+			return nil, false
+		}
 		if p.done == nil {
 			return nil, true
 		}
@@ -257,6 +260,22 @@ func newQuit(running []core.ID) overlay {
 		now:   func(e *Env) string { return quitText(running, e) },
 		yes:   func(*Env) []Intent { return []Intent{Quit{}} },
 	}
+}
+
+// newSuspend asks before the terminal is given back to the shell: what this process runs stands
+// still meanwhile, and nobody else takes it. The key that opened it says yes as well.
+func newSuspend(running []core.ID, e *Env) *confirm {
+	return &confirm{
+		title: "Suspend?", text: e.State.Name(running[0]) + moreThan(len(running)) + " in this terminal and stands still until you come back (fg).",
+		yes: func(*Env) []Intent { return []Intent{Suspend{}} },
+	}
+}
+
+func moreThan(n int) string {
+	if n > 1 {
+		return fmt.Sprintf(" and %d more run", n-1)
+	}
+	return " runs"
 }
 
 // quitText says what waits and what runs here.

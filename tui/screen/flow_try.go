@@ -69,7 +69,7 @@ func (v *flowView) sincePrompt() []Intent {
 	ask := newPrompt("test on all calls of the last:", "1d")
 	ask.hint = "12h, 7d, 2w, or a day such as 2026-11-25; nothing is called"
 	ask.done = func(text string, _ *Env) []Intent {
-		return []Intent{Command{fmt.Sprintf("flows test %q --last %q", v.flow().ID, strings.TrimSpace(text))}}
+		return []Intent{Command{fmt.Sprintf("flows test %q --since %q", v.flow().ID, strings.TrimSpace(text))}}
 	}
 	return []Intent{openOverlay{ask}}
 }

@@ -292,7 +292,7 @@ func TestFlows_TrySince(t *testing.T) {
 	s := flowsScreen(t, 80, 24)
 	press(s, "G", "enter", "t", "down", "down", "enter")
 	wantShown(t, s, "test on all calls of the last:", "1d")
-	wantIntents(t, press(s, "ctrl+u", `"2w"`, "enter"), Command{`flows test "guard" --last "2w"`})
+	wantIntents(t, press(s, "ctrl+u", `"2w"`, "enter"), Command{`flows test "guard" --since "2w"`})
 	press(s, "a", "j", "j", "enter", "t", "down", "down", "enter")
 	wantShown(t, s, "save the flow first")
 }

@@ -48,9 +48,9 @@ var wordStates = []struct {
 }{
 	{viewState{"empty", emptyState, nil}, []string{"nothing is waiting for you", "● local  ● server https://pml.acme.example"}, []string{"Nothing is waiting.", "needs"}},
 	{viewState{"loading", loadingState, nil}, []string{"reading what there is", "○ local connecting  ○ server connecting"}, []string{"Reading what there is.", "○ local connecting"}},
-	{viewState{"stale", staleState, nil}, []string{"! 8 waiting, next 0:48", "● local  ○ server lost 12s, looking again"}, []string{"8 waiting", "○ server lost 12s, looking again"}},
+	{viewState{"stale", staleState, nil}, []string{"! 8 waiting, 1 expired, next 0:48", "● local  ○ server lost 12s, looking again"}, []string{"8 waiting", "○ server lost 12s, looking again"}},
 	{viewState{"error", errorState, nil}, []string{"reading what there is", "○ local lost 0s, looking again", "! workflows of this machine cannot be read: pending.db is of a newer pml"}, []string{"Reading what there is.", "○ local lost 0s, looking again"}},
-	{viewState{"nohits", fixtureState, []string{"/", `"nosuchthing"`, "enter"}}, []string{"! 8 waiting, next 0:48"}, []string{"8 waiting"}},
+	{viewState{"nohits", fixtureState, []string{"/", `"nosuchthing"`, "enter"}}, []string{"! 8 waiting, 1 expired, next 0:48"}, []string{"8 waiting"}},
 }
 
 // panelWords are what the panels say in these states, in their order.

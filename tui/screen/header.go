@@ -254,11 +254,15 @@ func tabTexts(room int, focus PanelID, e *Env) []string {
 }
 
 // idleSpans say that nothing can be decided as it is: what has expired is asked again, and
-// its runs wait on.
+// its runs wait on; what was interrupted goes on when somebody says so.
 func idleSpans(e *Env) []span {
 	switch n := e.State.ExpiredRuns(e.Now); n {
 	case 0:
-		return []span{{"nothing is waiting for you", paint.Style{Role: paint.Muted}}}
+		text := "nothing is waiting for you"
+		if n := e.State.CountRuns(core.RunInterrupted); n > 0 {
+			text = fmt.Sprintf("nothing to decide; %s interrupted: %s goes on", plural(n, "run"), keyOf(e, keys.Again))
+		}
+		return []span{{text, paint.Style{Role: paint.Muted}}}
 	case 1:
 		return []span{{e.Theme.Glyph.Waiting + " 1 run waits for what has expired: " + keyOf(e, keys.Again) + " asks again", paint.Style{Role: paint.Warn}}}
 	default:
@@ -291,6 +295,9 @@ func waitingSpans(e *Env, w int) []span {
 	text := fmt.Sprintf("%s %d waiting", e.Theme.Glyph.Waiting, len(waiting))
 	if long {
 		text = fmt.Sprintf("%s %s waiting", e.Theme.Glyph.Waiting, plural(len(waiting), "approval"))
+	}
+	if n := e.State.ExpiredRuns(e.Now); n > 0 {
+		text += fmt.Sprintf(", %d expired", n)
 	}
 	style := paint.Style{Role: paint.Warn}.Bold()
 	if left, ok := nextTTL(waiting, e.Now); ok {

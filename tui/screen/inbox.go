@@ -174,12 +174,7 @@ func (p *inboxPanel) refresh(e *Env) bool {
 		slices.Reverse(r.all)
 	}
 	p.fold(e)
-	for _, a := range e.State.Resolved(e.Now, maxResolved) {
-		if keep(a, e) {
-			r.resolved = append(r.resolved, a.ID)
-			r.seen(a)
-		}
-	}
+	p.end(keep, e)
 	for id := range p.marked {
 		if !slices.Contains(r.all, id) {
 			delete(p.marked, id)
@@ -187,6 +182,25 @@ func (p *inboxPanel) refresh(e *Env) bool {
 	}
 	p.span.keep(r.all)
 	return true
+}
+
+// end puts what is over below what waits: first what a run still waits for, since it can be
+// decided all the same.
+func (p *inboxPanel) end(keep func(core.Approval, *Env) bool, e *Env) {
+	r := &p.rows
+	var over []core.ID
+	for _, a := range e.State.Resolved(e.Now, maxResolved) {
+		if !keep(a, e) {
+			continue
+		}
+		r.seen(a)
+		if unanswered(a, e) {
+			r.resolved = append(r.resolved, a.ID)
+		} else {
+			over = append(over, a.ID)
+		}
+	}
+	r.resolved = append(r.resolved, over...)
 }
 
 // do carries an action out.
@@ -242,8 +256,10 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 			return one(say{Note, noBounds})
 		}
 		return one(openOverlay{newBoundsCard(a.ID, e)})
-	case keys.Deny, keys.Message:
+	case keys.Deny:
 		return one(openOverlay{newDenyCard(a.ID, e)})
+	case keys.Message:
+		return one(openOverlay{newMessageCard(a.ID, e)})
 	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true

@@ -68,7 +68,7 @@ func TestInbox_CursorByHand(t *testing.T) {
 	for name, put := range map[string]func(p *person){
 		"Key": func(p *person) { p.press("G") },
 		"Click": func(p *person) {
-			y := lineOf(t, p, "recently resolved")
+			y := lineOf(t, p, "expired or resolved")
 			p.s.Mouse(10, y+1, Click, p.now)
 		},
 	} {

@@ -112,6 +112,20 @@ func (p *inboxPanel) below(in paint.Area, e *Env) int {
 // detailLines is how much is said of the selected approval below the list.
 const detailLines = 4
 
+// overTitle is the heading of what is over.
+func (r *inboxRows) overTitle(e *Env) string {
+	if a, ok := e.State.Approval(r.resolved[0]); ok && unanswered(a, e) {
+		return "expired or resolved"
+	}
+	return "recently resolved"
+}
+
+// unanswered reports whether an approval has expired and its run still waits for it.
+func unanswered(a core.Approval, e *Env) bool {
+	run, _ := e.State.Run(a.RunID)
+	return run.State == core.RunWaiting && a.RenewedBy == "" && a.StateAt(e.Now) == core.ApprovalExpired
+}
+
 func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 	wait, over := waitingColumns(in.W), resolvedColumns(in.W)
 	widget.DrawTitles(in, 0, wait)
@@ -122,7 +136,7 @@ func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 		if row < 0 {
 			if p.view.isHeading(y, &p.rows) {
 				widget.DrawTitles(in, y+1, over)
-				in.Text(gutter, y+1, 20, paint.Style{Role: paint.Muted}, "recently resolved")
+				in.Text(gutter, y+1, 20, paint.Style{Role: paint.Muted}, p.rows.overTitle(e))
 			}
 			continue
 		}

@@ -54,12 +54,12 @@ func TestInbox_Keys(t *testing.T) {
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Abort: true})
 	p.s.Decided(apTool, false)
 	p.got = nil
-	p.press("d", `"no"`)
+	p.press("m", `"no"`)
 	p.wait(decide.Quiet)
 	p.press("enter")
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Reason: "no"})
 	p.got = nil
-	p.press("G", "k", "R")
+	p.press("G", "k", "k", "k", "R")
 	p.wants(Renew{ID: "a2000003-0000-4000-8000-000000000000"})
 	p.got = nil
 	p.press("i")
@@ -359,7 +359,7 @@ func TestInbox_Heading(t *testing.T) {
 			press(s, "2")
 			lines := strings.Split(s.Plain(fixtureNow), "\n")
 			for y, l := range lines {
-				if strings.Contains(l, "recently resolved") && !strings.Contains(lines[y+1], "api key") {
+				if strings.Contains(l, "expired or resolved") && !strings.Contains(lines[y+1], "dependency") {
 					t.Errorf("nothing is below the heading at %dx%d:\n%s", w, h, strings.Join(lines, "\n"))
 				}
 			}

@@ -21,7 +21,7 @@ func TestKeystrokes(t *testing.T) {
 			approve bool
 		}{
 			{"medium", core.ApproveTool, []string{"2", "a", "a"}, 3, true},
-			{"deny", core.ApproveTool, []string{"2", "d", "enter"}, 3, false},
+			{"deny", core.ApproveTool, []string{"2", "d", "d"}, 3, false},
 			{"high", core.ApproveInDoubt, nil, 7, true},
 		} {
 			t.Run(tt.what, func(t *testing.T) {

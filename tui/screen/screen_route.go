@@ -146,6 +146,10 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 	case keys.QuitNow:
 		return []Intent{Quit{}}, true
 	case keys.Suspend:
+		if _, asks := s.top().(*confirm); len(s.running) > 0 && !asks {
+			s.overlay.open(newSuspend(s.running, e))
+			return nil, true
+		}
 		return []Intent{Suspend{}}, true
 	case keys.Redraw:
 		return []Intent{Redraw{}}, true

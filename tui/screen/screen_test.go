@@ -75,6 +75,20 @@ func TestScreen_Quit(t *testing.T) {
 	wantShown(t, s, "nightly-etl runs in this terminal", "pml continue 7f39c0d4")
 }
 
+// TestScreen_Suspend: a run that this terminal makes stands still while it is suspended.
+func TestScreen_Suspend(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	st.PutRuns(fixtureRuns()[5])
+	s := newScreen(t, st, 80, 24)
+	wantIntents(t, press(s, "ctrl+z"), Suspend{})
+	s.SetRunning([]core.ID{runETL})
+	wantIntents(t, press(s, "ctrl+z"))
+	wantShown(t, s, "Suspend?", "nightly-etl runs in this terminal and stands still")
+	wantIntents(t, press(s, "esc", "ctrl+z", "y"), Suspend{})
+	wantIntents(t, press(s, "ctrl+z", "ctrl+z"), Suspend{})
+}
+
 func TestScreen_TextInputGetsKeysFirst(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 80, 24)

@@ -261,6 +261,9 @@ func again(runs []core.Run, e *Env) []Intent {
 		case core.RunInterrupted:
 			out = append(out, Continue{r.ID})
 		case core.RunFailed:
+			if byItself(r) {
+				return []Intent{say{Note, state.Name(r) + " failed by itself, with no call to make again: mend it and run it anew"}}
+			}
 			out = append(out, Retry{r.ID})
 		case core.RunWaiting:
 			for _, a := range expiredOf(r, e) {
@@ -273,6 +276,12 @@ func again(runs []core.Run, e *Env) []Intent {
 		return []Intent{say{Note, "nothing here has failed, expired or been interrupted"}}
 	}
 	return out
+}
+
+// byItself reports whether a script has failed with an exception of its own although none of its
+// calls had failed: there is nothing to try again.
+func byItself(r core.Run) bool {
+	return r.State == core.RunFailed && r.Error != nil && r.Error.Code == core.CodeScript && len(r.Error.Failures) == 0
 }
 
 // expiredOf are the approvals that a run waits for in vain: nothing else of it

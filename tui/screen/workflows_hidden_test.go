@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,10 @@ func TestBanner_Expired(t *testing.T) {
 	if got := idleSpans(e)[0].text; got != "nothing is waiting for you" {
 		t.Error(got)
 	}
+	e.State.PutRuns(core.Run{ID: "stopped", State: core.RunInterrupted, CreatedAt: fixtureNow})
+	if got := idleSpans(e)[0].text; got != "nothing to decide; 1 run interrupted: R goes on" {
+		t.Error(got)
+	}
 	early, late := fixtureNow.Add(-time.Hour), fixtureNow.Add(-time.Minute)
 	for i, name := range []core.ID{"a", "b", "done"} {
 		r := core.Run{ID: name, State: core.RunWaiting, CreatedAt: early, UpdatedAt: early}
@@ -91,5 +96,17 @@ func TestBanner_Expired(t *testing.T) {
 	}
 	if got := bannerSpans(e, 80)[0].text; got != "! 2 runs wait for what has expired: R asks again" {
 		t.Errorf("%q", got)
+	}
+	// Beside what is open it is counted, and it leads what is over in the inbox.
+	soon := fixtureNow.Add(time.Minute)
+	e.State.PutApprovals(core.Approval{ID: "open", RunID: "a", State: core.ApprovalOpen, CreatedAt: early, ExpiresAt: &soon},
+		core.Approval{ID: "over", RunID: "b", State: core.ApprovalDenied, CreatedAt: early, DecidedBy: &core.DecidedBy{At: fixtureNow}})
+	if got := bannerSpans(e, 100)[0].text; !strings.Contains(got, "1 approval waiting, 2 expired") {
+		t.Errorf("%q", got)
+	}
+	p := newInbox()
+	p.refresh(e)
+	if n := len(p.rows.resolved); n != 4 || !slices.Contains(p.rows.resolved[:2], "p") || !slices.Contains(p.rows.resolved[:2], "q") || p.rows.overTitle(e) != "expired or resolved" {
+		t.Errorf("%v", p.rows.resolved)
 	}
 }

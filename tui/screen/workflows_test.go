@@ -70,6 +70,38 @@ func TestWorkflows_Marks(t *testing.T) {
 	wantIntents(t, press(s, "y"), Copy{What: "1 id", Text: string(ids[2])})
 }
 
+// TestWorkflows_ByItself: a script that threw without a call having failed has nothing to retry,
+// and nothing on the screen says so.
+func TestWorkflows_ByItself(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	r := core.Run{ID: runFailed, Name: "mine.ts", Kind: core.KindCode, State: core.RunFailed, CreatedAt: fixtureNow, Error: &core.Error{Code: core.CodeScript, Message: "Error: mine"}}
+	st.PutRuns(r)
+	s := newScreen(t, st, 100, 30)
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "R retries") {
+		t.Error(frame)
+	}
+	wantIntents(t, press(s, "1", "R"))
+	wantShown(t, s, "mine.ts failed by itself")
+	r.Error.Failures = []core.Failure{{Code: core.CodeToolFailed}}
+	st.PutRuns(r)
+	wantShown(t, s, "R retries")
+	wantIntents(t, press(s, "R"), Retry{runFailed})
+}
+
+// TestWorkflows_FilterRefused: a filter that is none keeps its line open, so that no key behind it
+// goes to what the filter before had left.
+func TestWorkflows_FilterRefused(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	wantIntents(t, press(s, "1", "/", `"status:nonsense"`, "enter", "R"))
+	wantShown(t, s, "status:nonsenseR")
+	press(s, "esc")
+	if strings.Contains(s.Plain(fixtureNow), "nonsense") {
+		t.Error("esc leaves it")
+	}
+}
+
 func TestWorkflows_Again(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 80, 24)

@@ -85,7 +85,7 @@ var allowed = map[string][]string{
 	"cli/changes":     {"core", "core/api", "cli/app", "cli/layout", "cli/view"},
 	"cli/runs":        {"core", "core/approval", "core/api", "core/page", "cli/app", "cli/changes", "cli/layout", "cli/program", "cli/view"},
 	"cli/servers":     {"core", "core/approval", "core/api", "cli/app", "cli/changes", "cli/layout", "cli/progress", "cli/view"},
-	"cli":             {"core", "core/api", "core/env", "core/flow", "core/hook/claude", "core/page", "cli/app", "cli/changes", "cli/layout", "cli/program", "cli/runs", "cli/servers", "cli/view", "tui/keys"},
+	"cli":             {"core", "core/api", "core/approval", "core/env", "core/flow", "core/hook/claude", "core/page", "cli/app", "cli/changes", "cli/layout", "cli/program", "cli/runs", "cli/servers", "cli/view", "tui/keys"},
 	"tui/noprobe":     {},
 	"tui/paint":       {},
 	"tui/graph":       {},

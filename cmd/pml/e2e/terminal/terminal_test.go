@@ -257,6 +257,7 @@ func examples(m *pmltest.Machine) []string {
 			m.T.Errorf("%s has no example", page.Name())
 		}
 		text, _, _ = strings.Cut(text, "\n\n")
+		text = strings.ReplaceAll(text, "\\\n", "") // a command that goes on below
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); !seen[line] {
 				seen[line] = true
