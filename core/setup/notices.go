@@ -18,7 +18,7 @@ func (w *Workspace) Notices(workspace string) (list []string, taken string) {
 	if err != nil {
 		return nil, ""
 	}
-	if aside, err := h.LockAside(); err == nil && aside {
+	if trust, err := h.Trust(); err == nil && trust.LockAside {
 		list = append(list, lockAsideText(cfg.Workspace.Lock())+api.LookAndTrust)
 	}
 	if out := cfg.TakenOut(); len(out) > 0 {
@@ -35,7 +35,7 @@ func (w *Workspace) NotTrusted(workspace string) string {
 	if err != nil {
 		return ""
 	}
-	if idle, err := h.NotTrusted(); err != nil || !idle {
+	if trust, err := h.Trust(); err != nil || trust.Counts() || trust.Empty {
 		return ""
 	}
 	return "what this workspace's files grant counts only once trusted" + api.LookAndTrust
