@@ -206,6 +206,9 @@ type PreviewTask struct {
 	Tool string `json:"tool"`
 }
 
+// LookAndTrust ends the notices of what counts once a person has trusted it.
+const LookAndTrust = ": pml trust"
+
 // Page is how every list is answered.
 type Page[T any] struct {
 	Items []T    `json:"items"`

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -20,14 +21,33 @@ func MayResume(g core.Guard, r core.Resumption) error {
 	return nil
 }
 
+// How the reasons of the rows of a halt and its end begin.
+const (
+	haltedAll = "halted all calls"
+	letGoOn   = "let calls go on that were "
+)
+
+// HaltOutcome is what a row of the audit log says was done with all calls, "halted" or
+// "resumed"; empty for any other row.
+func HaltOutcome(r core.AuditRow) string {
+	switch {
+	case r.Type != "" || r.Tool != "" || r.RunID != "":
+	case r.Outcome == core.ApprovalDenied && strings.HasPrefix(r.Reason, haltedAll):
+		return "halted"
+	case r.Outcome == core.ApprovalApproved && strings.HasPrefix(r.Reason, letGoOn):
+		return "resumed"
+	}
+	return ""
+}
+
 // HaltedRow is the audit row of a halt.
 func HaltedRow(h core.Halt) core.AuditRow {
-	return core.AuditRow{At: h.At.UTC(), Outcome: core.ApprovalDenied, By: h.By, Reason: core.OneLine("halted all calls"+because(h.Reason), maxHaltReason)}
+	return core.AuditRow{At: h.At.UTC(), Outcome: core.ApprovalDenied, By: h.By, Reason: core.OneLine(haltedAll+because(h.Reason), maxHaltReason)}
 }
 
 // ResumedRow is the audit row of whoever lets calls go on after a halt.
 func ResumedRow(h core.Halt, r core.Resumption) core.AuditRow {
-	return core.AuditRow{At: r.At.UTC(), Outcome: core.ApprovalApproved, By: r.By, Asked: r.Presence, Reason: core.OneLine("let calls go on that were "+h.Text()+because(r.Reason), maxHaltReason)}
+	return core.AuditRow{At: r.At.UTC(), Outcome: core.ApprovalApproved, By: r.By, Asked: r.Presence, Reason: core.OneLine(letGoOn+h.Text()+because(r.Reason), maxHaltReason)}
 }
 
 const maxHaltReason = 1000

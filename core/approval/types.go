@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/casys-ai/pml/core"
@@ -37,6 +38,18 @@ var Types = []Type{
 	{Type: core.ApproveHook, Label: "hook", Words: "hook", Question: "Let the flow go on?", PerCall: true},
 	{Type: core.ApproveBudget, Label: "budget", Words: "more budget", Question: "May the agent use as much again?", Single: true, PerCall: true},
 	{Type: core.ApproveHost, Label: "host", Words: "permission in a host", Question: "May the agent's host do this?", PerCall: true, Person: true},
+}
+
+// QuestionOf is what a card asks: that of the type, but where nothing has changed and a
+// person is asked to believe what a server says of its tools.
+func QuestionOf(a core.Approval) string {
+	var c struct {
+		Kind string `json:"kind"`
+	}
+	if a.Type == core.ApproveIntegrity && json.Unmarshal(a.Context, &c) == nil && c.Kind == "readonly" {
+		return "Do its tools only read?"
+	}
+	return TypeOf(a.Type).Question
 }
 
 // TypeOf describes a type. One that this pml does not know, because a newer one has

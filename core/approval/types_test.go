@@ -48,3 +48,14 @@ func TestTypes(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestQuestionOf: where nothing has changed no card says that something has.
+func TestQuestionOf(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{"readonly": "Do its tools only read?", "tool": "Approve integrity change?"} {
+		got := approval.QuestionOf(core.Approval{Type: core.ApproveIntegrity, Context: []byte(`{"kind":"` + kind + `"}`)})
+		if got != want {
+			t.Errorf("%s asks %q", kind, got)
+		}
+	}
+}

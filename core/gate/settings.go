@@ -315,14 +315,13 @@ func (s *settings) fromFile() (*settings, error) {
 	return &next, err
 }
 
-// LockAside reports whether the workspace's pml.lock is not the one that was
-// trusted, which is in force in its place.
-func (h *Host) LockAside() (bool, error) {
+// Trust is whether the workspace's files are trusted, and which pml.lock is in force.
+func (h *Host) Trust() (env.TrustState, error) {
 	s, err := h.reader.recent()
 	if err != nil {
-		return false, err
+		return env.TrustState{}, err
 	}
-	return s.trust.LockAside, nil
+	return s.trust, nil
 }
 
 // unchanged reports whether a lock is still the one that this process has read or

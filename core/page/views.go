@@ -140,7 +140,7 @@ const eachOf = 10
 func waiting(loop []core.Approval, now time.Time) entry {
 	a := loop[0]
 	e := entry{
-		Href: "/approvals/" + string(a.ID), Title: core.OneLine(cmp.Or(a.Description, approval.TypeOf(a.Type).Question), titleRunes), Risk: shown(string(a.Risk)),
+		Href: "/approvals/" + string(a.ID), Title: core.OneLine(cmp.Or(a.Description, approval.QuestionOf(a)), titleRunes), Risk: shown(string(a.Risk)),
 		Text: inShort(a.Context), Notes: notes(nameOf(a), left(a, now)),
 	}
 	if len(loop) == 1 {
@@ -235,7 +235,7 @@ func (c Card) Page() Page {
 		"State": string(state), "Risk": shown(string(a.Risk)), "Text": core.Visible(a.Description, 0, true), "Parts": parts(a.Context, a.Tool),
 		"Facts": cardFacts(a, c.Now), "Form": c.Form, "Loop": c.Loop.view(a.ID, c.Form), "Wrong": shown(c.Wrong), "Run": string(a.RunID), "ID": string(a.ID), "Waits": state == core.ApprovalOpen,
 	}
-	return Page{Title: approval.TypeOf(a.Type).Question, Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
+	return Page{Title: approval.QuestionOf(a), Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
 }
 
 func cardFacts(a core.Approval, now time.Time) (out []Fact) {

@@ -234,5 +234,10 @@ func (c *view) notices() []string {
 		return nil
 	}
 	list, _ := c.Setup.Workspace.Notices(c.o.Workspace.Dir)
+	if len(list) == 0 { // else trusting is asked for already
+		if text := c.Setup.Workspace.NotTrusted(c.o.Workspace.Dir); text != "" {
+			list = append(list, text)
+		}
+	}
 	return list
 }

@@ -53,3 +53,29 @@ func TestTakenOut_HoldsInTheSameProcess(t *testing.T) {
 		t.Errorf("%q", after.Notices)
 	}
 }
+
+// TestNotTrusted_IsSaid: a list says that what the files grant does not count, until somebody
+// has trusted them. Files that grant nothing need no trust.
+func TestNotTrusted_IsSaid(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	said := func() string {
+		page, err := c.Workflows(c.ctx(), nil, 1, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(page.Notices, "\n")
+	}
+	if got := said(); got != "" {
+		t.Errorf("there are no files: %q", got)
+	}
+	m.write(".pml.json", `{"permissions": {"allow": ["workspace:read_file"]}}`)
+	if got := said(); !strings.Contains(got, "only once trusted: pml trust") {
+		t.Errorf("nobody has trusted them: %q", got)
+	}
+	c.trust()
+	if got := said(); got != "" {
+		t.Errorf("they are trusted: %q", got)
+	}
+}

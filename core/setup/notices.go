@@ -4,12 +4,12 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // Notices are what a caller has to know of a workspace; taken is the one about
 // restrictions, without what to run. There are none of files that cannot be read.
 func (w *Workspace) Notices(workspace string) (list []string, taken string) {
-	const look = ": pml trust"
 	h, err := w.o.Machine.Host(workspace)
 	if err != nil {
 		return nil, ""
@@ -18,14 +18,27 @@ func (w *Workspace) Notices(workspace string) (list []string, taken string) {
 	if err != nil {
 		return nil, ""
 	}
-	if aside, err := h.LockAside(); err == nil && aside {
-		list = append(list, lockAsideText(cfg.Workspace.Lock())+look)
+	if trust, err := h.Trust(); err == nil && trust.LockAside {
+		list = append(list, lockAsideText(cfg.Workspace.Lock())+api.LookAndTrust)
 	}
 	if out := cfg.TakenOut(); len(out) > 0 {
 		taken = takenOutText(cfg.Workspace.Config(), out)
-		list = append(list, taken+look)
+		list = append(list, taken+api.LookAndTrust)
 	}
 	return list, taken
+}
+
+// NotTrusted says that a workspace's files grant what does not count, as nobody has trusted
+// them; empty where nothing is granted, or all counts.
+func (w *Workspace) NotTrusted(workspace string) string {
+	h, err := w.o.Machine.Host(workspace)
+	if err != nil {
+		return ""
+	}
+	if trust, err := h.Trust(); err != nil || trust.Counts() || trust.Empty {
+		return ""
+	}
+	return "what this workspace's files grant counts only once trusted" + api.LookAndTrust
 }
 
 // lockAsideText says that a lock is not the one that counts.

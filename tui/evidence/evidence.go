@@ -283,52 +283,6 @@ func (p *proof) keys() {
 		"Once the keys are there, approve: pml looks again then,", "and asks anew for what is still missing.")
 }
 
-func (p *proof) integrity() {
-	claims := p.value("kind") == `"readonly"`
-	if words := asked.Changed(strings.Trim(p.value("kind"), `"`), strings.Trim(p.value("old_hash"), `"`)); words != "" {
-		p.take("kind")
-		p.text("what", words)
-	}
-	p.show("what", "kind")
-	if claims {
-		p.take("read_only") // the same names stand among the lines below
-	}
-	p.show("old hash", "old_hash")
-	p.show("new hash", "new_hash")
-	p.show("file hash", "file_hash")
-	var changed []string
-	if !p.into("changed", &changed) {
-		return
-	}
-	p.blank()
-	if claims {
-		p.head("its tools that say that they only read")
-		p.differences(changed)
-		return
-	}
-	added, removed := 0, 0
-	for _, l := range changed {
-		switch {
-		case strings.HasPrefix(l, "+"):
-			added++
-		case strings.HasPrefix(l, "-"):
-			removed++
-		}
-	}
-	p.head(fmt.Sprintf("what changed  +%d -%d", added, removed))
-	if len(changed) == 0 {
-		p.text("", "pml cannot say what: only the hashes differ")
-	}
-	p.differences(changed)
-}
-
-// differences shows lines of a difference.
-func (p *proof) differences(lines []string) {
-	for _, l := range lines {
-		p.add("", l, diffStyle(l))
-	}
-}
-
 // value is a field as it stands, which is still shown.
 func (p *proof) value(key string) string {
 	for _, f := range p.fields {
@@ -439,7 +393,8 @@ func (p *proof) oauth(tool string) {
 }
 
 func (p *proof) inDoubt() {
-	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.")
+	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.",
+		"Deny "+noFails+".")
 	p.blank()
 	p.show("started", "started_at")
 	p.arguments()

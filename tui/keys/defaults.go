@@ -76,7 +76,7 @@ var bindings = []binding{
 	{Redo, flows, "redo", []string{"U"}},
 	{EditFlow, flows, "change the flow's text in $EDITOR", []string{"E"}},
 	{TryFlow, flows, "test the flow on a call", []string{"t"}},
-	{TrustFlows, flows, "look at the workspace's files and trust them", []string{"T"}},
+	{TrustFlows, servers | flows, "look at the workspace's files and trust them", []string{"T"}},
 	{SwitchFlow, flows, "enable or disable the flow", []string{"x"}},
 	{FlowLink, dag | task | flows, "flow run of the call, and back", []string{"L"}},
 

@@ -62,7 +62,7 @@ func TestDAG_Agent(t *testing.T) {
 	e.Sel.Task = "m2.t1"
 	c.Clear()
 	p.draw(c.Area(), e, true)
-	if got := c.Plain(); !strings.Contains(got, "running 0  waiting 1") || !strings.Contains(got, "selected  m2.t1  pml:run  ! waiting") {
+	if got := c.Plain(); !strings.Contains(got, "progress  iter 2  elapsed 12s  waiting 1") || !strings.Contains(got, "selected  m2.t1  pml:run  ! waiting") {
 		t.Errorf("a run that waits for people does not wait:\n%s", got)
 	}
 	intents, _ := p.do(keys.Approve, e)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -190,10 +191,10 @@ func auditColumns(w int) []widget.Column {
 	return widget.PlaceColumns([]widget.Column{
 		auTime:    {Title: "TIME", Width: 12},
 		auOutcome: {Title: "OUTCOME", Width: 12},
-		auType:    {Title: "TYPE", Width: 11, Drop: 2},
-		auWhat:    {Title: "WHAT", Width: 24, Grow: true},
-		auBy:      {Title: "BY", Width: 16, Drop: 1},
-		auRun:     {Title: "RUN", Width: 16, Drop: 3},
+		auType:    {Title: "TYPE", Width: 11, Drop: 3},
+		auWhat:    {Title: "WHAT", Width: 16, Grow: true},
+		auBy:      {Title: "BY", Width: 14, Drop: 1},
+		auRun:     {Title: "RUN", Width: 14, Drop: 2},
 		auReason:  {Title: "WHY", Width: 20, Grow: true, Drop: 4},
 	}, 2, w-2)
 }
@@ -255,35 +256,41 @@ func (p *auditPanel) drawEmpty(in paint.Area, e *Env) {
 
 func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, e *Env) {
 	muted := paint.Style{Role: paint.Muted}
-	at := r.At.In(e.Now.Location())
-	day := at.Format("15:04:05")
-	if at.YearDay() != e.Now.YearDay() || at.Year() != e.Now.Year() {
-		day = at.Format("02 Jan 15:04")
-	}
-	cols[auTime].Text(in, y, muted, day)
+	cols[auTime].Text(in, y, muted, momentText(r.At, e))
 	glyph, style := approvalLook(r.Outcome, e.Theme)
-	outcome := core.Visible(string(r.Outcome), 20, false)
+	outcome := cmp.Or(approval.HaltOutcome(*r), core.Visible(string(r.Outcome), 20, false))
 	if r.Count > 1 {
 		outcome += " ×" + itoa(r.Count)
 	}
 	cols[auOutcome].Text(in, y, style, glyph+" "+outcome)
 	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
-	cols[auWhat].Text(in, y, paint.Style{}, auditWhat(r))
+	cols[auWhat].Text(in, y, paint.Style{}, auditWhat(r, e))
 	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))
-	cols[auRun].Text(in, y, muted, e.State.Name(r.RunID))
-	if r.Tool != "" { // else it is what the row is about
+	cols[auRun].Text(in, y, muted, auditRun(r, e))
+	if r.Tool != "" || r.Type != "" { // else it is what the row is about
 		cols[auReason].Text(in, y, muted, core.Visible(r.Reason, 200, false))
 	}
 }
 
+// auditRun is the run of a row, which may be gone.
+func auditRun(r *core.AuditRow, e *Env) string {
+	if _, known := e.State.Run(r.RunID); !known && r.RunName != "" {
+		return core.Visible(r.RunName, 80, false)
+	}
+	return e.State.Name(r.RunID)
+}
+
 // auditWhat is what a row is about: the call with what tells most of it, a tool or a
-// server, else what was done.
-func auditWhat(r *core.AuditRow) string {
+// server, the layer that was asked about, else what was done.
+func auditWhat(r *core.AuditRow, e *Env) string {
 	args := r.Arguments
 	if len(r.Sent) > 0 {
 		args = r.Sent
 	}
 	switch {
+	case r.Tool == "" && r.Type != "":
+		a, _ := e.State.Approval(r.ApprovalID)
+		return cmp.Or(subjectOf(a), approval.TypeOf(r.Type).Words)
 	case r.Tool == "":
 		return core.Visible(r.Reason, 200, false)
 	case len(args) > 0:

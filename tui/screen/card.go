@@ -146,7 +146,7 @@ func (c *card) sync(e *Env) {
 		c.say(Bad, "what is asked has changed, and your change is gone: read it again")
 	case changed:
 		c.say(Bad, "what is asked has changed: read it again")
-	case c.rule.Lost() == "" && strings.HasSuffix(c.note, nothingQueued): // no longer true
+	case c.rule.Lost() == "" && strings.HasSuffix(c.note, nothingQueued), c.note == tooSmall && c.shows(): // no longer true
 		c.note = ""
 	}
 }

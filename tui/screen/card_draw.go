@@ -30,7 +30,7 @@ func (c *card) title(e *Env) string {
 	if c.bounds != nil {
 		return "Approve the calls of line " + itoa(ap.Place.Line) + "?"
 	}
-	return approval.TypeOf(ap.Type).Question
+	return approval.QuestionOf(ap)
 }
 
 // area is the part of a window that a card takes.

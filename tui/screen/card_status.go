@@ -42,6 +42,9 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	case !c.rule.HasRead():
 		return mark + moreLines(&c.pager) + " Approve unlocks page by page.", paint.Style{Role: paint.Warn}
 	}
+	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
+		return "Risk HIGH: first say how it goes on, r or s; or deny it", bad
+	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
 		if c.mode == confirming {
 			return "Risk HIGH: type " + want + ", then press a", bad
@@ -52,9 +55,6 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return "expired: the gates are asked again", paint.Style{Role: paint.Warn}
 	} else if expired != "" {
 		return expired + " (approvals.ttl): a decision asks the gates again first", paint.Style{Role: paint.Warn}
-	}
-	if c.rule.Answer() == nil && ap.Type == core.ApproveInDoubt {
-		return "say how it goes on: r or s", paint.Style{Role: paint.Warn}
 	}
 	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
 		return text, style

@@ -224,12 +224,12 @@ func fileName(s string) string {
 	return s[:min(len(s), 60)]
 }
 
-// searchPrompt asks for a part of the name of a task or a tool.
+// searchPrompt asks for words of the name of a task, its tool or its arguments.
 func (p *dagPanel) searchPrompt() *prompt {
-	ask := newPrompt("/ task or tool:", p.query)
+	ask := newPrompt("/ task, tool or argument:", p.query)
 	ask.done = func(text string, e *Env) []Intent {
 		if p.query = text; text != "" && !p.jump(true, e) {
-			return []Intent{say{Note, "no task or tool has " + core.Visible(text, 60, false)}}
+			return []Intent{say{Note, "no task has " + core.Visible(text, 60, false)}}
 		}
 		return nil
 	}
@@ -242,14 +242,14 @@ func (p *dagPanel) jump(next bool, e *Env) bool {
 	if p.query == "" || n == 0 {
 		return false
 	}
-	query, by := strings.ToLower(p.query), n-1
+	words, by := strings.Fields(strings.ToLower(p.query)), n-1
 	if next {
 		by = 1
 	}
 	for k := 1; k <= n; k++ {
 		i := (max(p.at(e), 0) + k*by) % n
 		t := p.model.tasks[i]
-		if strings.Contains(strings.ToLower(t.ID), query) || strings.Contains(strings.ToLower(p.model.name(i)), query) || strings.Contains(strings.ToLower(t.Tool), query) {
+		if matchesAll(strings.ToLower(strings.Join([]string{t.ID, p.model.name(i), t.Tool, string(t.Arguments)}, "\n")), words) {
 			p.selectTask(i, e)
 			return true
 		}
@@ -358,4 +358,26 @@ func boxStyle(s core.TaskState, style paint.Style) paint.Style {
 	case core.TaskQueued, core.TaskSuccess, core.TaskFailedSafe, core.TaskSkipped:
 	}
 	return paint.Style{Role: paint.Border}
+}
+
+// boxName is the name of a task in its box. Where the call of a script has no room, its
+// tool is cut before the argument, whose end tells it from the other calls of its loop.
+func (p *dagPanel) boxName(box *graph.Box, e *Env) string {
+	task, more := box.Nodes[0], e.Theme.Glyph.More
+	name, room := p.model.name(task), box.W-5
+	tool, arg, ok := strings.Cut(name, " ")
+	left := room - paint.Width(arg) - 1
+	switch {
+	case !p.model.code || !ok || paint.Width(name) <= room:
+		return name
+	case left >= 3:
+		return paint.Clip(tool, left, more) + " " + arg
+	case p.model.uses[p.model.tasks[task].Tool] > 1:
+		end := []rune(arg)
+		for len(end) > 0 && paint.Width(more+string(end)) > room {
+			end = end[1:]
+		}
+		return more + string(end)
+	}
+	return name
 }

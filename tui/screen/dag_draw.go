@@ -337,13 +337,31 @@ func (p *dagPanel) drawProgress(a paint.Area, run core.Run, e *Env) {
 	if run.EndedAt != nil {
 		end = *run.EndedAt
 	}
-	settled := c.done + c.failed
-	text := fmt.Sprintf("%d/%d  elapsed %s  running %d  waiting %d  failed %d", settled, c.total, ageText(end.Sub(run.CreatedAt)), c.running, c.waiting, c.failed)
-	w := max(min(20, a.W-len(text)-11), 0)
 	a.Put(0, 0, paint.Style{Role: paint.Muted}, "progress")
-	a.Bar(10, 0, w, paint.Style{Role: barRole(run, &c)}, float64(settled)/float64(max(c.total, 1)))
+	text, w := restText(ageText(end.Sub(run.CreatedAt)), &c), 0
+	if p.model.code || p.model.steps != nil { // nobody knows how many calls are to come
+		text = strings.TrimPrefix(layerText(run)+"  ", "  ") + text
+	} else {
+		text = fmt.Sprintf("%d/%d  ", c.well(), c.total) + text
+		w = max(min(20, a.W-len(text)-11), 0)
+		a.Bar(10, 0, w, paint.Style{Role: barRole(run, &c)}, float64(c.well())/float64(max(c.total, 1)))
+	}
 	x := 10 + w + min(w, 1)
 	a.Text(x, 0, a.W-x, paint.Style{}, text)
+}
+
+// restText says how long a run has taken, and what is not or not well behind it.
+func restText(elapsed string, c *dagCounts) string {
+	text := "elapsed " + elapsed
+	for _, part := range []struct {
+		word string
+		n    int
+	}{{"running", c.running}, {"waiting", c.waiting}, {"failed", c.failed}, {"failed safe", c.safe}, {"skipped", c.skipped}} {
+		if part.n > 0 {
+			text += fmt.Sprintf("  %s %d", part.word, part.n)
+		}
+	}
+	return text
 }
 
 // barRole is how the bar of a run looks: green is for what has gone well.
@@ -404,7 +422,7 @@ func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, sta
 		if a, ok := p.waitsFor(box.Nodes[0], e); ok { // what is short goes first
 			when, word = "", leftText(a, e)+" "+typeName(a.Type)
 		}
-		return p.model.name(box.Nodes[0]), when, word, p.model.states[box.Nodes[0]], t.Predicted
+		return p.boxName(box, e), when, word, p.model.states[box.Nodes[0]], t.Predicted
 	}
 	var c dagCounts
 	for _, n := range box.Nodes {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/graph"
 )
 
@@ -24,6 +25,7 @@ type dagModel struct {
 	asked  map[int]core.ID // the approval that a task waits for
 	gates  map[int]core.ID // the approval before a layer, by its number
 	users  map[string][]string
+	uses   map[string]int // how many tasks call a tool
 	edges  []graph.Edge
 	counts dagCounts
 	// critical is the longest chain of tasks in milliseconds, 0 where it is not
@@ -36,8 +38,12 @@ type dagModel struct {
 	price    *core.AgentPrice
 }
 
-// dagCounts are tasks by what became of them.
-type dagCounts struct{ total, done, failed, running, waiting, queued, skipped int }
+// dagCounts are tasks by what became of them. Done are also those that have failed without
+// ending the run (safe) and those that were skipped.
+type dagCounts struct{ total, done, failed, running, waiting, queued, skipped, safe int }
+
+// well is how many tasks have ended as they should.
+func (c *dagCounts) well() int { return c.done - c.safe - c.skipped }
 
 // dagLayer is one layer: its tasks are tasks[first:last] of the model.
 type dagLayer struct {
@@ -50,8 +56,11 @@ type dagLayer struct {
 func (c *dagCounts) add(s core.TaskState) {
 	c.total++
 	switch s {
-	case core.TaskSuccess, core.TaskFailedSafe:
+	case core.TaskSuccess:
 		c.done++
+	case core.TaskFailedSafe:
+		c.done++
+		c.safe++
 	case core.TaskSkipped:
 		c.done++
 		c.skipped++
@@ -79,6 +88,8 @@ func (c *dagCounts) state() core.TaskState {
 		return core.TaskQueued
 	case c.skipped > 0 && c.skipped == c.total:
 		return core.TaskSkipped
+	case c.safe > 0:
+		return core.TaskFailedSafe
 	}
 	return core.TaskSuccess
 }
@@ -98,7 +109,7 @@ func firstLayer(w *core.Workflow) *core.Layer {
 // newDAGModel works the model of a run out.
 func newDAGModel(w *core.Workflow) *dagModel {
 	m := &dagModel{
-		run: w.ID, of: firstLayer(w), byID: map[string]int{}, asked: map[int]core.ID{}, gates: map[int]core.ID{}, users: map[string][]string{},
+		run: w.ID, of: firstLayer(w), byID: map[string]int{}, asked: map[int]core.ID{}, gates: map[int]core.ID{}, users: map[string][]string{}, uses: map[string]int{},
 		steps: core.AgentSteps(*w),
 	}
 	layers := w.Layers
@@ -112,6 +123,7 @@ func newDAGModel(w *core.Workflow) *dagModel {
 			t := &l.Tasks[k]
 			m.byID[t.ID] = len(m.tasks)
 			m.tasks = append(m.tasks, t)
+			m.uses[t.Tool]++
 			m.layer = append(m.layer, len(m.layers))
 			for _, from := range t.DependsOn {
 				m.edges = append(m.edges, graph.Edge{From: from, To: t.ID})
@@ -212,11 +224,36 @@ func (m *dagModel) findApprovals(w *core.Workflow) {
 		if m.findTasks(a) {
 			continue
 		}
+		if !approval.TypeOf(a.Type).PerCall {
+			m.findServer(a)
+			continue
+		}
 		for t := range m.tasks { // an older half names no calls
 			if _, taken := m.asked[t]; !taken && m.tasks[t].State == core.TaskWaiting && m.tasks[t].Tool == a.Tool {
 				m.asked[t] = a.ID
 				break
 			}
+		}
+	}
+}
+
+// findServer finds the tasks that a question about a server or a tool holds up, which
+// names no calls: those of it that are not made yet, in the first layer that has any.
+func (m *dagModel) findServer(a *core.Approval) {
+	for i := range m.layers {
+		left := false
+		for t := m.layers[i].first; t < m.layers[i].last; t++ {
+			if st := m.tasks[t].State; st != core.TaskQueued && st != core.TaskWaiting {
+				continue
+			}
+			left = true
+			server, _, _ := core.SplitTool(m.tasks[t].Tool)
+			if _, taken := m.asked[t]; !taken && (a.Tool == server || a.Tool == m.tasks[t].Tool) {
+				m.asked[t] = a.ID
+			}
+		}
+		if left {
+			return
 		}
 	}
 }

@@ -233,6 +233,26 @@ func TestDAG_Gate(t *testing.T) {
 	}
 }
 
+// TestDAG_AskedOfServer: a call that a question about its server holds up waits, though the
+// question names no call.
+func TestDAG_AskedOfServer(t *testing.T) {
+	t.Parallel()
+	w := layerWorkflow()
+	w.Layers = []core.Layer{
+		{Index: 0, Tasks: []core.Task{{ID: "fetch", Tool: "std:fetch", State: core.TaskQueued}, {ID: "dump", Tool: "db:dump", State: core.TaskQueued}}},
+		{Index: 1, Tasks: []core.Task{{ID: "later", Tool: "std:fetch", State: core.TaskQueued, Layer: 1}}},
+	}
+	ask := fixtureApprovals()[0]
+	ask.RunID, ask.Tool, ask.Subject = w.ID, "std", "std"
+	w.Approvals = []core.Approval{ask}
+	_, _, c := dagOf(t, w, 60, 20)
+	frame := c.Plain()
+	wantWords(t, frame, "! 0/2 waiting", "waiting integrity", "waiting 1", "○ 0/1 queued")
+	if strings.Count(frame, "waiting integrity") != 2 { // the row and what is said of the selected one
+		t.Errorf("not one task waits:\n%s", frame)
+	}
+}
+
 // Whatever a run is called and however large the panel is, frames are exact and
 // hold no control character, and the selection is on screen.
 func TestDAG_Frames(t *testing.T) {
@@ -329,6 +349,51 @@ func TestDAG_Skipped(t *testing.T) {
 				t.Errorf("%q is not shown:\n%s", want, c.Plain())
 			}
 		}
+	}
+}
+
+// TestDAG_Progress: a bar says how much of what was planned has ended as it should; what
+// a script has still to call nobody knows.
+func TestDAG_Progress(t *testing.T) {
+	t.Parallel()
+	w := layerWorkflow()
+	w.State, w.Approvals = core.RunFailed, nil
+	w.Layers = []core.Layer{
+		{Index: 0, Tasks: []core.Task{{ID: "a", Tool: "s:a", State: core.TaskSuccess}, {ID: "b", Tool: "s:b", State: core.TaskFailedSafe}}},
+		{Index: 1, Tasks: []core.Task{{ID: "c", Tool: "s:c", State: core.TaskError, Layer: 1}, {ID: "d", Tool: "s:d", State: core.TaskSkipped, Layer: 1}}},
+	}
+	_, _, c := dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "█░", " 1/4  elapsed ", "failed 1  failed safe 1  skipped 1", "~ 2/2 failed_safe")
+
+	w.Kind, w.State, w.TotalLayers, w.CurrentLayer = core.KindCode, core.RunRunning, 41, 40
+	_, _, c = dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "progress  step 41  elapsed ")
+	if strings.Contains(c.Plain(), "█") {
+		t.Errorf("a bar for a script:\n%s", c.Plain())
+	}
+}
+
+// TestDAG_Arguments: what a call is made with is found, and stands in the boxes of a loop.
+func TestDAG_Arguments(t *testing.T) {
+	t.Parallel()
+	w := layerWorkflow()
+	w.Kind, w.Approvals, w.Layers = core.KindCode, nil, nil
+	for i := range 3 {
+		args := raw(map[string]any{"path": "p/" + strconv.Itoa(36+i), "why": "page " + strconv.Itoa(36+i)})
+		w.Layers = append(w.Layers, core.Layer{Index: i, Tasks: []core.Task{{ID: "c" + strconv.Itoa(i), Tool: "std:fetch_one_page", State: core.TaskSuccess, Layer: i, Arguments: args}}})
+	}
+	p, e, c := dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "… p/36", "… p/37", "… p/38")
+	for i := range w.Layers {
+		w.Layers[i].Tasks[0].Arguments = raw(map[string]any{"path": "out/pages/page-" + strconv.Itoa(36+i) + ".txt"})
+	}
+	_, _, c = dagOf(t, w, 110, 20)
+	wantWords(t, c.Plain(), "✓ …es/page-36.txt", "✓ …es/page-37.txt", "✓ …es/page-38.txt")
+	if p.query = "Page 37"; !p.jump(true, e) || e.Sel.Task != "c1" {
+		t.Errorf("at %s", e.Sel.Task)
+	}
+	if p.query = "page 40"; p.jump(true, e) {
+		t.Errorf("found at %s", e.Sel.Task)
 	}
 }
 

@@ -15,7 +15,10 @@ import (
 // the intent openOverlay.
 type prompt struct {
 	label string
-	input widget.Input
+	// title and about are for what is asked in the middle of the window instead: what
+	// the text is for.
+	title, about string
+	input        widget.Input
 	// changed is called with each change of the text; an error is shown below
 	// it, and keeps the prompt open. It may be nil.
 	changed func(text string) error
@@ -58,6 +61,10 @@ func (p *prompt) key(k keys.Key, e *Env) ([]Intent, bool) {
 }
 
 func (p *prompt) draw(a paint.Area, e *Env) {
+	if p.title != "" {
+		p.drawAsked(a)
+		return
+	}
 	foot := a.Sub(0, a.H-2, a.W, 2)
 	foot.Blank()
 	style, below := paint.Style{Role: paint.Muted}, p.hint
@@ -67,6 +74,24 @@ func (p *prompt) draw(a paint.Area, e *Env) {
 	foot.Text(1, 1, foot.W-2, style, below)
 	x := 1 + foot.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), p.label+" ")
 	p.input.Draw(foot, x, 0, foot.W-x-1, paint.Style{})
+}
+
+// drawAsked draws the prompt in the middle of the window.
+func (p *prompt) drawAsked(a paint.Area) {
+	w := min(a.W, 72)
+	lines, hint := paint.Wrap(p.about, w-4), paint.Wrap(p.hint, w-4)
+	in := popup(a, w, len(lines)+len(hint)+4).Frame(paint.Title{Left: p.title, Focus: true, Style: paint.Style{Role: paint.Danger}})
+	y := 0
+	for _, line := range lines {
+		in.Put(0, y, paint.Style{}, line)
+		y++
+	}
+	y++
+	x := in.Put(0, y, paint.Style{Role: paint.Accent}.Bold(), p.label+" ")
+	p.input.Draw(in, x, y, in.W-x, paint.Style{})
+	for i, line := range hint {
+		in.Put(0, y+1+i, paint.Style{Role: paint.Muted}, line)
+	}
 }
 
 func stars(n int) string {
@@ -166,9 +191,10 @@ func (m *menu) draw(a paint.Area, _ *Env) {
 	}
 }
 
-// output shows what a command printed.
+// output shows what a command printed, or a text under a title.
 type output struct {
-	line  string
+	line  string // of the command; empty: there is none
+	title string
 	text  string
 	code  int
 	pager widget.Pager
@@ -198,7 +224,9 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 		case keys.CopyID, keys.CopyAll:
 			return []Intent{Copy{What: "the output", Text: o.text}}, false
 		case keys.CopyCommand:
-			return []Intent{Copy{What: "the command", Text: "pml " + o.line}}, false
+			if o.line != "" {
+				return []Intent{Copy{What: "the command", Text: "pml " + o.line}}, false
+			}
 		case keys.Edit:
 			return []Intent{View{Name: "output.txt", Text: o.text}}, false
 		case keys.Save:
@@ -213,7 +241,10 @@ func (o *output) key(k keys.Key, e *Env) ([]Intent, bool) {
 }
 
 func (o *output) draw(a paint.Area, e *Env) {
-	title := paint.Title{Left: "pml " + core.Visible(o.line, 200, false), Right: fmt.Sprintf("exit code %d", o.code), Focus: true}
+	title := paint.Title{Left: core.Visible(o.title, 200, false), Focus: true}
+	if o.line != "" {
+		title.Left, title.Right = "pml "+core.Visible(o.line, 200, false), fmt.Sprintf("exit code %d", o.code)
+	}
 	title.Foot = o.pager.Position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
 	if o.code != 0 {
 		title.Style.Role = paint.Danger
@@ -275,7 +306,7 @@ func quitText(running []core.ID, e *Env) string {
 func haltDialog(e *Env) *confirm {
 	if len(e.State.Halts) > 0 {
 		return &confirm{
-			title: "Let calls go on?", text: haltText(e) + ". Let calls go on? Runs that wait for it make them at once.",
+			title: "Let calls go on?", text: haltText(e) + ". Let calls go on? A run whose process still runs makes its calls at once. One whose process has ended is interrupted then: " + keyOf(e, keys.Again) + " in the list of runs goes on with it.",
 			yes: func(*Env) []Intent { return []Intent{Resume{}} },
 		}
 	}

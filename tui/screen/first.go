@@ -1,6 +1,10 @@
 package screen
 
 import (
+	"slices"
+	"strings"
+
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -29,6 +33,18 @@ var firstSteps = []firstStep{
 	{"pml execute " + firstFile, "write a first script into this folder and run it: it lists the folder", Shell{Args: []string{"execute", firstFile}, File: firstFile, Text: firstScript}},
 }
 
+// trustStep comes in the place of the first step where the files of the workspace, which
+// are there, do not count.
+var trustStep = firstStep{"pml trust", "look at what this workspace's files grant: nobody has trusted them yet", Shell{Args: []string{"trust"}}}
+
+// stepsOf are what the page offers.
+func stepsOf(e *Env) []firstStep {
+	if !slices.ContainsFunc(e.State.Notices, func(n string) bool { return strings.HasSuffix(n, api.LookAndTrust) }) {
+		return firstSteps
+	}
+	return append([]firstStep{trustStep}, firstSteps[1:]...)
+}
+
 // first reports whether there is nothing yet: no run, and nothing that was asked.
 func first(e *Env) bool {
 	return e.State.Loaded && e.State.CountRuns() == 0 && len(e.State.Waiting(e.Now)) == 0 && len(e.State.Warnings) == 0
@@ -37,22 +53,23 @@ func first(e *Env) bool {
 // firstPage is what the list of runs shows while there is none.
 type firstPage struct{ cursor int }
 
-func (p *firstPage) do(act keys.Action) ([]Intent, bool) {
+func (p *firstPage) do(act keys.Action, e *Env) ([]Intent, bool) {
+	offered := stepsOf(e)
 	switch act {
 	case keys.Up, keys.Down, keys.First, keys.Last:
 		var s widget.Scroll
-		p.cursor, _ = s.Move(act, p.cursor, len(firstSteps))
+		p.cursor, _ = s.Move(act, p.cursor, len(offered))
 		return nil, true
 	case keys.Open:
-		return []Intent{firstSteps[p.cursor].intent}, true
+		return []Intent{offered[p.cursor].intent}, true
 	case keys.CopyCommand, keys.CopyID:
-		return []Intent{Copy{What: "a command", Text: firstSteps[p.cursor].command}}, true
+		return []Intent{Copy{What: "a command", Text: offered[p.cursor].command}}, true
 	default:
 		return nil, false
 	}
 }
 
-func (p *firstPage) draw(in paint.Area, focus bool) {
+func (p *firstPage) draw(in paint.Area, e *Env, focus bool) {
 	y, small := 0, in.H < 16
 	say := func(style paint.Style, text string) {
 		for _, l := range paint.Wrap(text, in.W) {
@@ -72,7 +89,7 @@ func (p *firstPage) draw(in paint.Area, focus bool) {
 	if !small {
 		y++
 	}
-	for i, s := range firstSteps {
+	for i, s := range stepsOf(e) {
 		row := in.Sub(0, y, in.W, 2)
 		row.Put(2, 0, paint.Style{Role: paint.Accent}.Bold(), s.command)
 		x := 24

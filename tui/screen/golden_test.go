@@ -65,7 +65,7 @@ var panelWords = [panels][][]string{
 		{"✗ cannot read the approvals: pending.db is of a newer pml. It is tried again", "not read yet  0 waiting"}, {"0 of 8 match nosuchthing. esc clears the filter."},
 	},
 	PanelDAG: {
-		{"No run is selected. 1 goes to the list."}, {"reading the layers…"}, {"release-notes"}, {"reading the layers…"}, {"no task or tool has nosuchthing"},
+		{"No run is selected. 1 goes to the list."}, {"reading the layers…"}, {"release-notes"}, {"reading the layers…"}, {"no task has nosuchthing"},
 	},
 	PanelTask: {
 		{"No task is selected. 3 goes to the DAG, enter opens a task."}, {"No task is selected."}, {"gh:create_release"}, {"No task is selected."}, {"/ nosuchthing   no match"},

@@ -12,6 +12,7 @@ import (
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
 	"github.com/casys-ai/pml/tui/widget"
 )
 
@@ -50,6 +51,26 @@ type inboxRows struct {
 	groups   inboxGroups
 	resolved []core.ID
 	total    int // that wait, whatever the filter
+	folder   string
+	folders  bool // they are of several folders: each row says of which
+}
+
+// seen notes the folder of a row.
+func (r *inboxRows) seen(a core.Approval) {
+	if a.Workspace == "" {
+		return
+	}
+	r.folders = r.folders || r.folder != "" && r.folder != a.Workspace
+	r.folder = a.Workspace
+}
+
+// runName is the run of an approval, behind its folder where there are several.
+func (r *inboxRows) runName(a core.Approval, e *Env) string {
+	name := e.State.Name(a.RunID)
+	if dir := state.Folder(a.Workspace); r.folders && dir != "" {
+		return dir + ": " + name
+	}
+	return name
 }
 
 // maxResolved bounds the approvals that are shown below those that wait.
@@ -146,6 +167,7 @@ func (p *inboxPanel) refresh(e *Env) bool {
 		}
 		if keep(a, e) {
 			r.all = append(r.all, a.ID)
+			r.seen(a)
 		}
 	}
 	if p.reverse {
@@ -168,11 +190,13 @@ func (p *inboxPanel) end(keep func(core.Approval, *Env) bool, e *Env) {
 	r := &p.rows
 	var over []core.ID
 	for _, a := range e.State.Resolved(e.Now, maxResolved) {
-		switch {
-		case !keep(a, e):
-		case unanswered(a, e):
+		if !keep(a, e) {
+			continue
+		}
+		r.seen(a)
+		if unanswered(a, e) {
 			r.resolved = append(r.resolved, a.ID)
-		default:
+		} else {
 			over = append(over, a.ID)
 		}
 	}
@@ -366,7 +390,7 @@ type preview struct {
 
 // draw draws the preview, and reports whether there is one. Like is how many approvals
 // the row stands for, 0 for one.
-func (p *preview) draw(a paint.Area, e *Env, like int) bool {
+func (p *preview) draw(a paint.Area, e *Env, like int, rows *inboxRows) bool {
 	ap, ok := e.State.Approval(e.Sel.Approval)
 	if !ok {
 		return false
@@ -383,7 +407,7 @@ func (p *preview) draw(a paint.Area, e *Env, like int) bool {
 	in := a.Frame(title)
 	left, look := timeLeft(ap, e)
 	x := in.Put(0, 0, riskStyle(ap.Risk), riskWord(ap.Risk)) + 2
-	x += in.Text(x, 0, in.W-x-10, paint.Style{}, e.State.Name(ap.RunID)) + 2
+	x += in.Text(x, 0, in.W-x-10, paint.Style{}, rows.runName(ap, e)) + 2
 	by, at := "asked by "+core.Visible(ap.RequestedBy.Name(), 60, false), " at "+clockText(ap.CreatedAt, e)
 	if paint.Width(by+at) <= in.W-x-10 {
 		by += at // whole or not at all

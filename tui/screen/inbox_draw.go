@@ -171,7 +171,7 @@ func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap 
 		what += " (found)"
 	}
 	cols[colWhat].Text(in, y, paint.Style{}, what)
-	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, e.State.Name(ap.RunID))
+	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, p.rows.runName(ap, e))
 	cols[colRisk].Text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
 	text, look := timeLeft(p.soonest(ap, e), e)
 	in.Right(cols[colTTL].X, y, cols[colTTL].Width, look, text)
@@ -184,7 +184,7 @@ func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap
 	in.Put(2, y, style, glyph)
 	cols[colType].Text(in, y, muted, typeName(ap.Type))
 	cols[colWhat].Text(in, y, paint.Style{}, p.what(ap))
-	cols[colFlow].Text(in, y, muted, e.State.Name(ap.RunID))
+	cols[colFlow].Text(in, y, muted, p.rows.runName(ap, e))
 	by, at := string(st), ""
 	if d := ap.DecidedBy; d != nil {
 		by = core.Visible(d.Label(), 60, false)
@@ -250,7 +250,7 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 		}
 		in.Text(0, y+1+i, in.W, paint.Style{}, l)
 	}
-	asked := fullName(ap.RunID, e) + "   asked by " + core.Visible(ap.RequestedBy.Name(), 40, false) + " at " + clockText(ap.CreatedAt, e)
+	asked := withID(p.rows.runName(ap, e), ap.RunID) + "   asked by " + core.Visible(ap.RequestedBy.Name(), 40, false) + " at " + clockText(ap.CreatedAt, e)
 	if id := "   id " + ap.ID.Short(); paint.Width(asked+id) <= in.W {
 		asked += id
 	}

@@ -366,3 +366,32 @@ func TestInbox_Heading(t *testing.T) {
 		}
 	}
 }
+
+// TestInbox_Folders: what is asked in several folders says in which; in one folder nobody
+// has to be told.
+func TestInbox_Folders(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	s := newScreen(t, st, 160, 45)
+	press(s, "2")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "shop: ") {
+		t.Errorf("there is one folder:\n%s", frame)
+	}
+	other := fixtureApprovals()[0]
+	other.ID, other.Workspace = "a1000099-0000-4000-8000-000000000000", "/home/ada/src/blog"
+	st.PutApprovals(other)
+	s.Changed(fixtureNow)
+	wantShown(t, s, "blog: checkout", "shop: release-n", "shop: checkout-sync  asked by")
+}
+
+// TestInbox_ExpiredHint: the footer says of an expired row what its key does.
+func TestInbox_ExpiredHint(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	expired := fixtureResolved()[2]
+	st.PutRuns(fixtureRuns()...)
+	st.PutApprovals(expired)
+	s := newScreen(t, st, 80, 24)
+	press(s, "2")
+	wantShown(t, s, "a approve  d deny  R ask again")
+}

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/keys"
 )
 
@@ -99,7 +101,7 @@ func TestAudit_What(t *testing.T) {
 		{core.AuditRow{Tool: "fs:write_file"}, "fs:write_file"},
 		{core.AuditRow{Reason: "trusted what the files grant"}, "trusted what the files grant"},
 	} {
-		if got := auditWhat(&tt.row); got != tt.want {
+		if got := auditWhat(&tt.row, &Env{State: emptyState()}); got != tt.want {
 			t.Errorf("%+v: %q", tt.row, got)
 		}
 	}
@@ -207,6 +209,36 @@ func TestRuns_DoingNext(t *testing.T) {
 				return strings.Contains(l, "running") && strings.Contains(l, want[:min(len(want), 12)])
 			}) {
 				t.Errorf("%v: no %q:\n%s", size, want, frame)
+			}
+		}
+	}
+}
+
+// TestAudit_Told: each row says what it was about and of which run, and a halt is no denial.
+func TestAudit_Told(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.PutApprovals(core.Approval{ID: "ask", RunID: runLayer, Type: core.ApproveLayer, Subject: "layer:1", State: core.ApprovalApproved})
+	halt := core.Halt{Side: core.SideClient, By: core.Actor{Who: "ada"}, At: ago(time.Minute)}
+	st.SetAudit([]core.AuditRow{
+		{Seq: 1, At: ago(4 * time.Minute), RunID: runLayer, ApprovalID: "ask", Type: core.ApproveLayer, Outcome: core.ApprovalApproved},
+		{Seq: 2, At: ago(3 * time.Minute), RunID: "gone", RunName: "old.ts", ApprovalID: "gone", Type: core.ApproveLayer, Outcome: core.ApprovalApproved},
+		approval.HaltedRow(halt), approval.ResumedRow(halt, core.Resumption{By: halt.By, At: ago(time.Second)}),
+	})
+	s := newScreen(t, st, 80, 24)
+	press(s, "6")
+	wantShown(t, s, "RUN", "db-migrate-pr", "approved   layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed")
+}
+
+// TestTabs_Waiting: what waits is on its tab in 80 columns, too.
+func TestTabs_Waiting(t *testing.T) {
+	t.Parallel()
+	for _, w := range []int{60, 80, 100} {
+		for _, focus := range []string{"1", "2", "9"} {
+			s := newScreen(t, fixtureState(), w, 30)
+			press(s, focus)
+			if top, _, _ := strings.Cut(s.Plain(fixtureNow), "\n"); !strings.Contains(top, "8!") {
+				t.Errorf("%d columns: %s", w, top)
 			}
 		}
 	}

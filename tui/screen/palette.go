@@ -24,6 +24,8 @@ var verbs = []verb{
 	{"retry RUN", "run its failed tasks again"},
 	{"abort RUN --reason ", "end it"},
 	{"replan RUN --requirement ", "add tasks to it, in words"},
+	{"halt", "no run begins another call, here and on the server"},
+	{"resume", "let calls go on after a halt"},
 	{"approvals ls", "what waits"},
 	{"approvals ls --all", "what waits, and what was decided"},
 	{"approvals show APPROVAL", "all of this approval"},
@@ -126,7 +128,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	case "ctrl+y":
 		return []Intent{Copy{What: "a command", Text: "pml " + p.line(offers)}}, false
 	case "enter":
-		return p.enter(offers)
+		return p.enter(offers, e)
 	default:
 		p.edit(k)
 	}
@@ -170,7 +172,7 @@ func (p *palette) complete(offers []verb) {
 
 // enter runs the line. An offer that is not complete is only taken over, and what
 // cannot be taken back is asked for once more.
-func (p *palette) enter(offers []verb) ([]Intent, bool) {
+func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 	if p.cursor >= 0 && p.cursor < len(offers) && strings.HasSuffix(offers[p.cursor].line, " ") {
 		p.complete(offers)
 		return nil, false
@@ -179,6 +181,9 @@ func (p *palette) enter(offers []verb) ([]Intent, bool) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
 		return nil, true
+	}
+	if halted := len(e.State.Halts) > 0; line == "halt" && !halted || line == "resume" && halted {
+		return []Intent{openOverlay{haltDialog(e)}}, true
 	}
 	if slices.Contains(cannot, words[0]) {
 		p.err = "pml " + words[0] + " needs a terminal of its own"

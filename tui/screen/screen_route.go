@@ -267,7 +267,7 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 		case showRunsOf:
 			s.runsOf(i.agentKey)
 		case showText:
-			o := &output{line: i.title, text: i.text}
+			o := &output{title: i.title, text: i.text}
 			o.pager.SetText(i.text)
 			s.overlay.open(o)
 		case say:
@@ -414,8 +414,8 @@ func (m *dagModel) find(at pointed) (task int, ok bool) {
 		task, ok = m.byID[at.task]
 		return task, ok
 	}
-	for i, id := range m.asked {
-		if id == at.ask && at.ask != "" {
+	for i := range m.tasks {
+		if at.ask != "" && m.asked[i] == at.ask {
 			return i, true
 		}
 	}

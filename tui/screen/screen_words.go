@@ -45,6 +45,15 @@ func ageText(d time.Duration) string {
 // clockText is the time of day of t, where the person is.
 func clockText(t time.Time, e *Env) string { return t.In(e.Now.Location()).Format("15:04:05") }
 
+// momentText is clockText, with the day where that is another one than today.
+func momentText(t time.Time, e *Env) string {
+	at := t.In(e.Now.Location())
+	if at.YearDay() != e.Now.YearDay() || at.Year() != e.Now.Year() {
+		return at.Format("02 Jan 15:04")
+	}
+	return clockText(t, e)
+}
+
 // typeName is what an approval is called on a screen.
 func typeName(t core.ApprovalType) string { return approval.TypeOf(t).Label }
 

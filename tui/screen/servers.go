@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -51,6 +52,9 @@ func (p *serversPanel) at() int {
 
 func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	n := len(p.list)
+	if act == keys.TrustFlows {
+		return []Intent{Shell{Args: []string{"trust"}}}, true
+	}
 	if to, ok := p.scroll.Move(act, p.at(), n); ok {
 		if n > 0 {
 			p.name = p.list[max(to, 0)].Name
@@ -106,6 +110,9 @@ func (p *serversPanel) click(_, y int, _ *Env) []Intent {
 }
 
 func (p *serversPanel) hints(*Env) []keys.Action {
+	if slices.ContainsFunc(p.list, func(s api.ServerInfo) bool { return s.State == api.ServerNotTrusted }) {
+		return []keys.Action{keys.TrustFlows, keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand}
+	}
 	return []keys.Action{keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand, keys.Palette}
 }
 
@@ -120,13 +127,16 @@ const (
 )
 
 func (p *serversPanel) draw(a paint.Area, e *Env, focus bool) {
+	p.calls.count(e)
 	title := paint.Title{Left: "7 Servers", Right: itoa(len(p.list)), Focus: focus}
+	if len(p.list) > 0 {
+		title.Right += p.calls.window(e)
+	}
 	in := a.Frame(title)
 	if len(p.list) == 0 || p.err != "" {
 		p.drawNothing(in, e)
 		return
 	}
-	p.calls.count(e)
 	in, detail := listAndDetail(in, 10)
 	cols := widget.PlaceColumns([]widget.Column{
 		svState: {Title: "STATE", Width: 11}, svName: {Title: "NAME", Width: 12}, svTools: {Title: "TOOLS", Width: 5, Drop: 3},
@@ -175,7 +185,7 @@ func (p *serversPanel) drawServer(in paint.Area, y int, cols []widget.Column, s 
 		cols[svCalls].Text(in, y, paint.Style{}, text)
 		cols[svTook].Text(in, y, paint.Style{Role: paint.Muted}, durationText(c.took/float64(c.calls)))
 	}
-	text, look := needsText(s)
+	text, look := needsText(s, e)
 	cols[svNeeds].Text(in, y, look, text)
 }
 
@@ -199,10 +209,10 @@ func serverLook(s api.ServerInfo, t *paint.Theme) (word, glyph string, style pai
 }
 
 // needsText is what a server needs, or what is wrong with it, on one line.
-func needsText(s api.ServerInfo) (string, paint.Style) {
+func needsText(s api.ServerInfo, e *Env) (string, paint.Style) {
 	switch {
 	case s.Error != "":
-		return core.Visible(s.Error, 200, false), paint.Style{Role: paint.Danger}
+		return inLine(s.Error, 200), paint.Style{Role: paint.Danger}
 	case len(s.Needs) > 0:
 		parts := make([]string, len(s.Needs))
 		for i, n := range s.Needs {
@@ -210,7 +220,7 @@ func needsText(s api.ServerInfo) (string, paint.Style) {
 		}
 		return strings.Join(parts, "; "), paint.Style{Role: paint.Warn}
 	case s.State == api.ServerNotTrusted:
-		return "pml trust", paint.Style{Role: paint.Warn}
+		return keyOf(e, keys.TrustFlows) + ": pml trust", paint.Style{Role: paint.Warn}
 	case len(s.Elsewhere) > 0:
 		return "runs in " + ownersText(s), paint.Style{Role: paint.Muted}
 	}
@@ -236,7 +246,7 @@ func ownersText(s api.ServerInfo) string {
 func serverFacts(s api.ServerInfo) (facts [][2]string) {
 	add := func(label, text string) {
 		if text != "" {
-			facts = append(facts, [2]string{label, core.Visible(text, 1000, false)})
+			facts = append(facts, [2]string{label, text})
 		}
 	}
 	add("runs", strings.Join(s.Command, " "))
@@ -273,6 +283,11 @@ func serverFacts(s api.ServerInfo) (facts [][2]string) {
 	return facts
 }
 
+// inLine is a text on one line, safe to show.
+func inLine(text string, most int) string {
+	return core.Visible(strings.Join(strings.Fields(text), " "), most, false)
+}
+
 // stderrLines are the last lines that a server wrote on stderr.
 func stderrLines(s api.ServerInfo) []string {
 	if s.Health == nil || strings.TrimSpace(s.Health.Stderr) == "" {
@@ -289,7 +304,7 @@ func drawServerDetail(in paint.Area, s api.ServerInfo) {
 		if y >= in.H-min(len(lines), 2) {
 			break
 		}
-		labelled(f[0], f[1], paint.Style{})(in.Sub(0, y, in.W, 1))
+		labelled(f[0], inLine(f[1], 1000), paint.Style{})(in.Sub(0, y, in.W, 1))
 		y++
 	}
 	lines = lines[max(len(lines)-(in.H-y), 0):]
@@ -306,11 +321,15 @@ func drawServerDetail(in paint.Area, s api.ServerInfo) {
 func serverText(s api.ServerInfo) string {
 	var b strings.Builder
 	for _, f := range serverFacts(s) {
-		fmt.Fprintf(&b, "%-9s %s\n", f[0], f[1])
+		text := core.Visible(strings.TrimSpace(f[1]), 4000, true)
+		fmt.Fprintf(&b, "%-9s %s\n", f[0], strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 10)))
 	}
 	b.WriteString("\nstderr, its last lines\n")
 	lines := stderrLines(s)
-	if lines == nil {
+	switch {
+	case lines == nil && strings.Contains(s.Error, "said:\n"):
+		b.WriteString("what it wrote stands with the error\n")
+	case lines == nil:
 		b.WriteString("nothing is known of it: R starts the server and says what it wrote\n")
 	}
 	for _, l := range lines {
@@ -319,10 +338,20 @@ func serverText(s api.ServerInfo) string {
 	return b.String()
 }
 
-// serverCalls are the calls of each server, from the events that are known.
+// serverCalls are the calls of each server, from the events that are known: those from
+// before this terminal began are only the newest ones.
 type serverCalls struct {
-	of   map[string]callCount
-	seen int64
+	of    map[string]callCount
+	seen  int64
+	since time.Time // of the first event that was looked at
+}
+
+// window says since when the calls were counted.
+func (c *serverCalls) window(e *Env) string {
+	if c.since.IsZero() {
+		return ""
+	}
+	return "  calls since " + momentText(c.since, e)
 }
 
 type callCount struct {
@@ -332,14 +361,17 @@ type callCount struct {
 
 // count counts what came since it was asked last.
 func (c *serverCalls) count(e *Env) {
-	if c.of == nil {
-		c.of = map[string]callCount{}
+	n := c.seen
+	if first := e.State.FirstEvent(); c.of == nil || n < first { // what lies between is gone
+		c.of, c.since, n = map[string]callCount{}, time.Time{}, first
 	}
-	n := max(c.seen, e.State.FirstEvent())
 	for ; ; n++ {
 		ev, ok := e.State.EventAt(n)
 		if !ok {
 			break
+		}
+		if c.since.IsZero() {
+			c.since = ev.At
 		}
 		server, _, named := core.SplitTool(ev.Tool)
 		if !named || ev.Type != core.EventTaskComplete && ev.Type != core.EventTaskError {

@@ -44,7 +44,8 @@ func TestServers(t *testing.T) {
 	s := newScreen(t, st, 80, 24)
 	press(s, "7")
 	s.ShowServers(fixtureServers(), true, nil)
-	wantShown(t, s, "2 1✗", "200 ms") // calls of slack, one failed
+	wantShown(t, s, "2 1✗", "200 ms")            // calls of slack, one failed
+	wantShown(t, s, " 3  calls since 14:02:09 ") // what was before is not counted
 	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
 	wantIntents(t, press(s, "j", "R"), CheckServer{Name: "ocr"})
 	wantShown(t, s, `ModuleNotFoundError: torch\x1b[2J`, "3 times in a row")
@@ -74,6 +75,32 @@ func TestServers(t *testing.T) {
 	}
 	s.ShowServers(nil, true, errors.New("no \x1b config"))
 	wantShown(t, s, `cannot read the servers: no \x1b config`)
+}
+
+// TestServers_Log: what a server wrote before it ended is laid out, and its window says
+// nothing of an exit code of pml's.
+func TestServers_Log(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "7")
+	s.ShowServers([]api.ServerInfo{{Name: "db", State: api.ServerFailed, Error: "it exited with 3; it said:\nboom: no database\nbye"}}, true, nil)
+	wantShown(t, s, "error     it exited with 3; it said: boom: no database bye")
+	press(s, "L")
+	wantShown(t, s, "━ servers: db ━", "┃ error     it exited with 3; it said:", "┃           boom: no database", "what it wrote stands with the error")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "exit code") || strings.Contains(frame, `\n`) || strings.Contains(frame, "nothing is known") {
+		t.Errorf("untrue:\n%s", frame)
+	}
+}
+
+// TestServers_NotTrusted: the key that the panel names for a server of a workspace that
+// nobody has trusted looks at its files.
+func TestServers_NotTrusted(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "7")
+	s.ShowServers([]api.ServerInfo{{Name: "db", State: api.ServerNotTrusted}}, true, nil)
+	wantShown(t, s, "T: pml trust", "T trust  ")
+	wantIntents(t, press(s, "T"), Shell{Args: []string{"trust"}})
 }
 
 func TestHosts(t *testing.T) {
@@ -112,4 +139,18 @@ func TestFirst(t *testing.T) {
 		wantShown(t, s, "triage-")
 		wantIntents(t, press(s, "enter"))
 	}
+}
+
+// TestFirst_NotTrusted: where the files of the workspace are there and nobody has trusted
+// them, the page says so, and offers that.
+func TestFirst_NotTrusted(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	st.SetNotices([]string{"what this workspace's files grant counts only once trusted: pml trust"})
+	s := newScreen(t, st, 80, 24)
+	wantShown(t, s, "> pml trust", "nobody has trusted them yet", "! what this workspace's files grant counts only once trusted: pml trust")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "pml init") {
+		t.Errorf("it offers what was done:\n%s", frame)
+	}
+	wantIntents(t, press(s, "enter"), Shell{Args: []string{"trust"}})
 }

@@ -16,12 +16,16 @@ func TestCard_InDoubtIsNotPlainlyApproved(t *testing.T) {
 	t.Parallel()
 	p := atCard(t, apInDoubt, 80, 24)
 	p.sees("[a] Approve: choose r or s first")
+	p.sees("Risk HIGH: first say how it goes on, r or s; or deny it")
+	p.sees("Deny fails the call")
 	p.press("y")
 	if c, ok := p.got[0].(Copy); !ok || strings.Contains(c.Text, "--approve") || !strings.Contains(c.Text, "--answer run-again") || !strings.Contains(c.Text, "--answer skip") {
 		t.Errorf("copied %#v", p.got)
 	}
 	p.press("r")
 	p.sees("[a] Approve: run again")
+	p.press("j")
+	p.sees("to approve press a, type 7f38")
 	p.press("s", "enter")
 	p.sees("[a] Approve: skip")
 }
@@ -147,5 +151,18 @@ func TestMayHaveRun(t *testing.T) {
 	e.State.PutWorkflow(w)
 	if got := panel.shown(e, c); !strings.Contains(got, "! may have run") {
 		t.Errorf("the task:\n%s", got)
+	}
+}
+
+// TestCard_SmallIsSaidWhileItIsTrue: a window that has grown is not called too small.
+func TestCard_SmallIsSaidWhileItIsTrue(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apIntegrity, 40, 10)
+	p.press("a")
+	p.sees(tooSmall)
+	p.s.Resize(80, 24)
+	p.wait(time.Second)
+	if frame := p.frame(); strings.Contains(frame, tooSmall) {
+		t.Errorf("still said:\n%s", frame)
 	}
 }

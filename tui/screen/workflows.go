@@ -84,7 +84,7 @@ func (p *workflowsPanel) selectRow(row int, ids []core.ID, e *Env) {
 
 func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	if first(e) {
-		if intents, ok := p.first.do(act); ok {
+		if intents, ok := p.first.do(act, e); ok {
 			return intents, true
 		}
 	}
@@ -156,11 +156,28 @@ func (p *workflowsPanel) doRun(act keys.Action, ids []core.ID, row int, e *Env) 
 		return again(p.chosen(e), e), true
 	case keys.Replan:
 		return replan(run), true
+	case keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message, keys.Trail:
+		return p.openNext(act, run, e), true
 	default:
 		intents := p.copyOut(act, run, e)
 		return intents, intents != nil
 	}
 	return nil, true
+}
+
+// openNext opens what a run waits for: a list of runs decides nothing.
+func (p *workflowsPanel) openNext(act keys.Action, run core.Run, e *Env) []Intent {
+	p.next.update(e)
+	a, ok := p.next.of(run.ID, e)
+	switch {
+	case !ok:
+		return []Intent{say{Note, "this run waits for no decision"}}
+	case act == keys.Trail:
+		return []Intent{openOverlay{newTrail(a.ID)}, LoadAudit{}}
+	case act == keys.Approve:
+		return []Intent{openOverlay{newApproveCard(a.ID, e)}}
+	}
+	return []Intent{openOverlay{cardOf(a.ID, e)}}
 }
 
 // markRange marks all rows from the one that was marked last to the cursor.
@@ -204,8 +221,9 @@ func (p *workflowsPanel) abort(e *Env) []Intent {
 // abortPrompt asks why runs should be aborted, and then whether.
 func abortPrompt(runs []core.Run) *prompt {
 	what := runNames(runs)
-	ask := newPrompt("why abort "+what+"?", "")
-	ask.hint = "enter goes on (the reason may stay empty), esc keeps it"
+	ask := newPrompt("reason (may stay empty):", "")
+	ask.title, ask.about = "Abort "+plural(len(runs), "run")+"?", what
+	ask.hint = "enter: goes on, and asks once more   esc: keeps it running"
 	ask.done = func(reason string, _ *Env) []Intent {
 		return []Intent{openOverlay{&confirm{
 			title: "Abort " + plural(len(runs), "run") + "?",

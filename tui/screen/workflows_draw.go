@@ -60,7 +60,7 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	p.seen = p.seen[:0]
 	if len(ids) == 0 {
 		if p.filter.Empty() && first(e) {
-			p.first.draw(in, focus)
+			p.first.draw(in, e, focus)
 			return
 		}
 		p.drawEmpty(in, e)
@@ -177,7 +177,7 @@ func (p *workflowsPanel) nextText(r core.Run, e *Env) (string, paint.Style) {
 	}
 	switch {
 	case r.Halted != nil && r.State == core.RunWaiting:
-		return keyOf(e, keys.Halt) + " resumes", paint.Style{Role: paint.Danger}
+		return "halted, " + keyOf(e, keys.Halt) + " ends it", paint.Style{Role: paint.Danger} // what goes on then is not known here
 	case len(expiredOf(r, e)) > 0:
 		return expiredText(e), paint.Style{Role: paint.Danger}
 	case byItself(r):
@@ -225,11 +225,11 @@ func doingText(run core.ID, e *Env) string {
 	return name
 }
 
-// taskCounts are how many tasks of a run are settled, and how many there are.
+// taskCounts are how many tasks of a run have ended as they should, and how many there are.
 func taskCounts(w core.Workflow) (done, all int) {
 	for _, l := range w.Layers {
 		for i := range l.Tasks {
-			if all++; l.Tasks[i].State.Settled() {
+			if all++; l.Tasks[i].State == core.TaskSuccess {
 				done++
 			}
 		}

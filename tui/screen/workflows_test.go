@@ -27,7 +27,9 @@ func TestWorkflows_Abort(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 80, 24)
 	selectRun(t, s, runWaiting)
-	wantIntents(t, press(s, "x", `"too slow"`, "enter"))
+	wantIntents(t, press(s, "x", `"too slow"`))
+	wantShown(t, s, "━ Abort 1 run? ━", "┃ reason (may stay empty): too slow", "esc: keeps it running")
+	wantIntents(t, press(s, "enter"))
 	wantShown(t, s, "Abort checkout-sync 7f3a91c2?")
 	wantIntents(t, press(s, "enter", "space", "n"))
 	wantIntents(t, press(s, "x", `"too slow"`, "enter", "y"), Abort{Run: runWaiting, Reason: "too slow"})
@@ -36,6 +38,25 @@ func TestWorkflows_Abort(t *testing.T) {
 	selectRun(t, s, runFailed)
 	wantIntents(t, press(s, "x"))
 	wantShown(t, s, "it has ended already")
+}
+
+// TestWorkflows_OpenNext: the keys of a decision open what the run waits for, and say so
+// where it waits for nothing.
+func TestWorkflows_OpenNext(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	selectRun(t, s, runNotes)
+	wantIntents(t, press(s, "a"))
+	wantShown(t, s, "Approve tool permission?", "gh:create_release")
+	press(s, "esc")
+	wantIntents(t, press(s, "i"), LoadAudit{})
+	press(s, "esc")
+	wantIntents(t, press(s, "d"))
+	wantShown(t, s, "Approve tool permission?")
+	press(s, "esc")
+	selectRun(t, s, runFailed)
+	press(s, "a")
+	wantShown(t, s, "this run waits for no decision")
 }
 
 func TestWorkflows_Marks(t *testing.T) {

@@ -34,11 +34,20 @@ func (s *State) From(id core.ID) string {
 	}
 	if row.from == "" {
 		row.from = core.Visible(row.run.RequestedBy.Label(), 60, false)
-		if dir := row.run.Workspace; dir != "" {
-			row.from += "  " + core.Visible(path.Base(strings.ReplaceAll(dir, `\`, "/")), 60, false)
+		if dir := Folder(row.run.Workspace); dir != "" {
+			row.from += "  " + dir
 		}
 	}
 	return row.from
+}
+
+// Folder is the last name of a workspace's folder, on one line and safe to show; empty for
+// none.
+func Folder(workspace string) string {
+	if workspace == "" {
+		return ""
+	}
+	return core.Visible(path.Base(strings.ReplaceAll(workspace, `\`, "/")), 60, false)
 }
 
 // words is all that a word of a filter is looked for in.
