@@ -72,7 +72,7 @@ func TestScenario33_NoWayAround(t *testing.T) {
 		t.Errorf("at the prompt: exit %d, %d calls: %q", s.Exit, m.Count("write"), s.Text)
 	}
 	// No needs none.
-	s = m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed(`ater: $`, "n"), pmltest.Typed(`reason \(enter for none\): $`, "")}, "execute", "--code", writes)
+	s = m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{pmltest.Typed(`ater: $`, "n"), pmltest.Typed(`reason \(enter sends the no, also without one\): $`, "")}, "execute", "--code", writes)
 	if s.Exit != 9 || strings.Contains(s.Text, "PIN: ") {
 		t.Errorf("no: exit %d: %q", s.Exit, s.Text)
 	}

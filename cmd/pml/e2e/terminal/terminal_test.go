@@ -152,7 +152,7 @@ func TestTerminal_Prompt(t *testing.T) {
 	if s.Exit != 0 || m.Count("write") != 1 {
 		t.Errorf("yes: exit %d, %d calls: %q", s.Exit, m.Count("write"), s.Text)
 	}
-	if s = execute(`await mcp.rec.write({path: "stop"})`, pmltest.Typed(ask, "n"), pmltest.Typed(`reason \(enter for none\): $`, "not this one")); s.Exit != 9 || m.Count("write") != 1 {
+	if s = execute(`await mcp.rec.write({path: "stop"})`, pmltest.Typed(ask, "n"), pmltest.Typed(`reason \(enter sends the no, also without one\): $`, "not this one")); s.Exit != 9 || m.Count("write") != 1 {
 		t.Errorf("no: exit %d, %d calls: %q", s.Exit, m.Count("write"), s.Text)
 	}
 	if s = execute(`await mcp.rec.write({path: "stop"})`, pmltest.Typed(ask, "a")); s.Exit != 10 || m.Count("write") != 1 {
