@@ -259,5 +259,9 @@ func TestRetry_FileChanged(t *testing.T) {
 		if strings.Contains(s.err, "pml run "+file+" runs the file as it is now") != tt.told {
 			t.Errorf("%s %q: %s", tt.file, tt.text, s.err)
 		}
+		// Where it fails as before, the corrected file is what helps.
+		f.results = []api.Result{{Status: api.StatusError, WorkflowID: runA, ErrorCode: core.CodeToolFailed, Error: "as before"}}
+		next := map[bool]string{true: "next: pml run " + file, false: "next: pml retry 7f3a91c2"}[tt.told]
+		(&shell{fake: f}).run("retry", "7f3a91").want(t, 1).has(t, "err", next)
 	}
 }

@@ -123,22 +123,31 @@ func telling(args json.RawMessage) string {
 		if _, had := known[k]; !had {
 			known[k] = v
 		}
-		if first == "" && raw[0] == '"' {
+		if raw[0] == '"' && !particular(first) && (first == "" || particular(v)) {
 			first = v
 		}
 	}
+	vague := "" // what names the folder in which everything is
 	for _, k := range tellingKeys {
-		if v := known[k]; v != "" {
+		if v := known[k]; particular(v) {
 			return v
+		} else if vague == "" {
+			vague = v
 		}
 	}
-	return first
+	if vague == "" || particular(first) {
+		return first
+	}
+	return vague
 }
+
+// particular reports whether a text is more than the name of the folder in which everything is.
+func particular(text string) bool { return strings.Trim(text, "./\\*") != "" }
 
 // Particular reports whether the arguments of a call say what it is about: one that
 // only names the folder in which everything is does not.
 func Particular(args json.RawMessage) bool {
-	return strings.Trim(telling(args), "./\\*") != ""
+	return particular(telling(args))
 }
 
 // maxTelling is how long an argument may be to be looked at at all, in bytes of JSON.

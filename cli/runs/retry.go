@@ -23,11 +23,11 @@ since: "pml run FILE" runs the file as it is now, as a new run.`,
 		Example: "  pml retry 7f3a91c2\n  pml retry @latest --wait 30s",
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return wait.Check(a, cmd, false) },
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
-		noteChanged(ctx, a, b, id)
+		file := noteChanged(ctx, a, b, id)
 		a.StartProgress()
 		r, err := b.Retry(ctx, id, a.Actor(), wait.Limit(a))
 		r, err = Held(ctx, a, b, r, err, wait)
-		return Settle(ctx, a, b, r, err, wait)
+		return runsFile(Settle(ctx, a, b, r, err, wait), file)
 	})
 	AddWaitFlags(cmd, &wait, true)
 	return cmd

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,20 +20,32 @@ import (
 const maxFileCompared = 1 << 20
 
 // noteChanged tells a person who may have corrected the file of a run that a retry does
-// not run it. What cannot be found out is passed over: the retry does not need it.
-func noteChanged(ctx context.Context, a *app.App, b app.Backend, id core.ID) {
+// not run it, and returns the file then. What cannot be found out is passed over: the retry
+// does not need it.
+func noteChanged(ctx context.Context, a *app.App, b app.Backend, id core.ID) (file string) {
 	if !a.Human() || a.Flags.Quiet {
-		return
+		return ""
 	}
 	kept, err := keptProgram(ctx, b, id)
 	if err != nil || kept.File == "" {
-		return
+		return ""
 	}
 	if changed, err := fileDiffers(ctx, a, b, kept); err != nil || !changed {
-		return
+		return ""
 	}
 	a.Note("note: %s is not the program that this run was started with; retry runs the program as it was started; pml run %s runs the file as it is now",
 		core.Visible(kept.File, 0, false), layout.ShellQuote(core.Visible(kept.File, 0, false)))
+	return kept.File
+}
+
+// runsFile is the error of a retry that has failed as before. Where a corrected file is there
+// that is what helps, not another retry.
+func runsFile(err error, file string) error {
+	var failed app.FailedRun
+	if file != "" && errors.As(err, &failed) && len(failed.Err.Next) > 1 && failed.Err.Next[1] == "retry" {
+		failed.Err.Next = []string{"pml", "run", file}
+	}
+	return err
 }
 
 // keptProgram is the program that is kept with a run of this workspace, empty where its

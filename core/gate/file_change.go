@@ -80,6 +80,9 @@ func (s *settings) worksHere(server string) bool {
 	}
 	first, here := folders[0], s.all.Workspace.Dir
 	if !filepath.IsAbs(first) {
+		if s.granted.Servers[server].Cwd != "" { // it is started elsewhere
+			return false
+		}
 		first = filepath.Join(here, first)
 	}
 	return filepath.Clean(first) == filepath.Clean(here)

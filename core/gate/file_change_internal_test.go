@@ -27,9 +27,10 @@ func TestFileChange_Relative(t *testing.T) {
 	for name, folders := range map[string][]string{"here": {"."}, "first": {dir + "/", "/srv"}, "below": {"data", "."}, "elsewhere": {"/srv"}, "none": nil} {
 		s.granted.Servers[name] = env.ServerEntry{Command: "npx", Args: append([]string{"-y", "@modelcontextprotocol/server-filesystem@1.0.0"}, folders...)}
 	}
+	s.granted.Servers["moved"] = env.ServerEntry{Command: "npx", Args: []string{"@modelcontextprotocol/server-filesystem", "."}, Cwd: "data"}
 	for tool, want := range map[string]asked.FileState{
 		"workspace:write_file": asked.FileSame, "here:write_file": asked.FileSame, "first:write_file": asked.FileSame,
-		"below:write_file": asked.FileUnknown, "elsewhere:write_file": asked.FileUnknown, "none:write_file": asked.FileUnknown,
+		"below:write_file": asked.FileUnknown, "elsewhere:write_file": asked.FileUnknown, "none:write_file": asked.FileUnknown, "moved:write_file": asked.FileUnknown,
 	} {
 		for _, path := range []string{"a.txt", filepath.Join(dir, "a.txt")} {
 			args, err := json.Marshal(map[string]string{"path": path, "content": "one\n"})
