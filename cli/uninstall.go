@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,10 +65,29 @@ and with --workspace the two files. The server and pml's own folder stay.`,
 }
 
 // uninstallOptions are the flags of pml uninstall.
-type uninstallOptions struct{ yes, workspace, here bool }
+type uninstallOptions struct {
+	yes, workspace, here bool
+	noHome               bool // pml's own folder is not there
+}
+
+// unmade takes back what a look has made of a folder that was not there.
+func unmade(home string) {
+	for _, name := range []string{"runners", "pending.seq", ""} {
+		_ = os.Remove(filepath.Join(home, name)) // what is not empty is somebody's by now
+	}
+}
 
 func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
-	b, err := a.Backend(ctx)
+	if home, err := env.FindHome(a.Flags.Home, env.Environ(a.Environ)); err == nil {
+		if _, err := os.Lstat(home.Dir); errors.Is(err, os.ErrNotExist) {
+			o.noHome = true
+			defer func() {
+				_ = a.CloseBackend()
+				unmade(home.Dir)
+			}()
+		}
+	}
+	b, err := a.PassiveBackend(ctx) // a look at what there is starts no server
 	if err != nil {
 		return err
 	}
@@ -81,7 +101,7 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 	if a.Human() {
 		changes.Show(a, r.text())
 	}
-	if o.here && r.nothing() {
+	if (o.here || o.noHome) && r.nothing() {
 		return a.Print(r, app.Line("nothing to remove"))
 	}
 	if err := agreeToRemoval(ctx, a, o.yes); err != nil {
@@ -107,7 +127,7 @@ func uninstall(ctx context.Context, a *app.App, o uninstallOptions) error {
 		return err
 	}
 	r.Done = true
-	if o.here {
+	if o.here && !o.noHome {
 		return a.Print(r, r.done("removed from this folder; pml's own folder is left: pml uninstall removes it"))
 	}
 	self, err := os.Executable()
@@ -151,7 +171,7 @@ func findRemoval(ctx context.Context, a *app.App, b app.Backend, o uninstallOpti
 	if err != nil {
 		return r, nil, err
 	}
-	if o.here {
+	if o.here || o.noHome {
 		return r, nil, r.here(ctx, b, paths, o.workspace)
 	}
 	if r.Home = paths.Home; !isOwnFolder(paths) {

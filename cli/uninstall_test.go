@@ -77,6 +77,12 @@ func TestUninstall(t *testing.T) {
 	f.world.hostDirs = []string{f.world.paths.Workspace, "/elsewhere", other}
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes").want(t, 8).has(t, "err", "/elsewhere", "next: cd "+other+" && pml uninstall --here\n")
 	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--yes", "--json").want(t, 8).has(t, "err", `"next":["pml","uninstall","--here"],"next_in":"`+other+`"`)
+	// Where pml has no folder of its own there is nothing to remove, and none comes to be.
+	gone := filepath.Join(t.TempDir(), "gone")
+	(&shell{fake: machineWith(t), server: &fakeServer{}}).run("uninstall", "--yes", "--home", gone).want(t, 0).has(t, "out", "nothing to remove")
+	if there(gone) != 0 {
+		t.Error("a folder has come to be")
+	}
 	// This folder alone can go: its hosts and files, nothing else.
 	here := machineWith(t)
 	here.world.hostDirs, here.world.hosts = []string{"/elsewhere"}, []api.HostChange{host("codex", api.HostAdded)}
