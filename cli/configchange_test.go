@@ -79,6 +79,22 @@ func TestChange_ShownThenAsked(t *testing.T) {
 	}
 }
 
+// Where people decide, one who has said yes at a terminal may keep the trust; --yes is nobody.
+func TestChange_TrustInPerson(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		flags []string
+		code  int
+	}{{[]string{"--trust"}, 0}, {[]string{"--trust", "--yes"}, 8}} {
+		f := changing()
+		f.trust.Human = true
+		s := (&shell{tty: true, stdin: "y\n", fake: f}).run(addFiles(tt.flags...)...).want(t, tt.code)
+		if written := len(s.fake.world.written); written != map[int]int{0: 1, 8: 0}[tt.code] {
+			t.Errorf("%v: written %d times", tt.flags, written)
+		}
+	}
+}
+
 func TestChange_JSON(t *testing.T) {
 	t.Parallel()
 	type shape struct {

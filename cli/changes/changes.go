@@ -67,7 +67,7 @@ func Propose(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Flag
 		}
 	}
 	keep, touches, err := keepTrust(ctx, a, b, p, f)
-	if err == nil && keep && f.trust {
+	if err == nil && keep && f.trust && f.Yes { // else a person has just said yes at a terminal
 		err = mayKeepTrust(ctx, b)
 	}
 	if err != nil {

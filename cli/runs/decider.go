@@ -240,6 +240,9 @@ func openOf(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.
 				WithNext("pml", "approvals", "show", p.ID.Short())
 		}
 		if s := p.StateAt(a.Now()); s != core.ApprovalOpen && s != core.ApprovalExpired {
+			if s == core.ApprovalApproved && d.Approve { // the same again is no error
+				a.Note("note: %s", core.Visible(approval.AlreadyDecided(p).Message, 2000, false))
+			}
 			return nil, nil, nil // it is decided, and the backend says by whom
 		}
 		return []core.Approval{p}, nil, nil
