@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		_, _ = os.Stdout.WriteString("joined")
-		select {}
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until it is killed; select{} alone is a deadlock, which ends it
 	}
 	os.Exit(m.Run())
 }
@@ -97,10 +97,13 @@ func TestList_Killed(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "PRESENCE_JOIN="+dir)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		_, err = cmd.StdinPipe()
 	}
-	if err := cmd.Start(); err != nil {
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := out.Read(make([]byte, 6)); err != nil {
