@@ -75,6 +75,10 @@ func runWorkflow(ctx workflow.Context, b begin) error {
 		if err := r.seal(ctx); err != nil {
 			return err
 		}
+		// sendAudit works only while this waits: what is full stays so, and would go round for ever.
+		if err := workflow.Await(ctx, func() bool { return len(r.Audit) == 0 }); err != nil {
+			return err
+		}
 		if r.full(ctx) && len(r.Records)+len(r.Events)+len(r.Audit) == 0 {
 			break
 		}
@@ -128,13 +132,19 @@ func (r *runHolder) sendAudit(ctx workflow.Context) {
 		}
 		rows := r.Audit
 		if workflow.SignalExternalWorkflow(ctx, desk, "", signalAudit, rows).Get(ctx, nil) != nil {
-			return // the desk is always there; should somebody have ended it, the rows stay here
+			if workflow.Sleep(ctx, deskPause) != nil { // somebody has ended the desk: the rows wait here until it is there again
+				return
+			}
+			continue
 		}
 		next := r.copied()
 		next.Audit = next.Audit[len(rows):]
 		r.state = next
 	}
 }
+
+// deskPause is how long a run waits before it tries again to reach a desk that is not there.
+const deskPause = 10 * time.Second
 
 // pageBytes is how much of a journal lies in one page.
 const pageBytes = 512 << 10

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/engine/enginetest"
@@ -88,6 +90,35 @@ func TestAudit_Pages(t *testing.T) {
 	few, err = s.Audit(t.Context(), store.AuditFilter{Before: 210, Newest: true, Limit: 20})
 	if err != nil || len(few) != 20 || few[0].Seq != 209 || few[19].Seq != 190 {
 		t.Errorf("newest first: %v %+v", err, few)
+	}
+}
+
+// TestDesk_Ended: where somebody has ended the desk nobody begins an empty one in its place, and
+// the PIN is needed all the same.
+func TestDesk_Ended(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	s := open(t, opts)
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.ChangeGuard(t.Context(), func(g *core.Guard) error { g.Pin = "hash"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.DialContext(t.Context(), client.Options{HostPort: opts.Address, Namespace: opts.Namespace, Logger: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.TerminateWorkflow(t.Context(), opts.Name+"/pml-desk", "", "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := temporal.Open(t.Context(), opts); core.CodeOf(err) != core.CodeStoreFailed {
+		t.Errorf("opened: %v %v", again, err)
+	}
+	if g, err := s.Guard(t.Context()); err != nil || g.Pin != "hash" {
+		t.Errorf("%v %+v", err, g)
+	}
+	if err := s.Record(t.Context(), core.AuditRow{Outcome: core.ApprovalApproved}); err == nil {
+		t.Error("a row was kept by nobody")
 	}
 }
 

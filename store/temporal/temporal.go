@@ -9,11 +9,13 @@ package temporal
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -113,15 +115,23 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// openDesk makes sure that the workflows are there which belong to no run.
+// openDesk makes sure that the workflows are there which belong to no run. One that somebody has
+// ended is not begun anew: without a word the audit log would be empty, no PIN be needed, and a
+// halt be over.
 func (s *Store) openDesk(ctx context.Context) error {
 	for id, start := range map[string]struct {
 		kind string
 		none any
 	}{haltID: {haltType, (*haltState)(nil)}, deskID: {deskType, (*deskState)(nil)}} {
 		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit,
+			WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+			WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+			WorkflowExecutionErrorWhenAlreadyStarted: true,
 		}, start.kind, start.none)
+		if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
+			return core.Errorf(core.CodeStoreFailed, "somebody has ended the workflow %s, which keeps what belongs to no run (audit log, PIN, halt); nothing was begun in its place, reset it: temporal workflow reset --workflow-id %s --type LastWorkflowTask", s.name(id), s.name(id))
+		}
 		if err != nil {
 			return failure(err, "")
 		}
