@@ -129,8 +129,8 @@ func (d *haltState) letGo(ctx workflow.Context, r resumption) (halted, error) {
 	return halted{was}, nil
 }
 
-// audit brings a row to the desk. What has happened stays so, should somebody have ended that.
+// audit brings a row to the shared workflow. What has happened stays so, should somebody have ended that.
 func (d *haltState) audit(ctx workflow.Context, row core.AuditRow) {
-	desk := workflow.GetInfo(ctx).TaskQueueName + "/" + deskID
-	_ = workflow.SignalExternalWorkflow(ctx, desk, "", signalAudit, []core.AuditRow{row}).Get(ctx, nil)
+	shared := workflow.GetInfo(ctx).TaskQueueName + "/" + sharedID
+	_ = workflow.SignalExternalWorkflow(ctx, shared, "", signalAudit, []core.AuditRow{row}).Get(ctx, nil)
 }

@@ -123,16 +123,16 @@ func (r *runHolder) awaitFull(ctx workflow.Context) error {
 	}
 }
 
-// sendAudit brings the rows of the run to the desk, in their order and each once.
+// sendAudit brings the rows of the run to the shared workflow, in their order and each once.
 func (r *runHolder) sendAudit(ctx workflow.Context) {
-	desk := workflow.GetInfo(ctx).TaskQueueName + "/" + deskID
+	shared := workflow.GetInfo(ctx).TaskQueueName + "/" + sharedID
 	for {
 		if workflow.Await(ctx, func() bool { return len(r.Audit) > 0 }) != nil {
 			return
 		}
 		rows := r.Audit
-		if workflow.SignalExternalWorkflow(ctx, desk, "", signalAudit, rows).Get(ctx, nil) != nil {
-			if workflow.Sleep(ctx, deskPause) != nil { // somebody has ended the desk: the rows wait here until it is there again
+		if workflow.SignalExternalWorkflow(ctx, shared, "", signalAudit, rows).Get(ctx, nil) != nil {
+			if workflow.Sleep(ctx, sharedPause) != nil { // somebody has ended the shared workflow: the rows wait here until it is there again
 				return
 			}
 			continue
@@ -143,8 +143,8 @@ func (r *runHolder) sendAudit(ctx workflow.Context) {
 	}
 }
 
-// deskPause is how long a run waits before it tries again to reach a desk that is not there.
-const deskPause = 10 * time.Second
+// sharedPause is how long a run waits before it tries again to reach a shared workflow that is not there.
+const sharedPause = 10 * time.Second
 
 // pageBytes is how much of a journal lies in one page.
 const pageBytes = 512 << 10
@@ -291,14 +291,14 @@ func serveUpdate[Arg, Out any](ctx workflow.Context, r *runHolder, name string, 
 		}})
 }
 
-// awaitAudit waits until the desk has the rows of a change, so that who has made it reads them.
+// awaitAudit waits until the shared workflow has the rows of a change, so that who has made it reads them.
 func (r *runHolder) awaitAudit(ctx workflow.Context) {
 	if len(r.Audit) > 0 {
 		_, _ = workflow.AwaitWithTimeout(ctx, auditLimit, func() bool { return len(r.Audit) == 0 })
 	}
 }
 
-// auditLimit is how long a change is not answered whose rows the desk does not take. It is kept.
+// auditLimit is how long a change is not answered whose rows the shared workflow does not take. It is kept.
 const auditLimit = 5 * time.Second
 
 // waking is a change that the run's runner has to hear of.

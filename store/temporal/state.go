@@ -28,7 +28,7 @@ type state struct {
 	Sealed  []page       `json:"sealed,omitempty"`
 	Records []record     `json:"records,omitempty"`
 	Events  []core.Event `json:"events,omitempty"`
-	// Audit are the rows that the desk does not have yet.
+	// Audit are the rows that the shared workflow does not have yet.
 	Audit []core.AuditRow `json:"audit,omitempty"`
 	// LastEvent is the one that the next ones follow.
 	LastEvent int64 `json:"last_event"`
@@ -267,7 +267,7 @@ func (st *state) announce(events ...core.Event) {
 	}
 }
 
-// audit keeps rows until the desk has them, which chains them to all others.
+// audit keeps rows until the shared workflow has them, which chains them to all others.
 func (st *state) audit(rows ...core.AuditRow) {
 	for _, row := range rows {
 		row.At = row.At.UTC()

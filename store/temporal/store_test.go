@@ -55,7 +55,7 @@ func TestStore(t *testing.T) {
 		"Claim", "Claim_Fences", "Runners", "Audit_Chain", "Audit_Filter", "Record", "Notices", "Owner_Renewed", "Unknown", "Close")
 }
 
-// TestAudit_Pages: rows that were taken out of the desk's history are read with the others, in
+// TestAudit_Pages: rows that were taken out of the history of the shared workflow are read with the others, in
 // one chain.
 func TestAudit_Pages(t *testing.T) {
 	t.Parallel()
@@ -93,9 +93,9 @@ func TestAudit_Pages(t *testing.T) {
 	}
 }
 
-// TestDesk_Ended: where somebody has ended the desk nobody begins an empty one in its place, and
+// TestShared_Ended: where somebody has ended the shared workflow nobody begins an empty one in its place, and
 // the PIN is needed all the same.
-func TestDesk_Ended(t *testing.T) {
+func TestShared_Ended(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
 	s := open(t, opts)
@@ -108,7 +108,7 @@ func TestDesk_Ended(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.TerminateWorkflow(t.Context(), opts.Name+"/pml-desk", "", "a test"); err != nil {
+	if err := c.TerminateWorkflow(t.Context(), opts.Name+"/pml-shared", "", "a test"); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := temporal.Open(t.Context(), opts); core.CodeOf(err) != core.CodeStoreFailed {

@@ -81,7 +81,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
-	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, deskType: deskWorkflow, runnerType: runnerWorkflow} {
+	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, runnerType: runnerWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
@@ -90,7 +90,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		c.Close()
 		return nil, failure(err, "")
 	}
-	if err := s.openDesk(ctx); err != nil {
+	if err := s.openShared(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
@@ -115,14 +115,14 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// openDesk makes sure that the workflows are there which belong to no run. One that somebody has
+// openShared makes sure that the workflows are there which belong to no run. One that somebody has
 // ended is not begun anew: without a word the audit log would be empty, no PIN be needed, and a
 // halt be over.
-func (s *Store) openDesk(ctx context.Context) error {
+func (s *Store) openShared(ctx context.Context) error {
 	for id, start := range map[string]struct {
 		kind string
 		none any
-	}{haltID: {haltType, (*haltState)(nil)}, deskID: {deskType, (*deskState)(nil)}} {
+	}{haltID: {haltType, (*haltState)(nil)}, sharedID: {sharedType, (*sharedState)(nil)}} {
 		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit,
 			WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,

@@ -11,12 +11,12 @@ import (
 	"github.com/casys-ai/pml/store"
 )
 
-// deskID is the workflow that keeps what belongs to no run: the audit log, the guard of
+// sharedID is the workflow that keeps what belongs to no run: the audit log, the guard of
 // decisions, and the document of the notifications.
-const deskID = "pml-desk"
+const sharedID = "pml-shared"
 
 const (
-	deskType = "pml-desk-1"
+	sharedType = "pml-shared-1"
 
 	updateGuard   = "guard"
 	updateRecord  = "record"
@@ -29,8 +29,8 @@ const (
 	activitySealAudit = "pml-seal-audit"
 )
 
-// deskState is what the desk keeps.
-type deskState struct {
+// sharedState is what the shared workflow keeps.
+type sharedState struct {
 	Guard core.Guard `json:"guard"`
 	// Changes counts the changes of the guard: a change says which one it follows.
 	Changes int64   `json:"changes"`
@@ -70,10 +70,10 @@ type auditPart struct {
 	Rows  []core.AuditRow `json:"rows,omitempty"`
 }
 
-// deskWorkflow keeps what belongs to no run.
-func deskWorkflow(ctx workflow.Context, d *deskState) error {
+// sharedWorkflow keeps what belongs to no run.
+func sharedWorkflow(ctx workflow.Context, d *sharedState) error {
 	if d == nil {
-		d = &deskState{}
+		d = &sharedState{}
 	}
 	if err := d.serve(ctx); err != nil {
 		return err
@@ -104,14 +104,14 @@ func deskWorkflow(ctx workflow.Context, d *deskState) error {
 	for signals.ReceiveAsync(&rows) { // none may be left behind
 		d.add(rows...)
 	}
-	return workflow.NewContinueAsNewError(ctx, deskType, d)
+	return workflow.NewContinueAsNewError(ctx, sharedType, d)
 }
 
 // auditPageRows is how many rows of the audit log stay in the workflow.
 const auditPageRows = 200
 
 // seal takes the rows of the audit log out of the workflow.
-func (d *deskState) seal(ctx workflow.Context) error {
+func (d *sharedState) seal(ctx workflow.Context) error {
 	if len(d.Rows) == 0 {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (d *deskState) seal(ctx workflow.Context) error {
 }
 
 // add chains rows to those before them.
-func (d *deskState) add(rows ...core.AuditRow) {
+func (d *sharedState) add(rows ...core.AuditRow) {
 	for _, row := range rows {
 		next, err := approval.Chain(d.Last, row)
 		if err != nil { // a row that is no JSON, which none of ours is
@@ -138,7 +138,7 @@ func (d *deskState) add(rows ...core.AuditRow) {
 	}
 }
 
-func (d *deskState) serve(ctx workflow.Context) error {
+func (d *sharedState) serve(ctx workflow.Context) error {
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, updateGuard, func(_ workflow.Context, g guarded) (none, error) {
 		if err := d.follows(g); err != nil {
 			return none{}, refusal(err)
@@ -184,7 +184,7 @@ func errGuardMoved() *core.Error {
 	return core.Errorf(core.CodeNotWaiting, "another process has changed what decisions need; try again")
 }
 
-func (d *deskState) follows(g guarded) error {
+func (d *sharedState) follows(g guarded) error {
 	if g.Changes != d.Changes+1 {
 		return errGuardMoved()
 	}

@@ -16,7 +16,7 @@ func (s *Store) Guard(ctx context.Context) (core.Guard, error) {
 }
 
 func (s *Store) guarded(ctx context.Context) (g guarded, err error) {
-	err = s.query(ctx, s.name(deskID), queryGuard, "", &g)
+	err = s.query(ctx, s.name(sharedID), queryGuard, "", &g)
 	return g, err
 }
 
@@ -32,7 +32,7 @@ func (s *Store) ChangeGuard(ctx context.Context, change func(*core.Guard) error,
 			return err
 		}
 		g.Changes, g.Rows = g.Changes+1, s.timed(rows)
-		err = s.update(ctx, s.name(deskID), updateGuard, "", g, nil)
+		err = s.update(ctx, s.name(sharedID), updateGuard, "", g, nil)
 		if core.CodeOf(err) != core.CodeNotWaiting {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *Store) Record(ctx context.Context, rows ...core.AuditRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.update(ctx, s.name(deskID), updateRecord, "", s.timed(rows), nil)
+	return s.update(ctx, s.name(sharedID), updateRecord, "", s.timed(rows), nil)
 }
 
 // timed are rows of which each has its time.
@@ -63,7 +63,7 @@ func (s *Store) timed(rows []core.AuditRow) []core.AuditRow {
 // decision that it belongs to, usually within some 10 ms.
 func (s *Store) Audit(ctx context.Context, f store.AuditFilter) ([]core.AuditRow, error) {
 	var part auditPart
-	if err := s.query(ctx, s.name(deskID), queryAudit, "", &part); err != nil {
+	if err := s.query(ctx, s.name(sharedID), queryAudit, "", &part); err != nil {
 		return nil, err
 	}
 	var list []core.AuditRow
@@ -100,7 +100,7 @@ func (s *Store) Audit(ctx context.Context, f store.AuditFilter) ([]core.AuditRow
 // Notices implements store.Notices.
 func (s *Store) Notices(ctx context.Context) (doc []byte, version int64, err error) {
 	var n notices
-	if err := s.query(ctx, s.name(deskID), queryNotices, "", &n); err != nil {
+	if err := s.query(ctx, s.name(sharedID), queryNotices, "", &n); err != nil {
 		return nil, 0, err
 	}
 	if n.Blob != "" {
@@ -119,10 +119,10 @@ func (s *Store) SetNotices(ctx context.Context, doc []byte, version int64) error
 		}
 		n.Doc, n.Blob = nil, digest
 	}
-	return s.update(ctx, s.name(deskID), updateNotices, "", n, nil)
+	return s.update(ctx, s.name(sharedID), updateNotices, "", n, nil)
 }
 
-// sealAudit is the activity that keeps a page of the audit log outside of the desk's history.
+// sealAudit is the activity that keeps a page of the audit log outside of the history of the shared workflow.
 func (s *Store) sealAudit(_ context.Context, rows []core.AuditRow) (string, error) {
 	raw, err := store.Encode(rows)
 	if err != nil {
