@@ -261,6 +261,8 @@ func TestRetry_FileChanged(t *testing.T) {
 		}
 		// Where it fails as before, the corrected file is what helps.
 		f.results = []api.Result{{Status: api.StatusError, WorkflowID: runA, ErrorCode: core.CodeToolFailed, Error: "as before"}}
+		failed := f.results[0]
+		(&shell{fake: &fake{results: []api.Result{failed}}}).run("run", "--code", "x", "--json").want(t, 1).has(t, "out", `"commands"`, `"retry"`)
 		next := map[bool]string{true: "next: pml run " + file, false: "next: pml retry 7f3a91c2"}[tt.told]
 		(&shell{fake: f}).run("retry", "7f3a91").want(t, 1).has(t, "err", next)
 	}

@@ -98,7 +98,7 @@ func serverStopCmd(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "stop",
 		Short:   "Stop the server",
-		Long:    "Asks the server of this machine to stop and waits until it is gone. What runs is parked and goes on with the next server; nothing is lost.",
+		Long:    "Asks the server of this machine to stop and waits until it is gone. What runs is parked and goes on with the next server, which the next command that asks for runs starts; nothing is lost. To hold calls, use pml halt.",
 		Example: "  pml server stop",
 		Args:    app.MaxArgs(0),
 		RunE:    withServer(a, func(ctx context.Context, s app.LocalServer, _ []string) error { return serverStop(ctx, a, s) }),

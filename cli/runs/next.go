@@ -23,6 +23,9 @@ func encodeResult(a *app.App, r api.Result) error {
 		api.Result
 		Commands [][]string `json:"commands,omitempty"`
 	}{r, commandsAfter(r)}
+	if e := core.AsError(app.ResultError(r)); e != nil && len(e.Next) > 0 {
+		out.Commands = [][]string{e.Next}
+	}
 	if len(out.Next) == 0 && len(out.Commands) > 0 {
 		out.Next = out.Commands[0]
 	}
