@@ -76,30 +76,30 @@ func TestPages_Chromium_Loop(t *testing.T) {
 	var p struct{ URL string }
 	m.OK("pair", "phone", "--json").Decode(&p)
 	waits := m.Execute(8, `await Promise.allSettled([1, 2, 3].map((n) => mcp.rec.danger({x: "`+strings.Repeat("long", 60)+`" + n}))); return 1`)
-	b := newChromium(t)
-	b.open(p.URL)
-	b.until(`document.querySelector("button") && document.querySelector("button").textContent == "Pair as phone"`)
-	b.eval(`document.querySelector("button").click()`)
-	b.until(`document.querySelector("h1").textContent == "3 waiting"`)
-	b.open(m.Status(0).Server.URL + "/approvals/" + string(waits.CheckpointID))
-	b.until(`document.querySelector("#loop[open]")`)
-	b.eval(`document.querySelector("#loop-max").value = "no number"; document.querySelector("#loop-lines").value = 'x is 1\ny any'; document.querySelector("#loop form[action*=bounds] button").click()`)
-	b.until(`document.querySelectorAll("#loop .wrong li").length == 2`)
+	b := pmltest.NewChromium(t)
+	b.Open(p.URL)
+	b.Until(`document.querySelector("button") && document.querySelector("button").textContent == "Pair as phone"`)
+	b.Eval(`document.querySelector("button").click()`)
+	b.Until(`document.querySelector("h1").textContent == "3 waiting"`)
+	b.Open(m.Status(0).Server.URL + "/approvals/" + string(waits.CheckpointID))
+	b.Until(`document.querySelector("#loop[open]")`)
+	b.Eval(`document.querySelector("#loop-max").value = "no number"; document.querySelector("#loop-lines").value = 'x is 1\ny any'; document.querySelector("#loop form[action*=bounds] button").click()`)
+	b.Until(`document.querySelectorAll("#loop .wrong li").length == 2`)
 	for expression, want := range map[string]string{
 		"document.documentElement.scrollWidth > innerWidth": "false", "location.hash": `"#loop"`, `document.querySelector("#loop-max").value`: `"no number"`,
 		`[...document.querySelectorAll("input:not([type=hidden]), textarea")].every(i => i.labels.length == 1)`: "true",
 		`document.querySelectorAll("#loop button").length`:                                                      "1",
 	} {
-		if got := b.eval(expression); got != want {
+		if got := b.Eval(expression); got != want {
 			t.Errorf("%.60s: %s", expression, got)
 		}
 	}
-	b.eval(`document.querySelector("#loop-max").value = "2"; document.querySelector("#loop-lines").value = ""; document.querySelector("#loop button").click()`)
-	b.until(`document.querySelector("#loop button.good") && document.querySelector("#loop button.good").textContent == "Approve up to 2 calls within these bounds"`)
-	if got := b.eval("document.documentElement.scrollWidth > innerWidth"); got != "false" || m.Count("danger") != 0 {
+	b.Eval(`document.querySelector("#loop-max").value = "2"; document.querySelector("#loop-lines").value = ""; document.querySelector("#loop button").click()`)
+	b.Until(`document.querySelector("#loop button.good") && document.querySelector("#loop button.good").textContent == "Approve up to 2 calls within these bounds"`)
+	if got := b.Eval("document.documentElement.scrollWidth > innerWidth"); got != "false" || m.Count("danger") != 0 {
 		t.Errorf("wider than the screen: %s; %d calls", got, m.Count("danger"))
 	}
-	b.eval(`document.querySelector("#loop-typed").value = "` + string(waits.WorkflowID[:4]) + `"; document.querySelector("#loop button.good").click()`)
-	b.until(`document.querySelector("#live") && document.querySelector("#live").textContent.includes("at most 2 calls")`)
+	b.Eval(`document.querySelector("#loop-typed").value = "` + string(waits.WorkflowID[:4]) + `"; document.querySelector("#loop button.good").click()`)
+	b.Until(`document.querySelector("#live") && document.querySelector("#live").textContent.includes("at most 2 calls")`)
 	pmltest.WaitFor(t, "two calls", func() bool { return m.Count("danger") == 2 })
 }

@@ -247,11 +247,11 @@ func TestPages_Chromium(t *testing.T) {
 	}
 	var p struct{ URL string }
 	m.OK("pair", "phone", "--json").Decode(&p)
-	b := newChromium(t)
-	b.open(p.URL)
-	b.until(`document.querySelector("button") && document.querySelector("button").textContent == "Pair as phone"`)
-	b.eval(`document.querySelector("button").click()`)
-	b.until(`document.querySelector("h1").textContent == "Nothing waits"`)
+	b := pmltest.NewChromium(t)
+	b.Open(p.URL)
+	b.Until(`document.querySelector("button") && document.querySelector("button").textContent == "Pair as phone"`)
+	b.Eval(`document.querySelector("button").click()`)
+	b.Until(`document.querySelector("h1").textContent == "Nothing waits"`)
 
 	// What comes is there without a look, and is text, whatever it is.
 	hostile := `<img src=x onerror=alert(1)>` + "\u202e" + strings.Repeat("y", 4000)
@@ -260,7 +260,7 @@ func TestPages_Chromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits := m.Execute(8, `return (await mcp.rec.danger({x: `+string(quoted)+`})).done`)
-	b.until(`document.querySelectorAll("article").length == 1`)
+	b.Until(`document.querySelectorAll("article").length == 1`)
 	at := m.Status(0).Server.URL + "/approvals/" + string(waits.CheckpointID)
 
 	// A link of another site leads to it; a form of that site decides nothing.
@@ -270,30 +270,30 @@ func TestPages_Chromium(t *testing.T) {
 	}))
 	defer site.Close()
 	other := strings.Replace(site.URL, "127.0.0.1", "localhost", 1) // another site for a browser
-	b.open(other)
-	b.until(`document.querySelector("form")`)
-	b.eval(`document.querySelector("form").submit()`)
-	b.until(`document.body.textContent.includes("another page has sent this")`)
-	b.open(other)
-	b.until(`document.querySelector("a") && document.querySelector("a").textContent == "look"`)
-	b.eval(`document.querySelector("a").click()`)
-	b.until(`location.href == "` + at + `" && document.querySelector("#decide")`)
+	b.Open(other)
+	b.Until(`document.querySelector("form")`)
+	b.Eval(`document.querySelector("form").submit()`)
+	b.Until(`document.body.textContent.includes("another page has sent this")`)
+	b.Open(other)
+	b.Until(`document.querySelector("a") && document.querySelector("a").textContent == "look"`)
+	b.Eval(`document.querySelector("a").click()`)
+	b.Until(`location.href == "` + at + `" && document.querySelector("#decide")`)
 	for expression, want := range map[string]string{
 		"document.images.length": "0", "window.shift": "0", "document.documentElement.scrollWidth > innerWidth": "false", `document.body.textContent.includes("` + strings.Repeat("y", 4000) + `")`: "true",
 		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length == 1)`: "true",
 	} {
-		if got := b.eval(expression); got != want {
+		if got := b.Eval(expression); got != want {
 			t.Errorf("%.60s: %s", expression, got)
 		}
 	}
-	b.eval(`document.querySelector("#typed").value = "` + string(waits.WorkflowID[:4]) + `"; document.querySelector("button.good").click()`)
-	b.until(`document.querySelector("#live") && document.querySelector("#live").textContent.includes("via page on phone")`)
+	b.Eval(`document.querySelector("#typed").value = "` + string(waits.WorkflowID[:4]) + `"; document.querySelector("button.good").click()`)
+	b.Until(`document.querySelector("#live") && document.querySelector("#live").textContent.includes("via page on phone")`)
 	pmltest.WaitFor(t, "the call", func() bool { return m.Count("danger") == 1 })
 
 	// A terminal is faster: the form goes while somebody looks at it.
 	second := m.Execute(8, `return (await mcp.rec.danger({x: "b"})).done`)
-	b.open(m.Status(0).Server.URL + "/approvals/" + string(second.CheckpointID))
-	b.until(`document.querySelector("#decide")`)
+	b.Open(m.Status(0).Server.URL + "/approvals/" + string(second.CheckpointID))
+	b.Until(`document.querySelector("#decide")`)
 	m.JSON(0, "continue", string(second.WorkflowID), "--approve")
-	b.until(`!document.querySelector("#decide") && document.querySelector("#live").textContent.includes("decided by")`)
+	b.Until(`!document.querySelector("#decide") && document.querySelector("#live").textContent.includes("decided by")`)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package server_test
+package pmltest
 
 import (
 	"bufio"
@@ -11,13 +11,11 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
-
-	"github.com/casys-ai/pml/cmd/pml/pmltest"
 )
 
-// chromium is a real browser with one page, the size of a phone. It is spoken to over
+// Chromium is a real browser with one page, the size of a phone. It is spoken to over
 // two pipes, in the protocol of its developer tools.
-type chromium struct {
+type Chromium struct {
 	t       testing.TB
 	to      *os.File
 	session string
@@ -34,8 +32,8 @@ type devtools struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// newChromium starts the browser of this machine, and ends the test where there is none.
-func newChromium(t testing.TB) *chromium {
+// NewChromium starts the browser of this machine, and ends the test where there is none.
+func NewChromium(t testing.TB) *Chromium {
 	t.Helper()
 	path, err := lookBrowser()
 	if err != nil {
@@ -60,7 +58,7 @@ func newChromium(t testing.TB) *chromium {
 		t.Fatal(err)
 	}
 	_, _ = in.Close(), out.Close() // the browser has them
-	b := &chromium{t: t, to: to, waiting: map[int]chan devtools{}}
+	b := &Chromium{t: t, to: to, waiting: map[int]chan devtools{}}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.read(bufio.NewReader(from)) })
 	t.Cleanup(func() {
@@ -92,7 +90,7 @@ func lookBrowser() (path string, err error) {
 }
 
 // read hands answers to who waits for them, until the browser has ended.
-func (b *chromium) read(r *bufio.Reader) {
+func (b *Chromium) read(r *bufio.Reader) {
 	for {
 		text, err := r.ReadBytes(0)
 		var m devtools
@@ -118,7 +116,7 @@ func (b *chromium) read(r *bufio.Reader) {
 }
 
 // try sends a command and returns what it came to.
-func (b *chromium) try(method string, params any, into any) error {
+func (b *Chromium) try(method string, params any, into any) error {
 	if params == nil {
 		params = map[string]any{}
 	}
@@ -151,21 +149,22 @@ func (b *chromium) try(method string, params any, into any) error {
 	return json.Unmarshal(m.Result, into)
 }
 
-func (b *chromium) ask(method string, params any, into any) {
+func (b *Chromium) ask(method string, params any, into any) {
 	b.t.Helper()
 	if err := b.try(method, params, into); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *chromium) open(url string) {
+// Open goes to an address.
+func (b *Chromium) Open(url string) {
 	b.t.Helper()
 	b.ask("Page.navigate", map[string]any{"url": url}, nil)
 }
 
-// eval is the value of an expression in the page, as JSON; nothing while the page is on
+// Eval is the value of an expression in the page, as JSON; nothing while the page is on
 // its way elsewhere.
-func (b *chromium) eval(expression string) string {
+func (b *Chromium) Eval(expression string) string {
 	var out struct {
 		Result struct{ Value json.RawMessage }
 	}
@@ -175,9 +174,9 @@ func (b *chromium) eval(expression string) string {
 	return string(out.Result.Value)
 }
 
-// until waits until the page is all there, and an expression is true in it. Before that a
+// Until waits until the page is all there, and an expression is true in it. Before that a
 // form may lack its end, and what is there its style.
-func (b *chromium) until(expression string) {
+func (b *Chromium) Until(expression string) {
 	b.t.Helper()
-	pmltest.WaitFor(b.t, expression, func() bool { return b.eval(`document.readyState == "complete" && !!(`+expression+")") == "true" })
+	WaitFor(b.t, expression, func() bool { return b.Eval(`document.readyState == "complete" && !!(`+expression+")") == "true" })
 }
