@@ -402,6 +402,25 @@ func TestExit_Signal(t *testing.T) {
 	}
 }
 
+// A run of the server goes on without the command that was interrupted, and is said to.
+func TestExit_SignalAtServer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(app.Signal{Code: 130})
+	for state, says := range map[core.RunState][2]string{
+		core.RunRunning:  {"the run 7f3a91c2 is the server's and goes on there", "next: pml workflows watch 7f3a91c2\n"},
+		core.RunWaiting:  {"where it waits for a decision and goes on by itself after it", "next: pml approve 7f3a91c2\n"},
+		core.RunComplete: {"the run 7f3a91c2 of the server is complete already", "next: pml workflows show 7f3a91c2\n"},
+	} {
+		f := &fake{block: true, events: []core.Event{{Seq: 1, Type: core.EventWorkflowStart, RunID: runA}}}
+		f.workflow = core.Workflow{Run: core.Run{ID: runA, Side: core.SideServer, State: state}}
+		s := (&shell{ctx: ctx, fake: f}).run("execute", "--code", "x").want(t, 130).has(t, "err", says[0], says[1])
+		if strings.Contains(s.err, "kept") {
+			t.Errorf("kept is no news of a run of the server:\n%s", s.err)
+		}
+	}
+}
+
 func TestExit_Timeout(t *testing.T) {
 	t.Parallel()
 	s := &shell{}

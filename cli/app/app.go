@@ -91,11 +91,12 @@ func (a *App) Run(ctx context.Context, args []string, root *cobra.Command) int {
 	a.sniffJSON(args)
 	err := a.execute(ctx, root)
 	a.Progress.Stop()
+	left := leftBehind(ctx, a, err)
 	if cerr := a.close(); err == nil {
 		err = cerr
 	}
 	a.WarnAtOnce()
-	return a.finish(ctx, err)
+	return a.finish(ctx, err, left)
 }
 
 // execute executes the command under --timeout.
@@ -147,10 +148,10 @@ func (a *App) close() error {
 
 // finish prints what is left to say and returns the exit code. A signal wins
 // over whatever error it caused.
-func (a *App) finish(ctx context.Context, err error) int {
+func (a *App) finish(ctx context.Context, err error, left *core.Error) int {
 	var sig Signal
 	if errors.As(context.Cause(ctx), &sig) && err != nil {
-		a.printInterrupted(err, sig.Code)
+		a.printError(left, sig.Code)
 		return sig.Code
 	}
 	if err == nil {

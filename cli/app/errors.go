@@ -2,7 +2,6 @@ package app
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -160,23 +159,4 @@ func defaultNext(a *App, e *core.Error) []string {
 		return []string{"pml", "workflows", "show", e.RunID.Short()}
 	}
 	return nil
-}
-
-// printInterrupted says how to go on after a signal.
-func (a *App) printInterrupted(err error, exit int) {
-	id := a.Progress.Run()
-	var e *core.Error
-	if errors.As(err, &e) && e.RunID != "" {
-		id = e.RunID
-		if e.Code == core.CodeCancelled && len(e.Next) > 0 { // the command knows better
-			a.printError(e, exit)
-			return
-		}
-	}
-	out := core.Errorf(core.CodeCancelled, "interrupted")
-	if id != "" {
-		out = core.Errorf(core.CodeCancelled, "interrupted; the run %s is kept and not aborted", id.Short()).
-			WithRun(id).WithNext("pml", "continue", id.Short())
-	}
-	a.printError(out, exit)
 }
