@@ -170,6 +170,19 @@ func fault(i *api.ServerInfo, e *core.Error) {
 	i.State, i.Error, i.Code, i.Next = api.ServerFailed, e.Error(), e.Code, e.Next
 }
 
+// mend names the command that corrects the command of a server that does not start.
+func mend(i *api.ServerInfo) {
+	failed := i.Code == core.CodeServerUnreachable || i.Code == core.CodeCancelled
+	if !failed || len(i.Next) > 0 || len(i.Command) == 0 {
+		return
+	}
+	i.Next = []string{"pml", "servers", "add", i.Name, "--replace"}
+	if i.Origin == string(env.FromHome) {
+		i.Next = append(i.Next, "--global")
+	}
+	i.Next = append(i.Next, "--", "COMMAND")
+}
+
 // need says that somebody must decide something about a server first, and which
 // command shows and decides it where there is one beside a call.
 func need(i *api.ServerInfo, ask engine.Ask) {
@@ -283,6 +296,7 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	if err != nil {
 		i.Tools, i.Needs, i.FailedAt = 0, nil, nil
 		fault(&i, s.clean(err))
+		mend(&i)
 		return i
 	}
 	i.State, i.Needs, i.Error, i.Code, i.Next, i.FailedAt = api.ServerReady, nil, "", "", nil, nil

@@ -139,3 +139,42 @@ func TestDoctor_SilentServer(t *testing.T) {
 		}
 	}
 }
+
+// Of a server whose command is wrong, a check and doctor say the same, and name the command
+// that mends it: also of one that prints what is no message and never answers, which doctor
+// does not wait for as long as a check does.
+func TestDoctor_WrongCommand(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	c.Setup.Doctor.CheckTime = 2 * time.Second
+	m.write("exits.sh", "#!/bin/sh\necho 'usage: thing' >&2\nexit 3\n")
+	m.write("banner.sh", "#!/bin/sh\necho 'Welcome to thing 1.0'\nexec sleep 60\n")
+	servers := map[string]any{"gone": map[string]any{"command": "no-such-program"}}
+	for _, name := range []string{"exits", "banner"} {
+		if err := os.Chmod(filepath.Join(m.ws, name+".sh"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		servers[name] = map[string]any{"command": "./" + name + ".sh"}
+	}
+	m.configure(c, nil, servers)
+	checks, err := c.Doctor(c.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	infos, err := c.CheckServers(c.ctx(), "gone", "exits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{"gone": "no-such-program is not on PATH", "exits": "it last said: usage: thing", "banner": `it wrote "Welcome to thing 1.0"`} {
+		next := "pml servers add " + name + " --replace -- COMMAND"
+		i := slices.IndexFunc(checks, func(check api.Check) bool { return check.Name == "server "+name })
+		if i < 0 || !strings.Contains(checks[i].Detail, says) || strings.Join(checks[i].Next, " ") != next {
+			t.Errorf("doctor on %s: %+v", name, checks)
+		}
+		i = slices.IndexFunc(infos, func(s api.ServerInfo) bool { return s.Name == name })
+		if i >= 0 && (!strings.Contains(strings.Join(strings.Fields(infos[i].Error), " "), says) || strings.Join(infos[i].Next, " ") != next) {
+			t.Errorf("check on %s: %+v", name, infos[i])
+		}
+	}
+}

@@ -162,8 +162,24 @@ func (m *Manager) acquire(ctx context.Context, l Launch, only Edition) (*server,
 		return s, st.conn, nil
 	case <-ctx.Done():
 		m.release(s)
-		return nil, nil, cancelled(ctx, fmt.Sprintf("starting server %q", l.Name))
+		return nil, nil, m.gaveUp(ctx, l)
 	}
+}
+
+// gaveUp is the error of a caller that does not wait any longer for a server to start,
+// with what the server has said meanwhile where the time was up.
+func (m *Manager) gaveUp(ctx context.Context, l Launch) *core.Error {
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return cancelled(ctx, fmt.Sprintf("starting server %q", l.Name))
+	}
+	m.mu.Lock()
+	proc := m.records.of(keyOf(l).id()).proc
+	m.mu.Unlock()
+	said := ""
+	if proc != nil {
+		said = proc.lastSaid()
+	}
+	return core.Errorf(core.CodeCancelled, "server %q has not answered initialize in the time that there was%s", l.Name, said)
 }
 
 // server returns the entry of a launch and retires those of the same server
