@@ -188,6 +188,8 @@ type AbortRequest struct {
 	By     Actor     `json:"by"`
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`
+	// Follows is set where nobody has asked: the run that started this one has ended.
+	Follows bool `json:"follows,omitempty"`
 }
 
 // Program is what a run executes. Code and DAGs are kept apart from the run's

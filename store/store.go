@@ -300,7 +300,7 @@ type Decider interface {
 // RunChanger changes runs that somebody else may be running.
 type RunChanger interface {
 	// RequestAbort sets the abort request of a run that has not ended; the
-	// first one stays.
+	// first one stays. The audit row of who asked is kept with it.
 	RequestAbort(ctx context.Context, id core.ID, req core.AbortRequest) (core.Run, error)
 	// Replan adds a DAG version to a run that is waiting or interrupted and
 	// sets DAGVersion and TotalLayers. A running one whose runner is dead has

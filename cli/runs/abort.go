@@ -18,7 +18,7 @@ func AbortCmd(a *app.App) *cobra.Command {
 		Short: "Abort a run",
 		Long: `Aborts a run. Calls that are under way are cancelled; what is done stays
 done. An aborted run has no result of its own; pml workflows show ID --json has
-what its calls returned.`,
+what its calls returned. The audit log keeps who has aborted it, and why.`,
 		Example: "  pml abort 7f3a91c2 --reason \"wrong input\"\n  pml abort @latest",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
 		r, err := b.Abort(ctx, id, a.Actor(), reason)
@@ -31,6 +31,6 @@ what its calls returned.`,
 		// Aborted is what was asked for: here it is a success.
 		return a.Print(r, app.Line("aborted %s", id.Short()))
 	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why; the run keeps it, and shows it")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; shown with the run, and kept in the audit log")
 	return cmd
 }

@@ -27,11 +27,15 @@ const (
 	letGoOn   = "let calls go on that were "
 )
 
-// HaltOutcome is what a row of the audit log says was done with all calls, "halted" or
-// "resumed"; empty for any other row.
-func HaltOutcome(r core.AuditRow) string {
+// DoneOutcome is what a row of the audit log that is about no approval says was done: with
+// all calls "halted" or "resumed", with a run "aborted"; empty for any other row.
+func DoneOutcome(r core.AuditRow) string {
 	switch {
-	case r.Type != "" || r.Tool != "" || r.RunID != "":
+	case r.Type != "" || r.Tool != "":
+	case r.RunID != "":
+		if r.Outcome == core.ApprovalDenied && strings.HasPrefix(r.Reason, aborted) {
+			return "aborted"
+		}
 	case r.Outcome == core.ApprovalDenied && strings.HasPrefix(r.Reason, haltedAll):
 		return "halted"
 	case r.Outcome == core.ApprovalApproved && strings.HasPrefix(r.Reason, letGoOn):
@@ -42,15 +46,15 @@ func HaltOutcome(r core.AuditRow) string {
 
 // HaltedRow is the audit row of a halt.
 func HaltedRow(h core.Halt) core.AuditRow {
-	return core.AuditRow{At: h.At.UTC(), Outcome: core.ApprovalDenied, By: h.By, Reason: core.OneLine(haltedAll+because(h.Reason), maxHaltReason)}
+	return core.AuditRow{At: h.At.UTC(), Outcome: core.ApprovalDenied, By: h.By, Reason: core.OneLine(haltedAll+because(h.Reason), maxRowReason)}
 }
 
 // ResumedRow is the audit row of whoever lets calls go on after a halt.
 func ResumedRow(h core.Halt, r core.Resumption) core.AuditRow {
-	return core.AuditRow{At: r.At.UTC(), Outcome: core.ApprovalApproved, By: r.By, Asked: r.Presence, Reason: core.OneLine(letGoOn+h.Text()+because(r.Reason), maxHaltReason)}
+	return core.AuditRow{At: r.At.UTC(), Outcome: core.ApprovalApproved, By: r.By, Asked: r.Presence, Reason: core.OneLine(letGoOn+h.Text()+because(r.Reason), maxRowReason)}
 }
 
-const maxHaltReason = 1000
+const maxRowReason = 1000
 
 func because(reason string) string {
 	if reason == "" {

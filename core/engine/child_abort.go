@@ -41,7 +41,7 @@ func (a *actor) abortBelow() error {
 // abortChild asks for the end of a run whose parent ends, and sees to it that somebody
 // carries it out. One that was never begun, or has ended, is none.
 func (e *Engine) abortChild(ctx context.Context, id core.ID, by core.Actor) error {
-	_, err := e.opts.Store.RequestAbort(ctx, id, core.AbortRequest{By: by, At: e.opts.Clock.Now().UTC(), Reason: "the run that started it has ended"})
+	_, err := e.opts.Store.RequestAbort(ctx, id, core.AbortRequest{By: by, At: e.opts.Clock.Now().UTC(), Reason: "the run that started it has ended", Follows: true})
 	switch core.CodeOf(err) {
 	case "":
 	case core.CodeNotFound, core.CodeNotWaiting, core.CodeWorkflowExpired:
@@ -69,6 +69,6 @@ func (e *Engine) orphaned(ctx context.Context, run core.Run) error {
 	if core.CodeOf(err) != core.CodeNotFound && (err != nil || !parent.State.Final()) {
 		return err
 	}
-	_, err = e.opts.Store.RequestAbort(ctx, run.ID, core.AbortRequest{By: run.RequestedBy, At: e.opts.Clock.Now().UTC(), Reason: "the run that started it has ended"})
+	_, err = e.opts.Store.RequestAbort(ctx, run.ID, core.AbortRequest{By: run.RequestedBy, At: e.opts.Clock.Now().UTC(), Reason: "the run that started it has ended", Follows: true})
 	return err
 }

@@ -210,6 +210,9 @@ func (s *Store) RequestAbort(ctx context.Context, id core.ID, req core.AbortRequ
 		old := *run
 		run.Abort = &req
 		run.UpdatedAt = t.now
+		if err := t.addAudit(approval.AbortRows(run.Run, req)...); err != nil {
+			return err
+		}
 		return t.putRun(&old, run)
 	})
 }

@@ -19,6 +19,7 @@ func (s *Store) RequestAbort(ctx context.Context, id core.ID, req core.AbortRequ
 			return nil
 		}
 		run.Abort, run.UpdatedAt = &req, t.now
+		t.audit = append(t.audit, approval.AbortRows(run.Run, req)...)
 		return t.putRun(run)
 	})
 }

@@ -305,6 +305,15 @@ func testRequestAbort(k *kit) {
 	done := k.create(func(s *store.Step) { s.Run.State = core.RunComplete })
 	_, err := k.Store.RequestAbort(k.ctx(), done.ID, first)
 	k.wantCode(err, core.CodeNotWaiting)
+	// The audit log has who asked first, once; of a run that only follows another nobody has.
+	below := k.create()
+	if _, err := k.Store.RequestAbort(k.ctx(), below.ID, core.AbortRequest{By: other, At: k.now(), Follows: true}); err != nil {
+		k.t.Fatal(err)
+	}
+	rows := k.audit()
+	if len(rows) != 1 || rows[0].RunID != run.ID || rows[0].By.Who != human.Who || rows[0].Reason != "aborted the run: one" {
+		k.t.Errorf("audit: %+v", rows)
+	}
 }
 
 func testReplan(k *kit) {

@@ -184,6 +184,7 @@ func (st *state) abort(req core.AbortRequest, now time.Time) error {
 	}
 	if st.Run.Abort == nil {
 		st.Run.Abort, st.Run.UpdatedAt = &req, now
+		st.audit(approval.AbortRows(st.Run, req)...)
 	}
 	return nil
 }

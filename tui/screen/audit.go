@@ -258,7 +258,7 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, 
 	muted := paint.Style{Role: paint.Muted}
 	cols[auTime].Text(in, y, muted, momentText(r.At, e))
 	glyph, style := approvalLook(r.Outcome, e.Theme)
-	outcome := cmp.Or(approval.HaltOutcome(*r), core.Visible(string(r.Outcome), 20, false))
+	outcome := cmp.Or(approval.DoneOutcome(*r), core.Visible(string(r.Outcome), 20, false))
 	if r.Count > 1 {
 		outcome += " ×" + itoa(r.Count)
 	}

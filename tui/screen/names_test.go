@@ -223,11 +223,12 @@ func TestAudit_Told(t *testing.T) {
 	st.SetAudit([]core.AuditRow{
 		{Seq: 1, At: ago(4 * time.Minute), RunID: runLayer, ApprovalID: "ask", Type: core.ApproveLayer, Outcome: core.ApprovalApproved},
 		{Seq: 2, At: ago(3 * time.Minute), RunID: "gone", RunName: "old.ts", ApprovalID: "gone", Type: core.ApproveLayer, Outcome: core.ApprovalApproved},
+		approval.AbortRows(core.Run{ID: runLayer}, core.AbortRequest{By: halt.By, At: ago(2 * time.Second), Reason: "wrong input"})[0],
 		approval.HaltedRow(halt), approval.ResumedRow(halt, core.Resumption{By: halt.By, At: ago(time.Second)}),
 	})
 	s := newScreen(t, st, 80, 24)
 	press(s, "6")
-	wantShown(t, s, "RUN", "db-migrate-pr", "approved   layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed")
+	wantShown(t, s, "RUN", "db-migrate-pr", "approved   layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed", "✗ aborted", "aborted the run")
 }
 
 // TestTabs_Waiting: what waits is on its tab in 80 columns, too.
