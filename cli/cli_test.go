@@ -383,6 +383,23 @@ func TestReport_Dropped(t *testing.T) {
 	}
 }
 
+// What the plan of a DAG warns of is said when it runs: on stderr, in the result for
+// programs, and once, also after a decision.
+func TestExecute_Warnings(t *testing.T) {
+	t.Parallel()
+	warned := waiting(permission(core.RiskMedium))
+	warned.Warnings = []core.PlanNote{{Message: "task b: \"$a.x\" is passed as it is", CallID: "b"}}
+	f := func() *fake {
+		return &fake{results: []api.Result{warned, {Status: api.StatusComplete, WorkflowID: runA, Result: json.RawMessage(`"done"`)}}}
+	}
+	s := (&shell{tty: true, stdin: "y\n", fake: f()}).run("execute", "--code", "x").want(t, 0)
+	if n := strings.Count(s.err, "warning: task b: \"$a.x\" is passed as it is\n"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, s.err)
+	}
+	(&shell{fake: f()}).run("execute", "--code", "x", "--json").want(t, 8).
+		has(t, "out", `"warnings": [`, `"call_id": "b"`)
+}
+
 func TestExit_Signal(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{130, 143} {

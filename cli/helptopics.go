@@ -59,6 +59,7 @@ What execute, continue, approve, deny, retry and tools call print:
   result         what the program returned
   pending        what waits: approvals, as below
   failures       the calls that failed
+  warnings       what the plan of a DAG warns of, where it was just begun
   error, error_code, next
                  what went wrong, its code, and the command to run next
 

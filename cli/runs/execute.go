@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -154,15 +155,38 @@ func (o executeOptions) ask(a *app.App, req api.ExecuteRequest) api.ExecuteReque
 	return req
 }
 
+// sayWarnings says on stderr what the plan of a run that has begun warns of; output for
+// programs has it in the result.
+func sayWarnings(a *app.App, list []core.PlanNote) {
+	if !a.Human() {
+		return
+	}
+	var w strings.Builder
+	writeNotes(&w, "warning", list)
+	if text := strings.TrimSuffix(w.String(), "\n"); text != "" {
+		a.Say("%s", text)
+	}
+}
+
 // runRequest executes a request and follows the run to the end of the command.
 func runRequest(ctx context.Context, a *app.App, b app.Backend, req api.ExecuteRequest, o executeOptions) error {
 	a.StartProgress()
 	if o.wait.hold() {
 		a.Progress.Wait()
 	}
-	r, err := b.Execute(ctx, o.ask(a, req))
+	req = o.ask(a, req)
+	said := false
+	req.Warned = func(list []core.PlanNote) {
+		said = true
+		sayWarnings(a, list)
+	}
+	r, err := b.Execute(ctx, req)
 	if err != nil {
 		return err
 	}
+	if !said { // the server runs it
+		sayWarnings(a, r.Warnings)
+	}
+	o.wait.warnings = r.Warnings
 	return Settle(ctx, a, b, r, nil, o.wait)
 }

@@ -32,7 +32,8 @@ type WaitFlags struct {
 	onApproval string
 	wait       time.Duration
 	waitSet    bool
-	detached   bool // the run goes on without this command, which says so and is done
+	detached   bool            // the run goes on without this command, which says so and is done
+	warnings   []core.PlanNote // of the plan, of a run that this command has begun
 }
 
 // AddWaitFlags adds --wait and, where the run may ask for approvals, --on-approval.
@@ -106,6 +107,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 		if derr != nil {
 			return derr
 		}
+		r.Warnings = f.warnings
 		if d == nil && f.detached && r.WorkflowID != "" {
 			return reportDetached(a, r)
 		}
@@ -126,7 +128,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 		}
 	}
 	if err == nil {
-		if r.Status != api.StatusRunning {
+		if r.Warnings = f.warnings; r.Status != api.StatusRunning {
 			return report(a, r, "")
 		}
 		err = core.Errorf(core.CodeCancelled, "stopped waiting: %w", context.Cause(ctx)).WithRun(r.WorkflowID)

@@ -59,6 +59,9 @@ type ExecuteRequest struct {
 	// Started, when set, is called with the run's id as soon as there is a run, before
 	// the call waits for it. It must not block.
 	Started func(core.ID) `json:"-"`
+	// Warned, when set, is called with what the plan of a run of this machine warns of, as
+	// soon as there is a run. The result has it as well.
+	Warned func([]core.PlanNote) `json:"-"`
 }
 
 // Decision says what to do with a run that waits.
@@ -134,6 +137,9 @@ type Result struct {
 	// Notices are what the caller has to know beside the outcome, e.g. that a
 	// restriction was taken out of the workspace's files.
 	Notices []string `json:"notices,omitempty"`
+	// Warnings are those of the plan of a run that was just begun: mistakes of the program
+	// that do not stop it.
+	Warnings []core.PlanNote `json:"warnings,omitempty"`
 
 	// suggestions
 	Suggestions *Suggestions `json:"suggestions,omitempty"`

@@ -84,8 +84,8 @@ func (c *execution) execute(ctx context.Context, req api.ExecuteRequest) (api.Re
 		return c.handover.giveAway(ctx, run, program, tools)
 	}
 	h, err := c.begin(ctx, bounded, cfg, run, program)
-	if err == nil && req.Started != nil {
-		req.Started(run.ID)
+	if err == nil {
+		tellBegun(req, run.ID, program)
 	}
 	if dup := duplicate(err); dup != "" {
 		return c.handover.again(ctx, dup, left(), req.HoldApprovals)
@@ -94,7 +94,26 @@ func (c *execution) execute(ctx context.Context, req api.ExecuteRequest) (api.Re
 		return api.Result{}, c.ownKey(err, run)
 	}
 	r, err := c.waiting.wait(ctx, h, nil, 0, left(), req.HoldApprovals, api.StatusSuccess)
+	r.Warnings = warningsOf(program)
 	return *r, err
+}
+
+// tellBegun tells a caller of a run that there is now, and what its plan warns of.
+func tellBegun(req api.ExecuteRequest, id core.ID, program core.Program) {
+	if req.Started != nil {
+		req.Started(id)
+	}
+	if list := warningsOf(program); req.Warned != nil && len(list) > 0 {
+		req.Warned(list)
+	}
+}
+
+// warningsOf is what the plan of a program warns of.
+func warningsOf(program core.Program) []core.PlanNote {
+	if program.Plan == nil {
+		return nil
+	}
+	return program.Plan.Warnings
 }
 
 // known reports whether a server has given this run to this machine before. An id
