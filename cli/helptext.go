@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,9 +76,44 @@ func exitCodesText() string {
 	for _, m := range app.ExitMeanings {
 		fmt.Fprintf(&b, "  %-4d %s\n", m.Code, m.Text)
 	}
-	b.WriteString("\nA run that failed ends with 1 where its error has 2, 3 or 13: those say that\nnothing was run. With --json the error has its code, the exit code and what to do\nnext. The code of each error: docs/reference.md.")
-	return b.String()
+	b.WriteString(exitText)
+	for _, m := range app.ExitMeanings {
+		names := codesOf(m.Code)
+		if len(names) == 0 {
+			continue
+		}
+		for i, line := range layout.Wrap(strings.Join(names, ", "), helpWidth-7) {
+			head := ""
+			if i == 0 {
+				head = strconv.Itoa(m.Code)
+			}
+			fmt.Fprintf(&b, "  %-4s %s\n", head, line)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// codesOf are the codes of errors that a command ends with an exit code for.
+func codesOf(exit int) (names []string) {
+	for code, n := range app.ExitCodes {
+		if n == exit {
+			names = append(names, string(code))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+const exitText = `
+A run that failed ends with 1 where its error has 2, 3 or 13: those say that
+nothing was run. After 8 "pml approve" decides what waits; where people decide
+(approvals.decider is human) that takes a terminal or the PIN, and a program waits
+with "pml continue ID --on-approval wait". With --json the error has its code, the
+exit code and what to do next.
+
+The exit code of each code of an error (error.code, error_code):
+
+`
 
 const environmentText = `pml reads these variables; flags come before them, and they before the files.
 

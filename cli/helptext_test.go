@@ -47,7 +47,15 @@ func TestHelp_Topics(t *testing.T) {
 	(&shell{}).run("help", "environment").want(t, 0).has(t, "out", "PML_HOME", "NO_COLOR")
 	(&shell{}).run("help", "config").want(t, 0).has(t, "out", "approvals.decider", "pml config schema")
 	(&shell{}).run("help", "programs").want(t, 0).has(t, "out", "depends_on", "mcp.SERVER.TOOL")
-	(&shell{}).run("help", "json").want(t, 0).has(t, "out", "error_code", "context.arguments")
+	(&shell{}).run("help", "json").want(t, 0).has(t, "out", "error_code", "context.arguments", "layers[].tasks[]", "at_terminal")
+	for code := range app.ExitCodes {
+		(&shell{}).run("help", "exit-codes").has(t, "out", string(code))
+	}
+	for _, topic := range []string{"json", "exit-codes", "environment", "programs", "config"} {
+		if out := (&shell{}).run("help", topic).out; strings.Contains(out, "docs/") {
+			t.Errorf("help %s refers to a file that who has only the program has not:\n%s", topic, out)
+		}
+	}
 	(&shell{}).run("--help").want(t, 0).has(t, "out", "exit-codes", "environment", "programs", "json")
 	s := (&shell{tty: true, env: xterm}).run("--help").want(t, 0)
 	if !strings.Contains(s.out, "\x1b[1mUsage:\x1b[0m") {
@@ -65,7 +73,8 @@ func TestHelp_Fields(t *testing.T) {
 		typ   reflect.Type
 	}{
 		{"tools call print:", reflect.TypeFor[api.Result]()},
-		{"A run (", reflect.TypeFor[core.Run]()},
+		{"A run (", reflect.TypeFor[core.Workflow]()},
+		{"A task (", reflect.TypeFor[core.Task]()},
 		{"An approval (", reflect.TypeFor[core.Approval]()},
 		{"A row of the audit log", reflect.TypeFor[core.AuditRow]()},
 	} {
@@ -103,6 +112,9 @@ func TestHelp_Fields(t *testing.T) {
 // fieldsOf are the names of a type's fields in JSON.
 func fieldsOf(typ reflect.Type) (out []string) {
 	for f := range typ.Fields() {
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
+			out = append(out, fieldsOf(f.Type)...)
+		}
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
 			out = append(out, name)
 		}

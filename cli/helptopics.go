@@ -63,8 +63,10 @@ What execute, continue, approve, deny, retry and tools call print:
   error, error_code, next
                  what went wrong, its code, and the command to run next
 
-Where something is left to do, next is the first command that the text names, and
-commands has all of them.
+Where something is left to do, next is the first command that a program may run,
+and commands has all of them. at_terminal has those that pml refuses to a program:
+where people decide (approvals.decider is human) a decision is made on a terminal,
+or with the PIN, and a program waits for it (continue ID --on-approval wait).
 
 It is about a run, so it has workflow_id; its status is what the command came
 to, which says more than the state of a run: approval_required and
@@ -78,6 +80,19 @@ A run (workflows ls, workflows show):
   total_layers, current_layer
   requested_by   {who, via, client}
   result, error, agent
+  layers         of workflows show: [{index, tasks}]
+
+The state of a run is running, waiting, interrupted, complete, failed, aborted or
+expired.
+
+A task (layers[].tasks[]), one call of a script or a task of a DAG:
+
+  id, tool, layer_index, attempt, depends_on
+  state          queued, running, waiting, success, error, failed_safe or skipped
+  arguments      what it was called with, whole
+  output, error  what came back
+  started_at, ended_at, execution_time_ms
+  predicted      true: it is expected, and nothing has called it yet
 
 An approval (approvals ls, approvals show, pending):
 
@@ -91,5 +106,9 @@ A row of the audit log (audit ls):
   seq, at, outcome, by, tool, approval_type, checkpoint_id, workflow_id,
   workflow_name, workspace, digest, reason, asked, arguments (--args)
 
-"pml config schema" is the JSON Schema of .pml.json. docs/reference.md has
-all codes and the routes of the HTTP interface.`
+The outcome is approved, denied, expired, superseded or refused. What was done with
+a whole run or with all calls (pml abort, halt, resume) has a row without a
+checkpoint_id, and says it in its reason.
+
+"pml help exit-codes" has the codes of errors, and "pml config schema" is the JSON
+Schema of .pml.json.`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,4 +246,28 @@ func TestErrors_Folded(t *testing.T) {
 	s := (&shell{fake: &fake{errs: []error{e}}}).run("execute", "--code", "x").
 		has(t, "err", "\n  c1 … c10000, 10000 calls (a:b): it is denied\n  d1 (a:b): no file 0\n", "\n  d19 (a:b): no file 18\n  and 6 other failures")
 	s.lacks(t, "no file 19")
+}
+
+// Where people decide, what a program reads names no command as its own that would be
+// refused to it, and a text for nobody at a terminal says whose it is.
+func TestNext_PeopleDecide(t *testing.T) {
+	t.Parallel()
+	p := permission(core.RiskMedium)
+	p.Human = true
+	f := func() *fake { return &fake{results: []api.Result{waiting(p)}} }
+	s := (&shell{fake: f()}).run("execute", "--code", "x", "--json").want(t, 8)
+	var got struct {
+		Next       []string   `json:"next"`
+		Commands   [][]string `json:"commands"`
+		AtTerminal [][]string `json:"at_terminal"`
+	}
+	if err := json.Unmarshal([]byte(s.out), &got); err != nil {
+		t.Fatal(err)
+	}
+	wait := []string{"pml", "continue", "7f3a91c2", "--on-approval", "wait"}
+	if !slices.Equal(got.Next, wait) || len(got.Commands) != 1 || len(got.AtTerminal) != 2 || got.AtTerminal[0][3] != "--approve" {
+		t.Errorf("%+v", got)
+	}
+	(&shell{fake: f()}).run("execute", "--code", "x").want(t, 8).has(t, "err", "next, for a person at a terminal: pml continue 7f3a91c2 --approve\n")
+	(&shell{fake: f(), tty: true, stdin: "l\n"}).run("execute", "--code", "x").want(t, 8).has(t, "err", "next: pml continue 7f3a91c2 --approve\n")
 }
