@@ -96,6 +96,29 @@ func TestSeen_Enter(t *testing.T) {
 	}
 }
 
+// Bounds for what waits now name the command for more calls of the loop, and a number at the
+// prompt is how many: the bounds are shown again, and asked about.
+func TestShape_More(t *testing.T) {
+	t.Parallel()
+	f := func() *fake {
+		f := waits(core.RiskMedium)
+		p := &f.pending[0]
+		p.CallIDs, p.Place, p.Computed = []string{"c1"}, core.Position{Line: 2, Column: 9}, []string{"key"}
+		p.Tool, p.Context = "rec:inc", json.RawMessage(`{"tool":"rec:inc","arguments":{"key":"k0"}}`)
+		return f
+	}
+	const more = "for more calls of this loop"
+	s := (&shell{tty: true, stdin: "0\n999999999\n40\ny\n", fake: f()}).run("approve", "52e3", "--shape", "--free", "key").want(t, 0).
+		has(t, "err", more, "\n  pml approve 52e3 --shape --free key --max 20\n", "approve up to 2 calls within", "that is no answer", "approve up to 40 calls within")
+	if d := s.decisions(); len(d) != 1 || d[0].Answer.Shape == nil || d[0].Answer.Shape.Max != 40 {
+		t.Errorf("%+v", d)
+	}
+	s = (&shell{tty: true, stdin: "y\n", fake: f()}).run("approve", "52e3", "--shape", "--max", "7").want(t, 0)
+	if strings.Contains(s.err, more) {
+		t.Errorf("who has said how many is told how to say it:\n%s", s.err)
+	}
+}
+
 // Enter answers the question about a loop as well, once it was there to be read.
 func TestSeen_EnterShape(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,9 @@ type YesNo struct {
 	// All shows the whole of what the question is about, where a part is not shown, once,
 	// before the question is asked again; nil: all of it was shown.
 	All func()
+	// Else takes a line that is none of the answers, and says whether it ends the question,
+	// which is no yes then; nil: there is no other answer.
+	Else func(line string) bool
 }
 
 // Ask asks until there is an answer, as AskYes does. Who mistypes the characters is asked
@@ -77,6 +80,8 @@ func (q YesNo) Ask(ctx context.Context, a *App) (bool, error) {
 		case q.All != nil && (word == "a" || word == "all"):
 			q.All()
 			q.All = nil
+		case q.Else != nil && q.Else(word):
+			return false, nil
 		case q.All != nil:
 			a.Say("that is no answer: type y, n or a")
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -98,7 +99,6 @@ func approveLoop(ctx context.Context, a *app.App, b app.Backend, about []core.Ap
 		return nil, err
 	}
 	d = bound(*d, p)
-	d.Answer = &core.Answer{Shape: &s}
 	if err := showAll(a, about[:1], 1); err != nil {
 		return nil, err
 	}
@@ -106,11 +106,15 @@ func approveLoop(ctx context.Context, a *app.App, b app.Backend, about []core.Ap
 		return nil, err
 	}
 	if o.asks(a, about[:1], d) {
-		if err := agree(ctx, a, p, s); err != nil {
+		if !o.shape.maxSet {
+			sayMore(a, p, s)
+		}
+		if s, err = agree(ctx, a, p, s, loop); err != nil {
 			return nil, err
 		}
 		d.Presence = core.PresenceTerminal
 	}
+	d.Answer = &core.Answer{Shape: &s}
 	if d.Pin, err = a.PinFor(ctx, b, o.extras.pin); err != nil {
 		return nil, core.AsError(err).WithRun(p.RunID)
 	}
@@ -136,15 +140,51 @@ func shapeOf(ctx context.Context, a *app.App, b app.Backend, p core.Approval, f 
 	return s, loop, nil
 }
 
-func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape) error {
+// sayMore says how to approve more calls of a loop than are proposed, with the command.
+func sayMore(a *app.App, p core.Approval, s core.Shape) {
+	n := min(max(20, 2*s.Max), approval.MaxShapeCalls)
+	how := "type a number, or use"
 	if approval.Confirmation(p, false) != "" {
-		return typed(ctx, a, p)
+		how = "use"
 	}
-	ok, err := app.YesNo{Question: fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")), Enter: true}.Ask(ctx, a)
-	if err == nil && !ok {
-		err = leftOpen(p)
+	a.Say("the bounds are for what waits now; for more calls of this loop %s:", how)
+	a.Say("  %s", a.PaintErr(layout.Ident, layout.ShellJoin(a.WithFlags("--max", strconv.Itoa(n)))))
+}
+
+// agree asks about bounds until there is an answer, and returns those that were agreed to: a
+// number at the prompt is how many calls they are for, and they are shown again.
+func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape, loop []core.Approval) (core.Shape, error) {
+	if approval.Confirmation(p, false) != "" {
+		return s, typed(ctx, a, p)
 	}
-	return err
+	question := func() string { return fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")) }
+	for {
+		other := 0
+		ok, err := app.YesNo{
+			Question: question(), Enter: true,
+			Else: func(line string) bool {
+				other, _ = strconv.Atoi(line)
+				return other > 0
+			},
+		}.Ask(ctx, a)
+		switch {
+		case err != nil:
+			return s, err
+		case ok:
+			return s, nil
+		case other == 0:
+			return s, leftOpen(p)
+		}
+		changed, wrong := approval.EditShape(s, loop, []string{fmt.Sprintf("max %d", other)}, a.Now())
+		if len(wrong) > 0 {
+			a.Say("%s", strings.Join(wrong, "; "))
+			continue
+		}
+		s = changed
+		if err := showShape(a, s, loop); err != nil {
+			return s, err
+		}
+	}
 }
 
 // shownCalls is how many calls of a loop the table has.
