@@ -248,6 +248,25 @@ func TestErrors_Folded(t *testing.T) {
 	s.lacks(t, "no file 19")
 }
 
+// --args shows what each call was called with, whole, below its line; without it a line has
+// the argument that tells most.
+func TestShow_Args(t *testing.T) {
+	t.Parallel()
+	f := func() *fake {
+		f := manyRuns()
+		f.workflow = core.Workflow{Run: core.Run{ID: runA, State: core.RunComplete}, Layers: []core.Layer{{Tasks: []core.Task{
+			{ID: "c1", Tool: "fs:write", State: core.TaskSuccess, Arguments: json.RawMessage(`{"path":"a.txt","content":"one\ntwo"}`)},
+			{ID: "c2", Tool: "fs:ls", State: core.TaskSuccess},
+		}}}}
+		return f
+	}
+	s := (&shell{fake: f()}).run("workflows", "show", string(runA), "--args").want(t, 0).has(t, "out", "  c1  write a.txt", "    path     a.txt\n", "| one\n", "| two\n", "  c2  ls")
+	if plain := (&shell{fake: f()}).run("workflows", "show", string(runA)).want(t, 0); strings.Contains(plain.out, "| two") || !strings.HasPrefix(s.out, plain.out[:strings.Index(plain.out, "layer 1")]) {
+		t.Errorf("%s", plain.out)
+	}
+	(&shell{}).run("workflows", "show", "--help").want(t, 0).has(t, "out", "--args")
+}
+
 // Where people decide, what a program reads names no command as its own that would be
 // refused to it, and a text for nobody at a terminal says whose it is.
 func TestNext_PeopleDecide(t *testing.T) {

@@ -28,7 +28,14 @@ func layerOf(r core.Run) string {
 	return fmt.Sprintf("%d/%d", min(r.CurrentLayer+1, r.TotalLayers), r.TotalLayers)
 }
 
-func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[core.ID]core.Workflow) {
+// shownRun is what pml workflows show shows of a run.
+type shownRun struct {
+	core.Workflow
+	below map[core.ID]core.Workflow // the runs that an agent has started
+	args  bool                      // the arguments of each call, whole
+}
+
+func (wf shownRun) write(a *app.App, w *strings.Builder) {
 	line := func(k, v string) {
 		if v != "" {
 			fmt.Fprintf(w, "%-10s %s\n", k, core.Visible(v, 0, false))
@@ -68,7 +75,7 @@ func writeWorkflow(a *app.App, w *strings.Builder, wf core.Workflow, below map[c
 	if wf.Error != nil {
 		writeError(a, w, core.Visible(string(wf.Error.Code)+": "+wf.Error.Message, 0, false))
 	}
-	writeTasks(a, w, wf, below)
+	wf.writeTasks(a, w)
 	for _, p := range wf.Approvals {
 		if p.StateAt(a.Now()) == core.ApprovalOpen {
 			w.WriteString("\n" + card(a, view.Approval(p, 1, 1, a.Now())))
@@ -115,11 +122,11 @@ func writeError(a *app.App, w *strings.Builder, text string) {
 	}
 }
 
-// writeTasks writes what a run has done: an agent step by step, any other by layer.
-func writeTasks(a *app.App, w *strings.Builder, wf core.Workflow, below map[core.ID]core.Workflow) {
+// writeTasks writes what the run has done: an agent step by step, any other by layer.
+func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 	if wf.Kind == core.KindAgent {
 		w.WriteByte('\n')
-		for _, l := range agentLines(wf, below) {
+		for _, l := range agentLines(wf.Workflow, wf.below) {
 			text := l.Text
 			if limit := a.LineLimit(); limit > 1 {
 				text = layout.Cut(text, limit-1)
@@ -134,12 +141,20 @@ func writeTasks(a *app.App, w *strings.Builder, wf core.Workflow, below map[core
 		if n > 1 {
 			head = fmt.Sprintf("layers %d to %d, one call each", layers[0].Index+1, layers[n-1].Index+1)
 		}
+		var tasks []core.Task
 		for _, l := range layers[:n] {
-			for _, t := range l.Tasks {
-				rows = append(rows, taskRow(t, a.LineLimit()))
+			tasks = append(tasks, l.Tasks...)
+		}
+		for _, t := range tasks {
+			rows = append(rows, taskRow(t, a.LineLimit()))
+		}
+		fmt.Fprintf(w, "\n%s\n", a.Paint(layout.Bold, head))
+		for i, line := range strings.SplitAfter(layout.AlignCells(rows, a.LineLimit(), a.Colour()), "\n") {
+			w.WriteString(line)
+			if wf.args && i < len(tasks) {
+				w.WriteString(view.CallArguments(tasks[i].Arguments))
 			}
 		}
-		fmt.Fprintf(w, "\n%s\n%s", a.Paint(layout.Bold, head), layout.AlignCells(rows, a.LineLimit(), a.Colour()))
 		layers = layers[n:]
 	}
 }

@@ -156,11 +156,15 @@ func runCmd(a *app.App, c *cobra.Command, do func(ctx context.Context, b app.Bac
 }
 
 func workflowsShowCmd(a *app.App) *cobra.Command {
-	return lookCmd(a, &cobra.Command{
-		Use:     "show ID|NAME",
-		Short:   "Show a run with its layers, tasks and approvals",
-		Long:    "Shows a run: its state, every layer with its tasks, what waits and, when it failed, why. The name of a run does for its ID where one run alone of this workspace has it.",
-		Example: "  pml workflows show @latest\n  pml workflows show nightly.ts\n  pml wf show 7f3a91c2 --json",
+	var args bool
+	cmd := lookCmd(a, &cobra.Command{
+		Use:   "show ID|NAME",
+		Short: "Show a run with its layers, tasks and approvals",
+		Long: `Shows a run: its state, every layer with its tasks, what waits and, when it
+failed, why. The name of a run does for its ID where one run alone of this
+workspace has it. Of a call it shows the argument that tells most; --args shows
+all of them, whole. What the calls returned is in --json.`,
+		Example: "  pml workflows show @latest\n  pml workflows show nightly.ts --args\n  pml wf show 7f3a91c2 --json",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
 		w, err := readWithBegun(ctx, b, id)
 		if err != nil {
@@ -172,8 +176,10 @@ func workflowsShowCmd(a *app.App) *cobra.Command {
 				return err
 			}
 		}
-		return a.Print(w, func(out *strings.Builder) { writeWorkflow(a, out, w, below) })
+		return a.Print(w, func(out *strings.Builder) { shownRun{w, below, args}.write(a, out) })
 	})
+	cmd.Flags().BoolVar(&args, "args", false, "show the arguments of each call, whole; JSON always has them")
+	return cmd
 }
 
 // readWithBegun reads a run, and from its events which calls are under way that are in no

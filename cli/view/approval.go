@@ -209,6 +209,16 @@ func writeArguments(b *strings.Builder, args json.RawMessage, file *asked.File) 
 	writeLines(b, asked.Arguments(args, file))
 }
 
+// CallArguments are the arguments of a call, whole, as an approval shows them: indented, and
+// nothing where there are none.
+func CallArguments(args json.RawMessage) string {
+	var b strings.Builder
+	if len(args) > 0 {
+		writeLines(&b, asked.Arguments(args, nil))
+	}
+	return b.String()
+}
+
 func writeLines(b *strings.Builder, lines []asked.Line) {
 	for _, l := range lines {
 		text := "    " + l.Text
