@@ -262,6 +262,12 @@ func (f *fake) AddRules(_ context.Context, home bool, rules ...api.PermissionRul
 	return out, nil
 }
 
+func (f *fake) RemoveRules(_ context.Context, home bool, like api.PermissionRule) (api.ChangeSet, error) {
+	set, err := f.AddRules(context.Background(), home, like)
+	set.Changes[0].Diff = "-" + like.List + " " + set.Changes[0].Diff[1:]
+	return set, err
+}
+
 func (f *fake) HostMay(_ context.Context, c api.HostCall) (api.HostAnswer, error) {
 	f.world.hostCalls = append(f.world.hostCalls, c)
 	return f.world.hostAnswer, f.failWith

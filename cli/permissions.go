@@ -24,14 +24,17 @@ func permissionsCmd(a *app.App) *cobra.Command {
 		Use:     "permissions",
 		Aliases: []string{"permission", "rules"},
 		Short:   "The rules that say which tools may be called",
-		Long: `Lists the rules of permissions, tries one on past calls before it is written, and
-proposes rules from what people have approved.
+		Long: `Lists the rules of permissions, writes and removes them, tries one on past calls
+before it is written, and proposes rules from what people have approved.
 
 A rule is a pattern on server:tool, or an object with a condition on the call:
 {"tool": "fs:write_file", "where": "under(args.path, 'docs')"}`,
-		Example: "  pml permissions ls\n" +
+		Example: "  pml permissions ls\n  pml permissions allow fs:write_file --where \"under(args.path, 'docs')\"\n" +
 			"  pml permissions test --list allow \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --since 30d",
-	}, permissionsLsCmd(a), permissionsTestCmd(a), permissionsSuggestCmd(a))
+	}, permissionsLsCmd(a), permissionsAllowCmd(a),
+		permissionsTightenCmd(a, "ask", "Write a rule that asks about calls", "Writes a rule that asks about the calls of a pattern on server:tool, unless a more\nspecific one allows them."),
+		permissionsTightenCmd(a, "deny", "Write a rule that denies calls", "Writes a rule that denies the calls of a pattern on server:tool, whatever else\nallows them."),
+		permissionsRmCmd(a), permissionsTestCmd(a), permissionsSuggestCmd(a))
 }
 
 func permissionsLsCmd(a *app.App) *cobra.Command {
@@ -261,7 +264,7 @@ func applySuggested(ctx context.Context, a *app.App, b app.Backend, list []api.R
 		return err
 	}
 	p := &changes.Proposal{
-		ChangeSet: set, Ask: "write " + layout.Plural(len(rules), "allow rule") + "?", InPerson: true,
+		ChangeSet: set, Ask: "write " + layout.Plural(len(rules), "allow rule") + "?", InPerson: true, AtOnce: home,
 		Again: []string{"pml", "permissions", "suggest", "--apply", numbers},
 	}
 	return changes.Conclude(a, p, changes.Propose(ctx, a, b, p, changes.Flags{}), "pml", "permissions", "ls")

@@ -96,3 +96,48 @@ func TestPermissions_Suggest(t *testing.T) {
 		}
 	}
 }
+
+// A rule that lets more through is agreed to by a person at a terminal, in the home with the
+// PIN where one is set; one that asks or denies may be written with --yes.
+func TestPermissions_Write(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		tty   bool
+		stdin string
+		args  string
+		code  int
+		keep  bool // it was written, and stays trusted or counts at once
+		file  string
+		says  string
+	}{
+		{true, "y\n", "allow fs:write --where true", 0, true, "/w/.pml.json", "+fs:write where true"},
+		{true, "n\n", "allow fs:write", 9, false, "", "allow fs:write?"},
+		{false, "", "allow fs:write", 8, false, "", "next: pml permissions allow fs:write\n"},
+		{false, "", "allow fs:write --yes", 2, false, "", "unknown flag"},
+		{true, "y\n", "allow fs:write --for-all", 0, true, "/home/config.json", "in /home/config.json"},
+		{true, "y\n", "rm fs:write --list allow", 0, true, "/w/.pml.json", "-allow fs:write"},
+		{true, "y\n", "rm fs:write --for-all", 0, true, "/home/config.json", "remove what is shown?"},
+		{false, "", "rm fs:write", 8, false, "", "a person has to agree"},
+		{true, "", "rm fs:write --list never", 2, false, "", "never"},
+		{false, "", "deny fs:write", 8, false, "", "next: pml permissions deny fs:write --yes\n"},
+		{false, "", "deny fs:write --yes", 0, false, "/w/.pml.json", "next: pml trust"},
+		{true, "y\n", "ask fs:write", 0, true, "/w/.pml.json", "ask fs:write?"},
+		{true, "y\n", "ask fs:write --for-all", 0, false, "/home/config.json", "ask fs:write?"},
+		{false, "", "allow", 2, false, "", "PATTERN"},
+	} {
+		f := changing()
+		s := (&shell{tty: tt.tty, stdin: tt.stdin, fake: f}).run(append([]string{"permissions"}, strings.Fields(tt.args)...)...)
+		s.want(t, tt.code).has(t, "err", tt.says)
+		if wrote := f.world.written; (len(wrote) > 0) != (tt.file != "") || len(wrote) > 0 && wrote[0].Keep != tt.keep {
+			t.Errorf("%s: written %+v", tt.args, wrote)
+		}
+		if tt.file != "" {
+			s.has(t, "out", "wrote "+tt.file)
+		}
+	}
+	f := changing()
+	f.world.pin = "1234"
+	if s := (&shell{tty: true, stdin: "y\n", fake: f}).run("permissions", "allow", "fs:write", "--for-all"); len(f.world.written) != 0 && f.world.written[0].Pin == "" {
+		t.Errorf("the home's rules were loosened without the PIN:\n%s", s.err)
+	}
+}

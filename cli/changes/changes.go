@@ -48,6 +48,9 @@ type Proposal struct {
 	trust bool     // --trust was given
 	// InPerson: there is no --yes, somebody at a terminal agrees.
 	InPerson bool `json:"-"`
+	// AtOnce: it lets more through as soon as it is written, as no trust covers it. It takes
+	// the PIN where one is set, and the audit log has it.
+	AtOnce bool `json:"-"`
 }
 
 // Propose shows a change, asks, and writes it. Without a terminal and without
@@ -74,7 +77,7 @@ func Propose(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Flag
 		return err
 	}
 	pin := ""
-	if keep {
+	if keep = keep || p.AtOnce; keep {
 		if pin, err = a.PinFor(ctx, b, false); err != nil {
 			return err
 		}

@@ -22,6 +22,10 @@ type Permissions interface {
 	// AddRules prepares a change of the workspace's .pml.json, or of the home's
 	// config.json, that has further rules.
 	AddRules(ctx context.Context, home bool, rules ...PermissionRule) (ChangeSet, error)
+	// RemoveRules prepares a change of the same file without the rules that are like one:
+	// its tool is the same text, and so are its list and its condition where they are given.
+	// A rule that the file does not have is core.CodeNotFound.
+	RemoveRules(ctx context.Context, home bool, like PermissionRule) (ChangeSet, error)
 }
 
 // PermissionRule is an entry of the permissions.

@@ -136,6 +136,8 @@ type Change struct {
 	Digest string `json:"digest"`
 	// Notes say what else a person should know.
 	Notes []string `json:"notes,omitempty"`
+	// About says in a few words what changes, for the audit log; empty: the file says it.
+	About string `json:"about,omitempty"`
 
 	Before, After []byte `json:"-"`
 }

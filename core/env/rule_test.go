@@ -41,3 +41,24 @@ func TestAddRule(t *testing.T) {
 		}
 	}
 }
+
+func TestRemoveRule(t *testing.T) {
+	t.Parallel()
+	is := func(tool string) func(policy.Rule) bool { return func(r policy.Rule) bool { return r.Tool == tool } }
+	for _, tt := range []struct{ text, tool, want string }{
+		{`{"permissions": {"allow": ["a", "b"]}}`, "a", `{"permissions": {"allow": ["b"]}}`},
+		{`{"permissions": {"allow": ["a", "b"]}}`, "b", `{"permissions": {"allow": ["a"]}}`},
+		{`{"permissions": {"allow": ["a"]}}`, "a", `{"permissions": {"allow": []}}`},
+		{"{\"permissions\": {\"allow\": [\n  \"a\", // why\n  {\"tool\": \"b\", \"where\": \"args.x == 1\"}\n]}}", "b", "{\"permissions\": {\"allow\": [\n  \"a\" // why\n]}}"},
+		{`{"permissions": {"allow": ["a"]}}`, "c", `{"permissions": {"allow": ["a"]}}`},
+		{`{}`, "a", `{}`},
+	} {
+		out, gone, found, err := env.RemoveRule(".pml.json", []byte(tt.text), "allow", is(tt.tool))
+		if string(out) != tt.want || err != nil || found != (tt.text != tt.want) || found && gone.Tool != tt.tool {
+			t.Errorf("%q without %s became %q, %+v, %v, %v", tt.text, tt.tool, out, gone, found, err)
+		}
+	}
+	if _, _, _, err := env.RemoveRule(".pml.json", []byte(`{"a": 1}`), "allow", is("a")); core.CodeOf(err) != core.CodeInvalidConfig {
+		t.Error(err)
+	}
+}

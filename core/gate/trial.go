@@ -19,6 +19,20 @@ type Trial struct {
 	hints     map[string]map[string]core.Annotations // by server and tool; of servers that were asked
 }
 
+// CheckRule refuses a rule that is not valid: core.CodeInvalidArguments with all its faults.
+func CheckRule(rule policy.Rule) error {
+	_, err := policy.Compile(policy.Rules{Deny: []policy.Rule{rule}})
+	if err == nil {
+		return nil
+	}
+	out := core.Errorf(core.CodeInvalidArguments, "the rule is not valid")
+	for _, f := range core.AsError(err).Faults {
+		f.Path = strings.TrimPrefix(f.Path, "/permissions/deny/0")
+		out.Faults = append(out.Faults, f)
+	}
+	return out
+}
+
 // Trial prepares to try a rule in one of the lists ("allow", "ask" or "deny"). A rule
 // that is not valid is core.CodeInvalidArguments with all its faults.
 func (h *Host) Trial(list string, rule policy.Rule) (*Trial, error) {
@@ -37,13 +51,8 @@ func (h *Host) Trial(list string, rule policy.Rule) (*Trial, error) {
 	default:
 		return nil, core.Errorf(core.CodeInvalidArguments, "there is no list %q in permissions; there are allow, ask and deny", core.Visible(list, 20, false))
 	}
-	if _, err := policy.Compile(policy.Rules{Deny: []policy.Rule{rule}}); err != nil {
-		out := core.Errorf(core.CodeInvalidArguments, "the rule is not valid")
-		for _, f := range core.AsError(err).Faults {
-			f.Path = strings.TrimPrefix(f.Path, "/permissions/deny/0")
-			out.Faults = append(out.Faults, f)
-		}
-		return nil, out
+	if err := CheckRule(rule); err != nil {
+		return nil, err
 	}
 	*to = append(slices.Clone(*to), rule)
 	with := *s

@@ -159,8 +159,13 @@ func (d *Doc) Prepend(obj Value, name string, value any, levels int) ([]Edit, er
 
 // Remove takes a member out of an object, with its comma, and its line if nothing
 // else stands on it. Comments stay.
-func (d *Doc) Remove(m Member) Edit {
-	from, to := m.Name.StartOffset, m.Value.EndOffset
+func (d *Doc) Remove(m Member) Edit { return d.cut(m.Name.StartOffset, m.Value.EndOffset) }
+
+// RemoveItem takes an element out of a list as Remove takes a member out of an object.
+func (d *Doc) RemoveItem(v Value) Edit { return d.cut(v.StartOffset, v.EndOffset) }
+
+// cut takes out what stands from one offset to another between commas.
+func (d *Doc) cut(from, to int) Edit {
 	var parts []splice
 	after := d.skip(to)
 	before := len(bytes.TrimRight(d.plain[:from], " \t\r\n")) - 1
@@ -179,7 +184,7 @@ func (d *Doc) Remove(m Member) Edit {
 	line, rest := d.lineStart(from), d.text[to:]
 	if end := bytes.IndexByte(rest, '\n'); end >= 0 && blank(d.text[line:from]) && blank(rest[:end]) {
 		from, to = line, to+end+1
-	} else if next := bytes.TrimLeft(rest, " \t"); next[0] != '}' {
+	} else if next := bytes.TrimLeft(rest, " \t"); next[0] != '}' && next[0] != ']' {
 		to += len(rest) - len(next)
 	}
 	own := splice{from, to, ""}

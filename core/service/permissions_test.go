@@ -172,3 +172,50 @@ func TestPermissions_TryUnknown(t *testing.T) {
 		c.close()
 	}
 }
+
+// A rule that is written and removed keeps the trust of the workspace when a person agrees,
+// the audit log says which it was, and one that is not valid is refused before it is shown.
+func TestPermissions_WrittenAndRemoved(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	m.write(".pml.json", `{"permissions": {"deny": ["workspace:move"], "allow": ["workspace:write_file"]}}`)
+	c.trust()
+	written := func(set api.ChangeSet, err error) {
+		t.Helper()
+		if err != nil || len(set.Changes) != 1 {
+			t.Fatalf("%+v, %v", set, err)
+		}
+		if trusted, err := c.Write(c.ctx(), set, true, ""); err != nil || !trusted {
+			t.Fatalf("trusted %v, %v", trusted, err)
+		}
+	}
+	rule := api.PermissionRule{List: "allow", Tool: "workspace:mkdir", Where: "args.path == 'a'"}
+	written(c.AddRules(c.ctx(), false, rule))
+	written(c.RemoveRules(c.ctx(), false, api.PermissionRule{Tool: "workspace:write_file"}))
+	written(c.RemoveRules(c.ctx(), false, api.PermissionRule{List: "deny", Tool: "workspace:move"}))
+	written(c.AddRules(c.ctx(), true, api.PermissionRule{List: "allow", Tool: "elsewhere"})) // trust has nothing to do with it
+	rules, err := c.Rules(c.ctx())
+	if diff := cmp.Diff([]api.PermissionRule{{List: "allow", Tool: "elsewhere", From: "home"}, {List: "allow", Tool: rule.Tool, Where: rule.Where, From: "workspace"}}, rules); err != nil || diff != "" {
+		t.Errorf("%s, %v", diff, err)
+	}
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
+	var said []string
+	for _, r := range rows {
+		if _, about, ok := strings.Cut(r.Reason, ".json: "); ok {
+			said = append(said, about)
+		}
+	}
+	want := []string{"allow workspace:mkdir where args.path == 'a'", "no longer allow workspace:write_file", "no longer deny workspace:move", "allow elsewhere"}
+	if diff := cmp.Diff(want, said); err != nil || diff != "" {
+		t.Errorf("%s, %v", diff, err)
+	}
+	for _, like := range []api.PermissionRule{{Tool: "workspace:mkdir", Where: "true"}, {Tool: "workspace:mkdir", List: "deny"}, {Tool: "workspace"}} {
+		if _, err := c.RemoveRules(c.ctx(), false, like); core.CodeOf(err) != core.CodeNotFound {
+			t.Errorf("%+v: %v", like, err)
+		}
+	}
+	if _, err := c.AddRules(c.ctx(), false, api.PermissionRule{List: "allow", Tool: "fs:a", Where: "args."}); core.CodeOf(err) != core.CodeInvalidArguments {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -92,8 +93,8 @@ func changeDigest(ch api.Change) string {
 // must be those that the changes were made from, or nothing is written
 // (core.CodeDigestMismatch). A kill leaves a beginning of the list written,
 // never half of a file. With keepTrust, for which a PIN is needed where one is
-// set, a trusted workspace stays trusted with exactly these changes; trusted
-// says whether it is afterwards.
+// set, a trusted workspace stays trusted with exactly these changes, and the audit
+// log has them; trusted says whether it is afterwards.
 func (w *Workspace) Write(ctx context.Context, set api.ChangeSet, keepTrust bool, pin string) (trusted bool, err error) {
 	if keepTrust {
 		if _, err := w.pin.Check(ctx, pin, "pml", "trust"); err != nil {
@@ -103,13 +104,18 @@ func (w *Workspace) Write(ctx context.Context, set api.ChangeSet, keepTrust bool
 	if err := w.writeAll(ctx, set, keepTrust); err != nil {
 		return false, err
 	}
-	if keepTrust { // a server that was added runs what is there now
+	if keepTrust && slices.ContainsFunc(set.Changes, w.trusts) { // a server that was added runs what is there now
 		if err := w.rememberCommands(); err != nil {
 			return false, err
 		}
 	}
 	state, err := w.Trust(ctx)
 	return state.Trusted, err
+}
+
+// trusts reports whether a change is one of what trust in the workspace covers.
+func (w *Workspace) trusts(ch api.Change) bool {
+	return ch.File == w.o.Workspace.Config() || ch.File == w.o.Workspace.Lock()
 }
 
 func (w *Workspace) writeAll(ctx context.Context, set api.ChangeSet, keepTrust bool) error {
@@ -148,7 +154,11 @@ func (w *Workspace) writeAll(ctx context.Context, set api.ChangeSet, keepTrust b
 func (w *Workspace) recordChanges(ctx context.Context, set api.ChangeSet) error {
 	rows := make([]core.AuditRow, 0, len(set.Changes))
 	for _, ch := range set.Changes {
-		rows = append(rows, core.AuditRow{Digest: ch.Digest, Outcome: core.ApprovalApproved, Reason: "the change of " + ch.File})
+		reason := "the change of " + ch.File
+		if ch.About != "" {
+			reason += ": " + ch.About
+		}
+		rows = append(rows, core.AuditRow{Digest: ch.Digest, Outcome: core.ApprovalApproved, Reason: reason})
 	}
 	return w.o.Audit.Record(ctx, rows...)
 }

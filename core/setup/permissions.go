@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -57,16 +58,22 @@ func (p *Permissions) AddRules(_ context.Context, home bool, rules ...api.Permis
 		return api.ChangeSet{}, err
 	}
 	after := before
+	var about []string
 	for _, r := range rules {
 		rule := policy.Rule{Tool: r.Tool, Where: r.Where}
+		if err := gate.CheckRule(rule); err != nil {
+			return api.ChangeSet{}, err
+		}
 		if holdsAlready(cfg, home, r.List, rule) {
 			continue
 		}
 		if after, err = env.AddRule(file, after, r.List, rule); err != nil {
 			return api.ChangeSet{}, err
 		}
+		about = append(about, r.List+" "+rule.String())
 	}
 	change, err := p.Change(file, before, after)
+	change.About = strings.Join(about, ", ")
 	return changeSet(change), err
 }
 
