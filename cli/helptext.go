@@ -123,6 +123,9 @@ const environmentText = `pml reads these variables; flags come before them, and 
   PML_SERVER     the URL of a pml server; --server
   PML_API_KEY    the key for that server
   PML_STORE      where pml serve keeps runs: a postgres:// URL
+  PML_NO_AUTOSTART
+                 1: no server is started in the background; lists leave out what
+                 it keeps, and say so
   PML_PLAIN      1 makes pml tui a dialogue of lines
   PML_LOG        what is logged to stderr: debug, info, warn, error
   NO_COLOR       anything: no colour; --no-color

@@ -181,6 +181,7 @@ func (a *App) Backend(ctx context.Context) (Backend, error) {
 	level, _ := a.Environ("PML_LOG")
 	b, err := a.Open(ctx, OpenOptions{
 		Home: a.Flags.Home, Server: a.Flags.Server, Workspace: a.Folder, Log: level, Progress: a.Progress.Event, Working: a.working, Warn: a.warn, NoStart: a.passive,
+		Started: func(text string) { a.Note("note: %s", core.Visible(text, 400, false)) },
 	})
 	if err != nil {
 		return nil, err

@@ -80,6 +80,9 @@ type OpenOptions struct {
 	// Warn is called with what a person should know about an answer that has a gap. It
 	// may be called from any goroutine.
 	Warn func(text string)
+	// Started is called with what is to be said where the command has started this machine's
+	// server. It may be nil, and be called from any goroutine.
+	Started func(text string)
 	// Via is how decisions come in; empty: by the command line.
 	Via core.Via
 	// Link is called with each change of the connection to the server while all events are

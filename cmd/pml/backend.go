@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 
 	"github.com/casys-ai/pml/cli/app"
@@ -108,6 +109,7 @@ type connector struct {
 	workspace env.Workspace
 	environ   env.Environ
 	warn      func(string)
+	started   func(string) // told when a server was started; may be nil
 	link      func(app.Link)
 	via       core.Via
 	noStart   bool
@@ -142,9 +144,16 @@ func (c *connector) connect(ctx context.Context, start bool) (*client.Client, er
 		}
 		again := c.passive && c.looked
 		c.looked = true
-		s, err := d.Connect(ctx, func() bool { return !c.noStart && (start || !again && c.kept()) })
+		started := false
+		s, err := d.Connect(ctx, func() bool {
+			started = !c.noStart && (start || !again && c.kept())
+			return started
+		})
 		if err != nil || s == nil {
 			return nil, err
+		}
+		if started && c.started != nil {
+			c.started("pml's server was started in the background (process " + strconv.Itoa(s.PID) + "), and goes on with the runs that it keeps; pml server stop ends it")
 		}
 		if s.Warning != "" && c.warn != nil {
 			c.warn(s.Warning)

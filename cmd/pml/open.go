@@ -44,7 +44,7 @@ func openBackend(o app.OpenOptions, seen func(*service.Service) (*service.Servic
 	}
 	c := &connector{
 		named: namedServer(o, home, ws, environ), home: home, workspace: ws, environ: environ,
-		warn: o.Warn, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart, passive: o.Watching,
+		warn: o.Warn, started: o.Started, link: o.Link, via: cmp.Or(o.Via, core.ViaCLI), noStart: o.NoStart, passive: o.Watching,
 	}
 	half, err := openHalf(o, c, newLogger(o.Log, c.via))
 	if err != nil {

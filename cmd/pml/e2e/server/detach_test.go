@@ -65,6 +65,32 @@ func TestDetach_ManyAtOnce(t *testing.T) {
 	}
 }
 
+// TestDetach_Says: a command that starts the server says so, also one that only looks at
+// what an earlier server has kept; the next one has nothing to say.
+func TestDetach_Says(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	m.StopAtEnd()
+	file := m.DAG("dag.json", pmltest.Task("e", "rec:echo", `{"value":42}`, nil))
+	const said = "pml's server was started in the background (process "
+	for _, step := range []struct {
+		args []string
+		says bool
+	}{
+		{[]string{"execute", file, "--detach", "--wait", "60s"}, true},
+		{[]string{"workflows", "ls"}, false},
+		{[]string{"server", "stop"}, false},
+		{[]string{"workflows", "ls"}, true},
+		{[]string{"server", "stop"}, false},
+		{[]string{"status", "--json"}, false}, // output for a program has no notes
+	} {
+		out := m.OK(step.args...)
+		if strings.Contains(out.Stderr, said) != step.says {
+			t.Errorf("%q says %q", step.args, out.Stderr)
+		}
+	}
+}
+
 // TestDetach_Pipe: whoever reads the output of a command that has started a
 // server sees its end with the command's.
 //
