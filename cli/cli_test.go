@@ -52,7 +52,7 @@ func TestExecute_Request(t *testing.T) {
 		RunOptions: core.RunOptions{PerLayer: true, HIL: core.HILAlways, Input: json.RawMessage(`{"a": 1.10}`)},
 		Wait:       5 * time.Second, HoldApprovals: true,
 	}}
-	if diff := cmp.Diff(want, s.fake.executed, cmpopts.IgnoreFields(api.ExecuteRequest{}, "Started")); diff != "" {
+	if diff := cmp.Diff(want, s.fake.executed, cmpopts.IgnoreFields(api.ExecuteRequest{}, "Started", "Warned")); diff != "" {
 		t.Error(diff)
 	}
 	if s.seenOpenFlags.Home != "/h" || s.seenOpenFlags.Server != "http://s" {

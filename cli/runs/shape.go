@@ -157,7 +157,9 @@ func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape, loop 
 	if approval.Confirmation(p, false) != "" {
 		return s, typed(ctx, a, p)
 	}
-	question := func() string { return fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call")) }
+	question := func() string {
+		return fmt.Sprintf("approve up to %s within these bounds?", layout.Plural(s.Max, "call"))
+	}
 	for {
 		other := 0
 		ok, err := app.YesNo{
