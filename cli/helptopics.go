@@ -100,6 +100,7 @@ An approval (approvals ls, approvals show, pending):
   approval_type, tool, subject, risk, description, digest
   context        what is asked; context.arguments is what will be sent
   state, created_at, expires_at, requested_by, decided_by
+  human          true: a person decides it, at a terminal or with the PIN
 
 A row of the audit log (audit ls):
 
