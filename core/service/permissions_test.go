@@ -210,6 +210,10 @@ func TestPermissions_WrittenAndRemoved(t *testing.T) {
 	if diff := cmp.Diff(want, said); err != nil || diff != "" {
 		t.Errorf("%s, %v", diff, err)
 	}
+	written(c.AddRules(c.ctx(), false, api.PermissionRule{List: "deny", Tool: "workspace:move"}))
+	if set, err := c.AddRules(c.ctx(), false, api.PermissionRule{List: "allow", Tool: "workspace:move"}); err != nil || len(set.Notes) != 1 || !strings.Contains(set.Notes[0], `"workspace:move" in permissions.deny`) {
+		t.Errorf("a rule that decides nothing: %+v, %v", set, err)
+	}
 	for _, like := range []api.PermissionRule{{Tool: "workspace:mkdir", Where: "true"}, {Tool: "workspace:mkdir", List: "deny"}, {Tool: "workspace"}} {
 		if _, err := c.RemoveRules(c.ctx(), false, like); core.CodeOf(err) != core.CodeNotFound {
 			t.Errorf("%+v: %v", like, err)

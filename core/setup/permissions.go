@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +75,29 @@ func (p *Permissions) AddRules(_ context.Context, home bool, rules ...api.Permis
 	}
 	change, err := p.Change(file, before, after)
 	change.About = strings.Join(about, ", ")
-	return changeSet(change), err
+	set := changeSet(change)
+	set.Notes = idle(cfg.Permissions, rules)
+	return set, err
+}
+
+// idle says of rules that allow one tool, whatever its arguments, that another rule stands
+// against them, so that they change nothing.
+func idle(have policy.Rules, rules []api.PermissionRule) (notes []string) {
+	for _, r := range rules {
+		if _, _, named := core.SplitTool(r.Tool); r.List != "allow" || r.Where != "" || !named || policy.Literal(r.Tool) != r.Tool {
+			continue
+		}
+		with := have
+		with.Allow = append(slices.Clone(have.Allow), policy.Rule{Tool: r.Tool})
+		rules, err := policy.Compile(with)
+		if err != nil {
+			continue // whoever reads the configuration says so
+		}
+		if v := rules.Decide(r.Tool, false); v.Effect != policy.Allow {
+			notes = append(notes, fmt.Sprintf("this rule changes nothing: %q in permissions.%s stands against it", core.Visible(v.Rule, 120, false), v.List))
+		}
+	}
+	return notes
 }
 
 // holdsAlready reports whether a rule is in the configuration; with home, whether it is
