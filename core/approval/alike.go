@@ -8,8 +8,8 @@ import (
 )
 
 // Kin is what approvals have in common that can be decided as one: a decision on them
-// never reaches across runs or risks, unless they ask the same about a provider of models,
-// whose yes is for the workspace whichever run asks.
+// never reaches across runs or risks, unless they ask the same for the workspace, whichever
+// run asks ([ForWorkspace]).
 type Kin struct {
 	run  core.ID
 	typ  core.ApprovalType
@@ -17,7 +17,7 @@ type Kin struct {
 	risk core.Risk
 	once bool
 
-	workspace, owner, digest string // of a question about a provider, in place of the run
+	workspace, owner, digest string // of a question for the workspace, in place of the run
 }
 
 // KinOf is what an approval has in common with those like it; false for what is decided
@@ -27,10 +27,17 @@ func KinOf(a core.Approval) (Kin, bool) {
 		return Kin{}, false
 	}
 	kin := Kin{run: a.RunID, typ: a.Type, tool: a.Tool, risk: a.Risk, once: a.Once}
-	if core.IsProvider(a.Tool) && a.Digest != "" {
+	if ForWorkspace(a) {
 		kin.run, kin.workspace, kin.owner, kin.digest = "", a.Workspace, a.Owner, a.Digest
 	}
 	return kin, true
+}
+
+// ForWorkspace reports whether a yes holds for the workspace, so that it answers each run
+// that asks the same, which is what has the same digest: that a provider of models may be
+// sent to, and that a server is installed.
+func ForWorkspace(a core.Approval) bool {
+	return a.Digest != "" && (core.IsProvider(a.Tool) || a.Type == core.ApproveDependency)
 }
 
 // Alike are the approvals of a list that one decision can be about together with the

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 func (c *client) ask(owner string, ap core.Approval) (run, approval core.ID) {
 	c.t.Helper()
 	now := time.Now()
-	ap.ID, ap.RunID, ap.State, ap.CreatedAt, ap.Digest = newID(), newID(), core.ApprovalOpen, now, "sha256:00"
+	ap.ID, ap.RunID, ap.State, ap.CreatedAt, ap.Digest, ap.Workspace = newID(), newID(), core.ApprovalOpen, now, cmp.Or(ap.Digest, "sha256:00"), c.workspace()
 	step := store.Step{
 		Run:    core.Run{ID: ap.RunID, Side: core.SideServer, Workspace: c.workspace(), Owner: owner, Kind: core.KindCode, State: core.RunWaiting, CreatedAt: now, UpdatedAt: now},
 		Create: true, Program: &core.Program{Kind: core.KindCode, Version: 1, Source: "return 1", Script: "return 1"}, Open: []core.Approval{ap},

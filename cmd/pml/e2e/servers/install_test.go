@@ -54,6 +54,35 @@ func TestInstall_TwoAtOnce(t *testing.T) {
 	}
 }
 
+// TestInstall_OneYes: of runs that ask whether to install the same package, a yes to one
+// answers those that go on by themselves. One whose process has ended keeps its question,
+// and the audit log has a row for each.
+func TestInstall_OneYes(t *testing.T) {
+	t.Parallel()
+	skiptest.Long(t, "has npm install a package")
+	reg := registrytest.New(t)
+	reg.Publish(pmltest.Toolbox("1.0.0", "Shift."))
+	m := pmltest.WithToolbox(t, reg)
+	parked, asks := m.Execute(8, pmltest.CallSteady), m.Execute(8, pmltest.CallSteady)
+	var live []*pmltest.Process
+	for range 2 {
+		live = append(live, m.Start("execute", "--code", pmltest.CallSteady, "--on-approval", "wait", "--json"))
+	}
+	pmltest.WaitFor(t, "all ask", func() bool { return len(m.Approvals()) == 4 })
+	if r := m.JSON(0, "continue", string(asks.WorkflowID), "--approve"); string(r.Result) != `"1.0.0"` {
+		t.Errorf("result %s", r.Result)
+	}
+	for _, p := range live {
+		if r := p.Wait().Want(0).Result(); string(r.Result) != `"1.0.0"` {
+			t.Errorf("result %s", r.Result)
+		}
+	}
+	if left := m.Approvals(); len(left) != 1 || left[0].RunID != parked.WorkflowID || m.Audited(core.ApprovalApproved) != 3 {
+		t.Errorf("%d rows, left: %+v", m.Audited(core.ApprovalApproved), left)
+	}
+	m.JSON(0, "continue", string(parked.WorkflowID), "--approve")
+}
+
 // TestInstall_Killed: pml is killed in the middle of an installation, while npm
 // lives on. Nothing of it runs; who goes on with the run finishes it, also with
 // the same command, which has approved already.
