@@ -15,10 +15,23 @@ import (
 
 // Blobs keeps what is too large for the history of a workflow, by its digest. Every process
 // that has the runs must reach the same ones. What is put is there for good when Put returns.
+//
+// Each is of a run, or of a workflow that belongs to none, by whose id it is found and removed; an
+// id is one that store.ValidID takes.
 type Blobs interface {
-	Put(raw []byte) (digest string, err error)
-	Get(digest string) ([]byte, error)
+	Put(of string, raw []byte) (digest string, err error)
+	Get(of, digest string) ([]byte, error)
+	// Remove removes all of a run; none is no error.
+	Remove(of string) error
 }
+
+// blobs are those of one run.
+type blobs struct {
+	all Blobs
+	of  string
+}
+
+func (s *service) blobsOf(of core.ID) blobs { return blobs{s.opts.Blobs, string(of)} }
 
 // inline is how large a value in the history may be.
 const inline = 64 << 10
@@ -27,41 +40,56 @@ const inline = 64 << 10
 type Folder string
 
 // Put implements Blobs.
-func (f Folder) Put(raw []byte) (string, error) {
+func (f Folder) Put(of string, raw []byte) (string, error) {
 	sum := sha256.Sum256(raw)
 	name := hex.EncodeToString(sum[:])
-	path := filepath.Join(string(f), name[:2], name)
-	if _, err := os.Stat(path); err == nil {
-		return name, nil
+	dir, err := f.dir(of)
+	if err != nil {
+		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	err = os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = write(filepath.Join(dir, name), raw)
+	}
+	if err == nil { // also of a folder, and of a blob, that another process has just made
+		err = errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)), syncDir(string(f)))
+	}
+	if err != nil {
 		return "", blobFailure("write", err)
+	}
+	return name, nil
+}
+
+// write writes a file that nobody sees before all of it is on the disk; one that is there stays.
+func write(path string, raw []byte) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".tmp-")
 	if err != nil {
-		return "", blobFailure("write", err)
+		return err
 	}
 	_, err = tmp.Write(raw)
 	err = errors.Join(err, tmp.Sync(), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return "", blobFailure("write", err)
 	}
-	return name, nil
+	return err
 }
 
 // Get implements Blobs. What does not have its digest is damaged.
-func (f Folder) Get(digest string) ([]byte, error) {
+func (f Folder) Get(of, digest string) ([]byte, error) {
 	if want, err := hex.DecodeString(digest); err != nil || len(want) != sha256.Size {
 		return nil, core.Errorf(core.CodeStoreFailed, "%q is no digest of a blob", core.Visible(digest, 80, false))
 	}
-	raw, err := os.ReadFile(filepath.Join(string(f), digest[:2], digest))
+	dir, err := f.dir(of)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, core.Errorf(core.CodeStoreFailed, "the blob %s of a run is not in %s; every process needs the same folder", digest, string(f))
 	}
@@ -72,6 +100,27 @@ func (f Folder) Get(digest string) ([]byte, error) {
 		return nil, core.Errorf(core.CodeStoreFailed, "the blob %s in %s is damaged", digest, string(f))
 	}
 	return raw, nil
+}
+
+// Remove implements Blobs.
+func (f Folder) Remove(of string) error {
+	dir, err := f.dir(of)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return blobFailure("remove", err)
+	}
+	return nil
+}
+
+// dir is the folder of a run's blobs, in one of 256, because some file systems get slow with many.
+func (f Folder) dir(of string) (string, error) {
+	if !store.ValidID(core.ID(of)) {
+		return "", store.NoRun(core.ID(of))
+	}
+	sum := sha256.Sum256([]byte(of))
+	return filepath.Join(string(f), hex.EncodeToString(sum[:1]), of), nil
 }
 
 func blobFailure(what string, err error) error {
@@ -87,16 +136,16 @@ func syncDir(dir string) error {
 }
 
 // away is a value as a history has it: what is large goes to the blobs first.
-func away(b Blobs, raw json.RawMessage) (value, error) {
+func away(b blobs, raw json.RawMessage) (value, error) {
 	if len(raw) <= inline {
 		return value{Here: raw}, nil
 	}
-	digest, err := b.Put(raw)
+	digest, err := b.all.Put(b.of, raw)
 	return value{Blob: digest}, err
 }
 
 // awayJSON is away of what becomes JSON.
-func awayJSON(b Blobs, v any) (value, error) {
+func awayJSON(b blobs, v any) (value, error) {
 	raw, err := store.Encode(v)
 	if err != nil {
 		return value{}, err
@@ -105,14 +154,14 @@ func awayJSON(b Blobs, v any) (value, error) {
 }
 
 // load is a value as it was; nil for none.
-func load(b Blobs, v value) (json.RawMessage, error) {
+func load(b blobs, v value) (json.RawMessage, error) {
 	if v.Blob == "" {
 		return v.Here, nil
 	}
-	return b.Get(v.Blob)
+	return b.all.Get(b.of, v.Blob)
 }
 
-func loadJSON[T any](b Blobs, v value) (out T, err error) {
+func loadJSON[T any](b blobs, v value) (out T, err error) {
 	raw, err := load(b, v)
 	if err == nil {
 		err = json.Unmarshal(raw, &out)

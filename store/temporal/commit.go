@@ -2,9 +2,9 @@ package temporal
 
 import (
 	"context"
+	"errors"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/casys-ai/pml/core"
@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, in store.Step) error {
 	if err != nil {
 		return err
 	}
-	s.meet(in.Run.ID, next.Open...)
+	s.recent.meet(in.Run, next.Open...)
 	s.watchers.tell(true)
 	return nil
 }
@@ -43,11 +43,8 @@ func (s *Store) mayCommit(ctx context.Context, in *store.Step) error {
 	if err := store.CheckStep(*in); err != nil {
 		return err
 	}
-	switch {
-	case in.Past != nil:
+	if in.Past != nil {
 		return core.Errorf(core.CodeInvalidArguments, "a copy of a run cannot be kept in Temporal yet")
-	case in.Create && in.Run.IdempotencyKey != "":
-		return core.Errorf(core.CodeInvalidArguments, "Temporal keeps no idempotency keys of runs yet; start the run without one")
 	}
 	if g := in.Given; g != nil {
 		guard, err := s.Guard(ctx)
@@ -74,17 +71,24 @@ func (s *Store) create(ctx context.Context, first *step) error {
 			return err
 		}
 	}
-	options := client.StartWorkflowOptions{
-		ID: s.workflowOf(run.ID), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	if run.IdempotencyKey != "" {
+		if err := s.takeKey(ctx, run); err != nil {
+			return err
+		}
 	}
-	if todo := (&state{Run: run}).doer(); todo != "" {
-		options.TypedSearchAttributes = temporal.NewSearchAttributes(todoKey.ValueSet(todo))
-	}
+	return s.begin(ctx, first)
+}
+
+// begin starts the workflow of a run that has its key.
+func (s *Store) begin(ctx context.Context, first *step) error {
+	run := first.Run
+	options := s.once(run.ID)
+	options.TypedSearchAttributes = temporal.NewSearchAttributes(newState(first, first.At).unseen(temporal.SearchAttributes{})...)
 	_, err := s.client.ExecuteWorkflow(ctx, options, runType, begin{Step: first})
-	return failure(err, run.ID)
+	if _, begun := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); begun && run.IdempotencyKey != "" {
+		return s.lostKey(ctx, run)
+	}
+	return failure(stopped(ctx, err), run.ID)
 }
 
 // Claim implements engine.Steps. Whether the run's runner lives is asked before: a runner that
@@ -125,7 +129,7 @@ func (s *Store) prepare(in *store.Step) (*step, error) {
 	var err error
 	keep := func(to *value, v any) {
 		if err == nil {
-			*to, err = awayJSON(s.opts.Blobs, v)
+			*to, err = awayJSON(s.blobsOf(in.Run.ID), v)
 		}
 	}
 	if len(in.Run.Result) > 0 {

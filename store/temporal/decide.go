@@ -85,7 +85,7 @@ func (s *Store) change(ctx context.Context, was core.Approval, update string, ar
 	if err := s.update(ctx, s.workflowOf(was.RunID), update, was.RunID, arg, &q); err != nil {
 		return core.Approval{}, err
 	}
-	s.meet(was.RunID, &q)
+	s.recent.meetAsked(&q)
 	s.watchers.tell(false)
 	out := q.Approval
 	out.Context = was.Context
@@ -117,7 +117,7 @@ func (s *Store) Replan(ctx context.Context, id core.ID, program core.Program, by
 			in.Dead = run.Runner
 		}
 	}
-	if in.Program, err = awayJSON(s.opts.Blobs, &program); err != nil {
+	if in.Program, err = awayJSON(s.blobsOf(id), &program); err != nil {
 		return core.Run{}, err
 	}
 	if in.Event, err = approval.ReplanEvent(event, program, by, in.At); err != nil {
@@ -134,6 +134,10 @@ func (s *Store) changeRun(ctx context.Context, id core.ID, update string, arg an
 	s.watchers.tell(false)
 	return s.Run(ctx, id)
 }
+
+// Expire implements store.Decider. There is nothing left to record: the workflow of each run records
+// what expires when it does (awaitFull).
+func (s *Store) Expire(context.Context, time.Time) (int, error) { return 0, nil }
 
 // Halted implements engine.Others.
 func (s *Store) Halted(ctx context.Context) (*core.Halt, error) {

@@ -35,6 +35,9 @@ func failure(err error, run core.ID) error {
 		notReady *serviceerror.WorkflowNotReady
 		mine     *core.Error
 	)
+	if failed, ok := errors.AsType[*serviceerror.QueryFailed](err); ok && failed.Failure != nil {
+		err = temporal.GetDefaultFailureConverter().FailureToError(failed.Failure)
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -1,8 +1,34 @@
 package temporal
 
+import (
+	"context"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
+)
+
 // Met counts the runs that a process has had to do with.
-func Met(s *Store) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.known)
+func Met(s *Store) int { return len(s.recent.runs()) }
+
+// Forget makes a process forget what it has met.
+func Forget(s *Store) {
+	s.recent.mu.Lock()
+	defer s.recent.mu.Unlock()
+	s.recent.young, s.recent.old = sight{}, sight{}
+}
+
+// SetPage sets how much the index is asked for at once.
+func SetPage(s *Store, n int32) { s.page = n }
+
+// TakeKey takes the idempotency key of a run and begins no run, as a process that is killed right then.
+func TakeKey(ctx context.Context, s *Store, run core.Run) error { return s.takeKey(ctx, run) }
+
+// Begin begins a run whose key was taken, as a process that was stopped right before and goes on.
+func Begin(ctx context.Context, s *Store, in store.Step) error {
+	next, err := s.prepare(&in)
+	if err != nil {
+		return err
+	}
+	next.At = s.opts.Clock.Now()
+	return s.begin(ctx, next)
 }

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/store"
+	"github.com/casys-ai/pml/store/temporal"
 )
 
 // A run whose history has grown too long goes on in a new one: its journal and its events are
@@ -20,6 +22,8 @@ import (
 func TestJournal_OverHistories(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
+	dir := t.TempDir()
+	opts.Blobs = temporal.Folder(dir)
 	st := open(t, opts)
 	defer st.Close()
 	now := time.Now().UTC()
@@ -81,4 +85,36 @@ func TestJournal_OverHistories(t *testing.T) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 	(&orphanage{t, st}).want("in its second history", "me", run) // r1 does not live
+	run.State = core.RunComplete
+	if err := st.Commit(t.Context(), store.Step{Run: run}); err != nil {
+		t.Fatal(err)
+	}
+	if n := files(t, dir, string(run.ID)); n == 0 {
+		t.Error("no page is in the blobs")
+	}
+	if err := st.Remove(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := files(t, dir, string(run.ID)); n != 0 {
+		t.Errorf("%d pages are left", n)
+	}
+	if testing.Short() { // the rest takes Temporal a minute
+		return
+	}
+	awaitDeleted(ctx, t, c, opts.Name+"/run/"+string(run.ID))
+}
+
+// awaitDeleted waits until Temporal has none of the histories of a run any more, which takes it
+// about half a minute.
+func awaitDeleted(ctx context.Context, t *testing.T, c client.Client, id string) {
+	t.Helper()
+	for ; ; pause(100 * time.Millisecond) {
+		list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowId='" + id + "'"})
+		if err != nil {
+			t.Fatalf("waiting for the deletion: %v", err)
+		}
+		if len(list.GetExecutions()) == 0 {
+			return
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/converter"
 
 	"github.com/casys-ai/pml/core"
 )
@@ -46,7 +45,7 @@ func (s *Store) Orphans(ctx context.Context, self string, limit int) ([]core.ID,
 	}
 	s.doubt(ctx, living, self)
 	living = slices.DeleteFunc(living, func(r string) bool { return r == self })
-	q := fmt.Sprintf("WorkflowType='%s' AND TaskQueue='%s' AND ExecutionStatus='Running' AND %s IS NOT NULL", runType, s.opts.Name, todoName)
+	q := s.indexed() + " AND " + todoName + " IS NOT NULL"
 	if len(living) > 0 {
 		q += fmt.Sprintf(" AND %s NOT IN ('%s')", todoName, strings.Join(living, "','"))
 	}
@@ -72,9 +71,7 @@ func (s *Store) strays(found []*workflowpb.WorkflowExecutionInfo, self string) {
 	defer s.mu.Unlock()
 	clear(s.stray)
 	for _, e := range found {
-		var runner string
-		err := converter.GetDefaultDataConverter().FromPayload(e.GetSearchAttributes().GetIndexedFields()[todoName], &runner)
-		if id, ok := s.runOf(e); ok && err == nil && runner != self {
+		if id, ok := s.runOf(e); ok && shown[string](e, todoName) != self {
 			s.stray[id] = true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Prepare adds to a namespace what pml needs there and is missing: the search attributes by
-// which runs of dead runners, and the runs of approvals, are found. One process does that, once, before any opens the
+// which runs are found and listed. One process does that, once, before any opens the
 // store: of several that add an attribute at the same time each may get a column of its own, and
 // Temporal then finds some runs by the one and some by the other. Where pml may not add them, as
 // in Temporal Cloud, whoever owns the namespace does.
@@ -28,13 +28,19 @@ func Prepare(ctx context.Context, opts Options) error {
 	}
 	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: opts.Namespace, SearchAttributes: missing})
 	if err != nil {
-		return core.Errorf(core.CodeStoreFailed, "cannot add search attributes to the namespace %q: %w; whoever owns it adds them: %s", opts.Namespace, err, byHand)
+		return core.Errorf(core.CodeStoreFailed, "cannot add search attributes to the namespace %q: %w; whoever owns it adds them: %s", opts.Namespace, err, byHand())
 	}
 	return nil
 }
 
 // byHand is how the search attributes are added without pml.
-const byHand = "temporal operator search-attribute create --name " + todoName + " --type Keyword --name " + askedName + " --type KeywordList"
+func byHand() string {
+	command := "temporal operator search-attribute create"
+	for _, a := range attributes {
+		command += " --name " + a.name + " --type " + a.kind.String()
+	}
+	return command
+}
 
 // unindexed are the search attributes that a namespace lacks.
 func unindexed(ctx context.Context, c client.Client, namespace string) (map[string]enumspb.IndexedValueType, error) {
@@ -42,8 +48,9 @@ func unindexed(ctx context.Context, c client.Client, namespace string) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	missing := map[string]enumspb.IndexedValueType{
-		todoName: enumspb.INDEXED_VALUE_TYPE_KEYWORD, askedName: enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	missing := map[string]enumspb.IndexedValueType{}
+	for _, a := range attributes {
+		missing[a.name] = a.kind
 	}
 	for name := range l.GetCustomAttributes() {
 		delete(missing, name)
@@ -55,7 +62,7 @@ func unindexed(ctx context.Context, c client.Client, namespace string) (map[stri
 func mustBeIndexed(ctx context.Context, c client.Client, namespace string) error {
 	missing, err := unindexed(ctx, c, namespace)
 	if err == nil && len(missing) > 0 {
-		return core.Errorf(core.CodeStoreFailed, "the namespace %q has not all search attributes by which pml finds runs; add them once: %s", namespace, byHand)
+		return core.Errorf(core.CodeStoreFailed, "the namespace %q has not all search attributes by which pml finds runs; add them once: %s", namespace, byHand())
 	}
 	return failure(err, "")
 }

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/client"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // queryPatience is how long a query is waited for at first, and queryTries how often it is made;
@@ -21,15 +23,20 @@ const (
 	queryTries    = 5
 )
 
-// query reads a workflow, as of all updates that were kept before.
+// query reads a workflow, as of all updates that were kept before. The workflow of a run that was
+// removed has ended: core.CodeNotFound.
 //
 // Temporal gives a query to one process, and waits for it: if that has just ended, or ends
 // before it answers, nobody else gets the query. That happens where the workflow is in the
 // memory of a process that has ended, and also where one that ends has asked for work before
 // and is given this. So who asks does not wait long, and asks anew.
-func (s *Store) query(ctx context.Context, id, name string, run core.ID, result any, args ...any) error {
-	var v converter.EncodedValue
+func (s *service) query(ctx context.Context, id, name string, run core.ID, result any, args ...any) error {
+	var answer *client.QueryWorkflowWithOptionsResponse
 	var err error
+	ask := &client.QueryWorkflowWithOptionsRequest{WorkflowID: id, QueryType: name, Args: args}
+	if run != "" {
+		ask.QueryRejectCondition = enumspb.QUERY_REJECT_CONDITION_NOT_OPEN
+	}
 	patience := queryPatience
 	for try := range queryTries {
 		if try > 0 {
@@ -38,7 +45,7 @@ func (s *Store) query(ctx context.Context, id, name string, run core.ID, result 
 			}
 		}
 		next, cancel := context.WithTimeout(ctx, patience)
-		v, err = s.client.QueryWorkflow(next, id, "", name, args...)
+		answer, err = s.client.QueryWorkflowWithOptions(next, ask)
 		over := next.Err() != nil || unanswered(err)
 		cancel()
 		if err == nil || !over || ctx.Err() != nil {
@@ -46,10 +53,23 @@ func (s *Store) query(ctx context.Context, id, name string, run core.ID, result 
 		}
 		patience *= 2
 	}
-	if err == nil {
-		err = v.Get(result)
+	switch {
+	case err != nil:
+	case answer.QueryRejected != nil:
+		err = ended(run, answer.QueryRejected.GetStatus())
+	default:
+		err = answer.QueryResult.Get(result)
 	}
 	return failure(stopped(ctx, err), run)
+}
+
+// ended is the error of a run whose workflow has ended: by itself where the run was removed,
+// otherwise by somebody's hand.
+func ended(run core.ID, status enumspb.WorkflowExecutionStatus) error {
+	if status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		return store.NoRun(run)
+	}
+	return core.Errorf(core.CodeStoreFailed, "somebody has ended the workflow of the run %s in Temporal (%s); reset it there, or delete it", run.Short(), status).WithRun(run)
 }
 
 // unanswered reports whether Temporal itself has waited for as long as it does, which may be
@@ -61,7 +81,7 @@ func unanswered(err error) bool {
 }
 
 // forgetPlace has Temporal forget which process has a workflow in memory.
-func (s *Store) forgetPlace(ctx context.Context, id string) error {
+func (s *service) forgetPlace(ctx context.Context, id string) error {
 	_, err := s.client.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
 		Namespace: s.opts.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: id},
 	})

@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,11 +17,11 @@ func (s *Store) Run(ctx context.Context, id core.ID) (core.Run, error) {
 	if err := s.query(ctx, s.workflowOf(id), queryRun, id, &f); err != nil {
 		return core.Run{}, err
 	}
-	s.meet(id)
 	run := approval.RunAt(f.Run, s.opts.Clock.Now())
+	s.recent.meet(run)
 	var err error
-	if run.Result, err = load(s.opts.Blobs, f.Result); err == nil {
-		run.Options.Input, err = load(s.opts.Blobs, f.Input)
+	if run.Result, err = load(s.blobsOf(id), f.Result); err == nil {
+		run.Options.Input, err = load(s.blobsOf(id), f.Input)
 	}
 	return run, err
 }
@@ -31,7 +32,7 @@ func (s *Store) Program(ctx context.Context, id core.ID) (core.Program, error) {
 	if err := s.query(ctx, s.workflowOf(id), queryProgram, id, &p); err != nil {
 		return core.Program{}, err
 	}
-	return loadJSON[core.Program](s.opts.Blobs, p.Program)
+	return loadJSON[core.Program](s.blobsOf(id), p.Program)
 }
 
 // Checkpoints implements store.RunReader.
@@ -51,7 +52,7 @@ func (s *Store) Journal(ctx context.Context, id core.ID, after int64) ([]core.Re
 			return nil, err
 		}
 		for _, p := range part.Pages {
-			body, err := loadJSON[pageBody](s.opts.Blobs, value{Blob: p.Blob})
+			body, err := loadJSON[pageBody](s.blobsOf(id), value{Blob: p.Blob})
 			if err != nil {
 				return nil, err
 			}
@@ -67,7 +68,7 @@ func (s *Store) Journal(ctx context.Context, id core.ID, after int64) ([]core.Re
 		if row.Seq <= after { // of a page that begins before
 			continue
 		}
-		r, err := loadJSON[core.Record](s.opts.Blobs, row.Record)
+		r, err := loadJSON[core.Record](s.blobsOf(id), row.Record)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +90,7 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, 
 			return nil, err
 		}
 		for _, p := range part.Pages {
-			body, err := loadJSON[pageBody](s.opts.Blobs, value{Blob: p.Blob})
+			body, err := loadJSON[pageBody](s.blobsOf(f.RunID), value{Blob: p.Blob})
 			if err != nil {
 				return nil, err
 			}
@@ -116,6 +117,9 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 	if f.Into != nil && f.RunID == "" {
 		return nil, store.NoRun(f.RunID)
 	}
+	if f.Now.IsZero() {
+		f.Now = s.opts.Clock.Now()
+	}
 	runs, err := s.runsOf(ctx, f)
 	if err != nil {
 		return nil, err
@@ -137,7 +141,7 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 			}
 			*f.Into = run
 		}
-		s.meet(id, at.Approvals...)
+		s.recent.meet(run, at.Approvals...)
 		for _, q := range at.Approvals {
 			a := q.Approval
 			if a.State == core.ApprovalOpen && run.State == core.RunExpired {
@@ -146,7 +150,7 @@ func (s *Store) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.A
 			if !selected(a, run, f) {
 				continue
 			}
-			if a.Context, err = load(s.opts.Blobs, q.Context); err != nil {
+			if a.Context, err = load(s.blobsOf(id), q.Context); err != nil {
 				return nil, err
 			}
 			list = append(list, a)
@@ -176,17 +180,14 @@ func (s *Store) runsOf(ctx context.Context, f store.ApprovalFilter) ([]core.ID, 
 		return append(below, f.Agent), nil
 	}
 	if f.ID != "" {
-		s.mu.Lock()
-		run, ok := s.asked[f.ID]
-		s.mu.Unlock()
-		if ok {
+		if run, ok := s.recent.asking(f.ID); ok {
 			return []core.ID{run}, nil
 		}
 		if runs, err := s.asking(ctx, f.ID); err != nil || len(runs) > 0 {
 			return runs, err
 		}
 	}
-	return s.all(ctx)
+	return s.asked(ctx)
 }
 
 func selected(a core.Approval, run core.Run, f store.ApprovalFilter) bool {
@@ -230,19 +231,14 @@ const (
 	indexTries = 10
 )
 
-// all are the runs that this process has met, and those in the index of the service.
-func (s *Store) all(ctx context.Context) ([]core.ID, error) {
-	s.mu.Lock()
-	ids := make([]core.ID, 0, len(s.known))
-	for id := range s.known {
-		ids = append(ids, id)
-	}
-	s.mu.Unlock()
-	found, err := s.list(ctx, "WorkflowType='"+runType+"' AND TaskQueue='"+s.opts.Name+"' AND ExecutionStatus='Running'")
+// asked are the runs that have approvals, as far as the index knows, and those that this process
+// has met.
+func (s *Store) asked(ctx context.Context) ([]core.ID, error) {
+	found, err := s.list(ctx, s.indexed()+" AND "+askedName+" IS NOT NULL")
 	if err != nil {
 		return nil, err
 	}
-	ids = append(ids, s.runIDs(found)...)
+	ids := slices.AppendSeq(s.runIDs(found), maps.Keys(s.recent.runs()))
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
 }

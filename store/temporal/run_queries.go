@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/store"
 )
 
 // found is a run with what was asked for of it.
@@ -28,15 +29,24 @@ type listed struct {
 // answerBytes is how much of a journal one answer has.
 const answerBytes = 1 << 20
 
+// there is the error of a run that was removed, whose workflow ends soon.
+func (r *runHolder) there() error {
+	if r.Removed {
+		return refusal(store.NoRun(r.Run.ID))
+	}
+	return nil
+}
+
 func (r *runHolder) serveReads(ctx workflow.Context) error {
 	for name, f := range map[string]any{
-		queryRun:       func() (found, error) { return found{Run: r.Run, Result: r.Result, Input: r.Input}, nil },
-		queryProgram:   func() (program, error) { return r.Programs[len(r.Programs)-1], nil },
-		queryApprovals: func() (found, error) { return found{Run: r.Run, Approvals: r.Approvals}, nil },
-		queryMarks:     func() ([]core.Checkpoint, error) { return r.Marks, nil },
-		queryBelow:     func() ([]core.ID, error) { return r.Below, nil },
-		queryJournal:   func(after int64) (listed, error) { return r.journal(after), nil },
-		queryEvents:    func(after int64) (listed, error) { return r.events(after), nil },
+		queryRun:       func() (found, error) { return found{Run: r.Run, Result: r.Result, Input: r.Input}, r.there() },
+		queryHeader:    func() (core.Run, error) { return r.Run, r.there() },
+		queryProgram:   func() (program, error) { return r.Programs[len(r.Programs)-1], r.there() },
+		queryApprovals: func() (found, error) { return found{Run: r.Run, Approvals: r.Approvals}, r.there() },
+		queryMarks:     func() ([]core.Checkpoint, error) { return r.Marks, r.there() },
+		queryBelow:     func() ([]core.ID, error) { return r.Below, r.there() },
+		queryJournal:   func(after int64) (listed, error) { return r.journal(after), r.there() },
+		queryEvents:    func(after int64) (listed, error) { return r.events(after), r.there() },
 	} {
 		if err := workflow.SetQueryHandler(ctx, name, f); err != nil {
 			return err

@@ -26,6 +26,7 @@ const (
 	updateBelow  = "below"
 
 	queryRun       = "run"
+	queryHeader    = "header"
 	queryProgram   = "program"
 	queryMarks     = "checkpoints"
 	queryJournal   = "journal"
@@ -72,6 +73,9 @@ func runWorkflow(ctx workflow.Context, b begin) error {
 		if err := r.awaitFull(ctx); err != nil {
 			return err
 		}
+		if r.Removed {
+			return r.end(ctx)
+		}
 		if err := r.seal(ctx); err != nil {
 			return err
 		}
@@ -97,11 +101,12 @@ func (r *runHolder) full(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() && workflow.AllHandlersFinished(ctx) && r.telling == 0
 }
 
-// awaitFull waits until the history is full, and records meanwhile what expires.
+// awaitFull waits until the history is full or the run is removed, and records meanwhile what
+// expires.
 func (r *runHolder) awaitFull(ctx workflow.Context) error {
 	for {
 		due := r.due()
-		moved := func() bool { return r.full(ctx) || !r.due().Equal(due) }
+		moved := func() bool { return r.full(ctx) || r.Removed || !r.due().Equal(due) }
 		if due.IsZero() {
 			if err := workflow.Await(ctx, moved); err != nil {
 				return err
@@ -117,7 +122,7 @@ func (r *runHolder) awaitFull(ctx workflow.Context) error {
 			}
 			r.wake(ctx)
 		}
-		if r.full(ctx) {
+		if r.full(ctx) || r.Removed {
 			return nil
 		}
 	}
@@ -199,7 +204,7 @@ func (st *state) firstPage() pageBody {
 // serve sets what may be asked of the run.
 func (r *runHolder) serve(ctx workflow.Context) error {
 	for _, set := range []func(workflow.Context) error{
-		r.serveCommit, r.serveClaim, r.serveDecisions, r.serveBelow, r.serveReads,
+		r.serveCommit, r.serveClaim, r.serveDecisions, r.serveBelow, r.serveRemove, r.serveReads,
 	} {
 		if err := set(ctx); err != nil {
 			return err
@@ -270,10 +275,17 @@ type none struct{}
 // works on a copy. A validator refuses without a trace in the history; the handler checks once
 // more, because a step may have come between the two. change has no context where it only tries.
 func serveUpdate[Arg, Out any](ctx workflow.Context, r *runHolder, name string, change func(workflow.Context, *state, Arg) (Out, error)) error {
+	try := func(ctx workflow.Context, st *state, arg Arg) (out Out, err error) {
+		if err := r.there(); err != nil {
+			return out, err
+		}
+		out, err = change(ctx, st, arg)
+		return out, refusal(err)
+	}
 	return workflow.SetUpdateHandlerWithOptions(ctx, name,
 		func(ctx workflow.Context, arg Arg) (Out, error) {
 			next := r.copied()
-			out, err := change(ctx, next, arg)
+			out, err := try(ctx, next, arg)
 			if err == nil {
 				if !next.At.Equal(r.At) {
 					next.Behind = workflow.Now(ctx).Sub(next.At)
@@ -284,10 +296,10 @@ func serveUpdate[Arg, Out any](ctx workflow.Context, r *runHolder, name string, 
 				}
 				r.awaitAudit(ctx)
 			}
-			return out, refusal(err)
+			return out, err
 		}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, arg Arg) error {
-			_, err := change(nil, r.copied(), arg)
-			return refusal(err)
+			_, err := try(nil, r.copied(), arg)
+			return err
 		}})
 }
 

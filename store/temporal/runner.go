@@ -102,7 +102,7 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	return nil, failure(err, "")
 }
 
-func (s *Store) runnerWorkflow(id string) string { return s.name("runner/" + id) }
+func (s *service) runnerWorkflow(id string) string { return s.name("runner/" + id) }
 
 // Alive reports whether a runner lives. One that is dead stays so.
 func (s *Store) Alive(ctx context.Context, id string) (bool, error) {

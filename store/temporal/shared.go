@@ -78,7 +78,7 @@ func (s *Store) Audit(ctx context.Context, f store.AuditFilter) ([]core.AuditRow
 		if p.Last <= f.After {
 			continue
 		}
-		rows, err := loadJSON[[]core.AuditRow](s.opts.Blobs, value{Blob: p.Blob})
+		rows, err := loadJSON[[]core.AuditRow](s.blobsOf(sharedID), value{Blob: p.Blob})
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (s *Store) Notices(ctx context.Context) (doc []byte, version int64, err err
 		return nil, 0, err
 	}
 	if n.Blob != "" {
-		n.Doc, err = s.opts.Blobs.Get(n.Blob)
+		n.Doc, err = s.opts.Blobs.Get(sharedID, n.Blob)
 	}
 	return n.Doc, n.Version, err
 }
@@ -113,7 +113,7 @@ func (s *Store) Notices(ctx context.Context) (doc []byte, version int64, err err
 func (s *Store) SetNotices(ctx context.Context, doc []byte, version int64) error {
 	n := notices{Version: version, Doc: doc}
 	if len(doc) > inline {
-		digest, err := s.opts.Blobs.Put(json.RawMessage(doc))
+		digest, err := s.opts.Blobs.Put(sharedID, json.RawMessage(doc))
 		if err != nil {
 			return err
 		}
@@ -123,10 +123,10 @@ func (s *Store) SetNotices(ctx context.Context, doc []byte, version int64) error
 }
 
 // sealAudit is the activity that keeps a page of the audit log outside of the history of the shared workflow.
-func (s *Store) sealAudit(_ context.Context, rows []core.AuditRow) (string, error) {
+func (s *service) sealAudit(_ context.Context, rows []core.AuditRow) (string, error) {
 	raw, err := store.Encode(rows)
 	if err != nil {
 		return "", err
 	}
-	return s.opts.Blobs.Put(raw)
+	return s.opts.Blobs.Put(sharedID, raw)
 }

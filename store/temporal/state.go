@@ -36,6 +36,8 @@ type state struct {
 	// the workflow's clock was ahead of that then.
 	At     time.Time     `json:"at"`
 	Behind time.Duration `json:"behind,omitempty"`
+	// Removed is set once somebody has removed the run, whose workflow ends then.
+	Removed bool `json:"removed,omitempty"`
 	// Below are the runs that were begun in the tree of an agent.
 	Below []core.ID `json:"below,omitempty"`
 }

@@ -1,7 +1,6 @@
 package temporal_test
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"testing"
@@ -25,10 +24,6 @@ type partial struct {
 
 type missing interface {
 	store.Flows
-	Remove(ctx context.Context, ids ...core.ID) error
-	Find(ctx context.Context, prefix string, limit int) (store.Found, error)
-	Runs(ctx context.Context, f store.RunFilter) ([]core.Run, error)
-	Expire(ctx context.Context, now time.Time) (int, error)
 }
 
 // TestStore runs what the suite of all stores has for the parts that are there.
@@ -48,7 +43,9 @@ func TestStore(t *testing.T) {
 		return storetest.Harness{Store: again(t), Clock: clock, Reopen: again}
 	},
 		"Commit_Checkpoints", "Commit_Used", "Commit_Undecided", "Commit_Relies", "Commit_ReliesTogether",
-		"Commit_KeepsWhatOthersWrite", "Commit_BeginsNothingAborted",
+		"Commit_KeepsWhatOthersWrite", "Commit_BeginsNothingAborted", "Commit_IdempotencyKey", "Commit_LargeValues", "Remove_RefusesAll",
+		"Decide_Interrupted", "Renew_Run", "Watch",
+		"Runs_Pages", "Runs_Filter", "Runs_ByState", "Origin", "Find", "Approvals_Order", "Approvals_Decidable",
 		"Approvals_Into", "Approvals_Agent", "Decide", "DecideEdited", "Decide_Shape", "Used_Within", "Decide_Errors", "Decide_Again", "Decide_OneOfMany",
 		"Decide_Abort", "Guard", "Guard_Human", "Guard_Pause", "Guard_OneOfMany", "Halt", "Halt_Person", "Extend", "Extend_Run", "Extend_ExpiredRun",
 		"Renew", "Renew_Decide", "Renew_DecideOneOfMany", "RequestAbort", "Replan", "Replan_Layers", "Replan_BeforeEnd",

@@ -40,21 +40,24 @@ type Options struct {
 	Heartbeat time.Duration
 }
 
+// service is Temporal, with the workflows of one installation.
+type service struct {
+	opts   Options
+	client client.Client
+	page   int32 // how much the index is asked for at once
+}
+
 // Store is one process's hold on the runs.
 type Store struct {
-	opts     Options
-	client   client.Client
+	service
+
 	worker   worker.Worker
 	watchers watchers
+	recent   recent
 
 	mu     sync.Mutex
 	closed bool
-	// known are the runs that this process has met, which it finds at once; the index of the
-	// service lags behind.
-	known map[core.ID]bool
-	// asked says which run an approval is of.
-	asked map[core.ID]core.ID
-	halt  recentHalt
+	halt   recentHalt
 	// runners are those that this process has been.
 	runners []*runner
 	looks   int // how often orphans were looked for
@@ -79,12 +82,13 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		c.Close()
 		return nil, err
 	}
-	s := &Store{opts: opts, client: c, known: map[core.ID]bool{}, asked: map[core.ID]core.ID{}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
+	s := &Store{service: service{opts, c, indexPage}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
-	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, runnerType: runnerWorkflow} {
+	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
+	s.worker.RegisterActivityWithOptions(s.forgetBlobs, activity.RegisterOptions{Name: activityForget})
 	s.worker.RegisterActivityWithOptions(s.sealAudit, activity.RegisterOptions{Name: activitySealAudit})
 	if err := s.worker.Start(); err != nil {
 		c.Close()
@@ -140,22 +144,12 @@ func (s *Store) openShared(ctx context.Context) error {
 }
 
 // name is the id of a workflow of this installation.
-func (s *Store) name(id string) string { return s.opts.Name + "/" + id }
+func (s *service) name(id string) string { return s.opts.Name + "/" + id }
 
-func (s *Store) workflowOf(run core.ID) string { return s.name("run/" + string(run)) }
-
-// meet remembers runs that this process has to do with.
-func (s *Store) meet(run core.ID, asked ...*question) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known[run] = true
-	for _, q := range asked {
-		s.asked[q.ID] = run
-	}
-}
+func (s *service) workflowOf(run core.ID) string { return s.name("run/" + string(run)) }
 
 // update changes a workflow, and returns when the change is kept.
-func (s *Store) update(ctx context.Context, id, name string, run core.ID, arg, result any) error {
+func (s *service) update(ctx context.Context, id, name string, run core.ID, arg, result any) error {
 	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -170,10 +164,10 @@ func (s *Store) update(ctx context.Context, id, name string, run core.ID, arg, r
 const taskLimit = 3 * time.Second
 
 // sealPage is the activity that keeps a page of a run's journal outside of its history.
-func (s *Store) sealPage(_ context.Context, _ core.ID, body pageBody) (string, error) {
+func (s *service) sealPage(_ context.Context, run core.ID, body pageBody) (string, error) {
 	raw, err := store.Encode(body)
 	if err != nil {
 		return "", err
 	}
-	return s.opts.Blobs.Put(raw)
+	return s.opts.Blobs.Put(string(run), raw)
 }
