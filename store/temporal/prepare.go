@@ -68,7 +68,7 @@ func mustBeIndexed(ctx context.Context, c client.Client, namespace string) error
 }
 
 func dial(ctx context.Context, opts Options) (client.Client, error) {
-	o := client.Options{HostPort: opts.Address, Namespace: opts.Namespace}
+	o := client.Options{HostPort: opts.Address, Namespace: opts.Namespace, MetricsHandler: opts.Metrics}
 	if opts.Logger != nil {
 		o.Logger = sdklog.NewStructuredLogger(opts.Logger)
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	Clock  core.Clock
 	NewID  func() core.ID
 	Logger *slog.Logger
+	// Metrics receives the figures of Temporal's client; nil: nobody does.
+	Metrics client.MetricsHandler
 	// Heartbeat is after how long without a sign of life a runner is dead; 0: 2 s.
 	Heartbeat time.Duration
 }
