@@ -3,6 +3,7 @@ package temporal_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -128,4 +129,81 @@ func BenchmarkActivity(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N)/each, "ms/activity")
+}
+
+// BenchmarkCreateKeyed is the start of a run with an idempotency key.
+func BenchmarkCreateKeyed(b *testing.B) {
+	k := newKept(b)
+	for b.Loop() {
+		if err := k.st.Commit(b.Context(), begun(keyedRun(string(enginetest.NewID())))); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRemove is the removal of a run that has ended; Temporal deletes its history later.
+func BenchmarkRemove(b *testing.B) {
+	k := newKept(b)
+	for b.Loop() {
+		b.StopTimer()
+		run := newRun(time.Now(), func(r *core.Run) { r.State = core.RunComplete })
+		if err := k.st.Commit(b.Context(), begun(run)); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := k.st.Remove(b.Context(), run.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRuns is a page of 20 of 1,200 runs, which another process has begun: the index gives
+// less at once than there is.
+func BenchmarkRuns(b *testing.B) {
+	opts := options(b)
+	st, other := open(b, opts), open(b, opts)
+	b.Cleanup(func() { _, _ = st.Close(), other.Close() })
+	for range 1200 {
+		if err := st.Commit(b.Context(), begun(newRun(time.Now()))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		temporal.Forget(other)
+		if runs, err := other.Runs(b.Context(), store.RunFilter{Limit: 20}); err != nil || len(runs) != 20 {
+			b.Fatal(len(runs), err)
+		}
+	}
+}
+
+// BenchmarkListed is how long it takes until another process lists a run by the state to which
+// one has just changed it.
+func BenchmarkListed(b *testing.B) {
+	opts := options(b)
+	st, other := open(b, opts), open(b, opts)
+	b.Cleanup(func() { _, _ = st.Close(), other.Close() })
+	var all []time.Duration
+	for b.Loop() {
+		run := newRun(time.Now())
+		if err := st.Commit(b.Context(), begun(run)); err != nil {
+			b.Fatal(err)
+		}
+		run.State = core.RunWaiting
+		if err := st.Commit(b.Context(), store.Step{Run: run}); err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		for found := false; !found; {
+			temporal.Forget(other)
+			runs, err := other.Runs(b.Context(), store.RunFilter{States: []core.RunState{core.RunWaiting}, Limit: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			found = len(runs) > 0 && runs[0].ID == run.ID
+		}
+		all = append(all, time.Since(began))
+	}
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "ms/median")
+	b.ReportMetric(float64(all[len(all)-1].Microseconds())/1000, "ms/longest")
 }

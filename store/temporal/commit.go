@@ -66,13 +66,13 @@ func (s *Store) mayCommit(ctx context.Context, in *store.Step) error {
 // readers leave out.
 func (s *Store) create(ctx context.Context, first *step) error {
 	run := first.Run
-	if run.UnderAgent != "" {
-		if err := s.update(ctx, s.workflowOf(run.UnderAgent), updateBelow, run.UnderAgent, run.ID, nil); err != nil && core.CodeOf(err) != core.CodeNotFound {
+	if run.IdempotencyKey != "" {
+		if err := s.takeKey(ctx, run); err != nil {
 			return err
 		}
 	}
-	if run.IdempotencyKey != "" {
-		if err := s.takeKey(ctx, run); err != nil {
+	if run.UnderAgent != "" {
+		if err := s.update(ctx, s.workflowOf(run.UnderAgent), updateBelow, run.UnderAgent, run.ID, nil); err != nil && core.CodeOf(err) != core.CodeNotFound {
 			return err
 		}
 	}

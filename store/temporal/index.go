@@ -148,7 +148,7 @@ func (s *service) asking(ctx context.Context, id core.ID) ([]core.ID, error) {
 // list are the workflows that the index has for a query.
 func (s *service) list(ctx context.Context, query string) (all []*workflowpb.WorkflowExecutionInfo, err error) {
 	for token := []byte(nil); ; {
-		page, err := s.listPage(ctx, query, token)
+		page, err := s.listPage(ctx, query, s.page, token)
 		if err != nil {
 			return nil, err
 		}
@@ -159,9 +159,9 @@ func (s *service) list(ctx context.Context, query string) (all []*workflowpb.Wor
 	}
 }
 
-func (s *service) listPage(ctx context.Context, query string, token []byte) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+func (s *service) listPage(ctx context.Context, query string, size int32, token []byte) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	page, err := s.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Namespace: s.opts.Namespace, PageSize: s.page, NextPageToken: token, Query: query,
+		Namespace: s.opts.Namespace, PageSize: size, NextPageToken: token, Query: query,
 	})
 	return page, failure(stopped(ctx, err), "")
 }

@@ -99,7 +99,11 @@ func (s *Store) window(ctx context.Context, f store.RunFilter, below int64, want
 	if below != math.MaxInt64 {
 		query += " AND " + createdName + "<" + strconv.FormatInt(below, 10)
 	}
-	page, err := s.listPage(ctx, query, nil)
+	size := s.page
+	if want > 0 { // what it gives is mostly what is wanted, in about that order
+		size = int32(min(int(size), 2*want))
+	}
+	page, err := s.listPage(ctx, query, size, nil)
 	if err != nil {
 		return w, err
 	}

@@ -46,6 +46,9 @@ func (s *service) query(ctx context.Context, id, name string, run core.ID, resul
 		}
 		next, cancel := context.WithTimeout(ctx, patience)
 		answer, err = s.client.QueryWorkflowWithOptions(next, ask)
+		if notYet(err) {
+			<-next.Done()
+		}
 		over := next.Err() != nil || unanswered(err)
 		cancel()
 		if err == nil || !over || ctx.Err() != nil {
@@ -64,12 +67,12 @@ func (s *service) query(ctx context.Context, id, name string, run core.ID, resul
 }
 
 // ended is the error of a run whose workflow has ended: by itself where the run was removed,
-// otherwise by somebody's hand.
+// otherwise by somebody's hand. Neither is in a list.
 func ended(run core.ID, status enumspb.WorkflowExecutionStatus) error {
 	if status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return store.NoRun(run)
 	}
-	return core.Errorf(core.CodeStoreFailed, "somebody has ended the workflow of the run %s in Temporal (%s); reset it there, or delete it", run.Short(), status).WithRun(run)
+	return core.Errorf(core.CodeNotFound, "the run %s is not there any more: somebody has ended its workflow in Temporal (%s); reset it there to have the run again", run.Short(), status).WithRun(run)
 }
 
 // unanswered reports whether Temporal itself has waited for as long as it does, which may be
@@ -78,6 +81,14 @@ func unanswered(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	var cut *serviceerror.Canceled
 	return errors.As(err, &late) || errors.As(err, &cut)
+}
+
+// notYet reports whether Temporal has refused a query at once that may be answered soon: it has seen
+// no process for a while that could answer, or those that were given the workflow have not.
+func notYet(err error) bool {
+	var alone *serviceerror.FailedPrecondition
+	var unready *serviceerror.WorkflowNotReady
+	return errors.As(err, &alone) || errors.As(err, &unready)
 }
 
 // forgetPlace has Temporal forget which process has a workflow in memory.

@@ -144,3 +144,34 @@ func TestRemove_ByItself(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A run whose workflow somebody has ended by hand is not there, and lists go on without it.
+func TestRun_Terminated(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	s := open(t, opts)
+	t.Cleanup(func() { _ = s.Close() })
+	gone, kept := newRun(time.Now()), newRun(time.Now())
+	for _, run := range []core.Run{gone, kept} {
+		if err := s.Commit(t.Context(), begun(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.Dial(client.Options{HostPort: opts.Address, Logger: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.TerminateWorkflow(t.Context(), opts.Name+"/run/"+string(gone.ID), "", "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run(t.Context(), gone.ID); core.CodeOf(err) != core.CodeNotFound || !strings.Contains(err.Error(), "ended its workflow") {
+		t.Errorf("%v", err)
+	}
+	if list, err := s.Runs(t.Context(), store.RunFilter{}); err != nil || len(list) != 1 || list[0].ID != kept.ID {
+		t.Errorf("%v %v", list, err)
+	}
+	if err := s.Commit(t.Context(), store.Step{Run: gone}); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("a commit: %v", err)
+	}
+}
