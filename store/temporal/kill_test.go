@@ -49,8 +49,8 @@ func TestKilled(t *testing.T) {
 	wg.Wait()
 	<-k.over
 	k.check()
-	t.Logf("%d workers and %d servers killed in %s: %d runs, %d decisions, %d calls in doubt, of which %d had run",
-		k.workers, k.servers, time.Since(began).Round(time.Second), len(k.runs), k.decisions, k.doubts, k.hadRun)
+	t.Logf("%d workers and %d servers killed in %s: %d runs, %d times one was begun already, %d decisions, %d calls in doubt, of which %d had run",
+		k.workers, k.servers, time.Since(began).Round(time.Second), len(k.runs), k.again, k.decisions, k.doubts, k.hadRun)
 	if t.Failed() {
 		for _, m := range k.members {
 			t.Logf("%s:\n%s", m.name, k.tail(m.name))
@@ -77,7 +77,7 @@ type killing struct {
 	runs              []*watched
 	workers, servers  int
 	decisions, doubts int
-	hadRun            int
+	hadRun, again     int
 	overAt            time.Time
 }
 
@@ -132,7 +132,11 @@ func (k *killing) client(n int) {
 		k.mu.Lock()
 		k.runs = append(k.runs, run)
 		k.mu.Unlock()
-		k.start(theRun(run.id, n%4 == 0))
+		o := theRun(run.id, n%4 == 0)
+		if n%2 == 0 {
+			o.Key = string(run.id)
+		}
+		run.id = k.start(o)
 		for !run.ended {
 			if k.late() {
 				k.t.Errorf("the run %s does not end; it is %s of %s with %v, %v", run.id, run.last.Run.State, run.last.Run.Runner, run.last.Approvals, run.err)
@@ -163,16 +167,46 @@ func (k *killing) any() *member { return k.members[k.intn(len(k.members))] }
 // patience is how long a client waits for an answer before it asks another worker.
 const patience = 20 * time.Second
 
-// start asks for a run until it is there: it may be there although nobody has said so.
-func (k *killing) start(o order) {
-	for !k.late() {
-		_, err := k.any().ask(o, patience)
-		if err == nil || core.CodeOf(err) == core.CodeDuplicate {
-			return
+// start asks for a run until it is there: it may be there although nobody has said so. With a key
+// two workers are asked at once, each for a run of its own, of which one is begun; start says which.
+func (k *killing) start(o order) core.ID {
+	for ; !k.late(); pause(50 * time.Millisecond) {
+		tries := []order{o}
+		if o.Key != "" {
+			tries = append(tries, o)
+			tries[0].Run, tries[1].Run = enginetest.NewID(), enginetest.NewID()
 		}
-		pause(50 * time.Millisecond)
+		ids := make([]core.ID, len(tries))
+		var wg sync.WaitGroup
+		for i := range tries {
+			wg.Go(func() { ids[i] = k.begin(tries[i]) })
+		}
+		wg.Wait()
+		ids = slices.DeleteFunc(ids, func(id core.ID) bool { return id == "" })
+		if len(ids) == 2 && ids[0] != ids[1] {
+			k.t.Errorf("two runs have one key: %v", ids)
+		}
+		if len(ids) > 0 {
+			return ids[0]
+		}
 	}
 	k.t.Errorf("the run %s does not start", o.Run)
+	return o.Run
+}
+
+// begin asks for a run once, and returns the one that is there now; nothing if nobody says so.
+func (k *killing) begin(o order) core.ID {
+	_, err := k.any().ask(o, patience)
+	switch {
+	case err == nil:
+		return o.Run
+	case core.CodeOf(err) == core.CodeDuplicate:
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.again++
+		return core.AsError(err).RunID
+	}
+	return ""
 }
 
 // answer looks at a run, and decides as a person does who can see what has happened.

@@ -34,6 +34,7 @@ type order struct {
 	N        int            `json:"n"`
 	Do       string         `json:"do"` // start, look or decide
 	Run      core.ID        `json:"run"`
+	Key      string         `json:"key,omitempty"`
 	Program  core.Program   `json:"program,omitzero"`
 	Source   string         `json:"source,omitempty"`
 	Decision *core.Decision `json:"decision,omitempty"`
@@ -230,7 +231,7 @@ func (w *workerProcess) obey(ctx context.Context, o order) (r reply, err error) 
 		}
 		now := time.Now().UTC()
 		_, err = w.Start(ctx, core.Run{
-			ID: o.Run, Side: core.SideClient, Workspace: "/w", Kind: o.Program.Kind, CreatedAt: now, UpdatedAt: now, RequestedBy: core.Actor{Who: "test", Via: core.ViaCLI},
+			ID: o.Run, IdempotencyKey: o.Key, Side: core.SideClient, Workspace: "/w", Kind: o.Program.Kind, CreatedAt: now, UpdatedAt: now, RequestedBy: core.Actor{Who: "test", Via: core.ViaCLI},
 		}, o.Program)
 	case "look":
 		r.Approvals, err = w.store.Approvals(ctx, store.ApprovalFilter{RunID: o.Run, Into: &r.Run, Now: time.Now()})
