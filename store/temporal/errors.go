@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/casys-ai/pml/core"
@@ -54,6 +55,8 @@ func failure(err error, run core.ID) error {
 		return store.Duplicate(run, "there is a run %s already", run)
 	case errors.As(err, &busy), errors.As(err, &notReady):
 		return core.Errorf(core.CodeStoreBusy, "Temporal is busy: %w", err).WithRun(run)
+	case errors.Is(err, converter.ErrUnableToEncode):
+		return core.Errorf(core.CodeInvalidArguments, "cannot be stored: %w", err).WithRun(run)
 	case errors.Is(err, context.Canceled):
 		return core.Errorf(core.CodeCancelled, "stopped waiting for Temporal: %w", err).WithRun(run)
 	}

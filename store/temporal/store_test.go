@@ -158,3 +158,18 @@ func TestExpire_ByItself(t *testing.T) {
 		t.Errorf("audit: %v %+v", err, rows)
 	}
 }
+
+// TestCommit_NoJSON: what is no JSON is refused as that, and not for an outage of the service.
+func TestCommit_NoJSON(t *testing.T) {
+	t.Parallel()
+	s := open(t, options(t))
+	t.Cleanup(func() { _ = s.Close() })
+	run := newRun(time.Now())
+	if err := s.Commit(t.Context(), begun(run)); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Commit(t.Context(), store.Step{Run: run, Events: []core.Event{{Type: core.EventTaskLog, Data: []byte("{")}}})
+	if core.CodeOf(err) != core.CodeInvalidArguments {
+		t.Errorf("%v", err)
+	}
+}
