@@ -357,12 +357,12 @@ func (n *node) ready(outcomes map[string]int) (keys []string, state int) {
 // comes after them, and no other again.
 func TestRetry_CodeTrees(t *testing.T) {
 	t.Parallel()
-	skiptest.Short(t, "runs and retries sixty random scripts")
 	b, s := newBench(t), newSteps(t)
 	b.Host.Tools["s:tep"] = s.tool()
 	p := b.process()
 	retried := 0
-	for seed := range uint64(60) {
+	scripts := skiptest.Sized(t, 20, 60)
+	for seed := range uint64(scripts) {
 		r := rand.New(rand.NewPCG(14, seed))
 		count := 0
 		tree := randomNode(r, 4, &count)
@@ -391,7 +391,7 @@ func TestRetry_CodeTrees(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, &script)
 		}
 	}
-	if retried < 20 {
+	if retried < scripts/3 {
 		t.Errorf("only %d of the scripts were retried", retried)
 	}
 }

@@ -109,7 +109,7 @@ func narrowed(r *rand.Rand, s *core.Shape, own madeCall) (lets func(madeCall) bo
 // there is room: a person says yes once, with random bounds, and no to everything else.
 func TestShape_Property(t *testing.T) {
 	t.Parallel()
-	rounds := 100
+	rounds := skiptest.Sized(t, 25, 100)
 	if skiptest.Race {
 		rounds = 8
 	}

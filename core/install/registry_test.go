@@ -380,6 +380,7 @@ func TestRegistry_VerifySaysWhichFile(t *testing.T) {
 // that was approved.
 func TestRegistry_OptionalIsMissing(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages again and again")
 	reg := demoRegistry(t)
 	server := demo("1.1.0")[0]
 	server.Fields = map[string]any{"optionalDependencies": map[string]string{"@demo/darwin": "1.1.0"}}
@@ -416,6 +417,7 @@ func TestRegistry_OptionalIsMissing(t *testing.T) {
 // or looked for anew.
 func TestFailures_Last(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages again and again")
 	reg := demoRegistry(t)
 	home := t.TempDir()
 	in := onRegistry(home, reg.Env(os.Environ()))

@@ -111,7 +111,7 @@ func runNode(t *testing.T, node, url string, jobs []nodeJob) []nodeOutcome {
 // golden, as seen by node and as seen by the recorder.
 func TestCorpus_Node(t *testing.T) {
 	t.Parallel()
-	skiptest.Short(t, "runs the whole corpus in node")
+	skiptest.Long(t, "runs the whole corpus in node")
 	node := skiptest.Tool(t, "node")
 	scripts, dir := loadCorpus(t), t.TempDir()
 	jobs := make([]nodeJob, len(scripts))

@@ -16,6 +16,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/client"
 	"github.com/casys-ai/pml/core/daemon"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // TestHandOver_Busy: many commands of a newer pml at once, with those of an
@@ -26,6 +27,7 @@ import (
 // Scenario 36.
 func TestHandOver_Busy(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "builds two versions of pml")
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
 	m.StopAtEnd()
 	gate := filepath.Join(m.Dir, "gate")

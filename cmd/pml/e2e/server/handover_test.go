@@ -10,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // TestHandOver: a newer pml puts its own server in the place of the one that an
@@ -19,6 +20,7 @@ import (
 // Scenario 36.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "builds two versions of pml")
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
 	m.StopAtEnd()
 	gate := filepath.Join(m.Dir, "gate")
@@ -65,6 +67,7 @@ func TestHandOver(t *testing.T) {
 // Scenario 36.
 func TestHandOver_ByHand(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "builds two versions of pml")
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
 	m.Version = "v1.0.0"
 	p := m.Serving()
