@@ -123,7 +123,7 @@ func TestBadInput_NothingOpened(t *testing.T) {
 	}{
 		{"UnknownCommand", []string{"exectue"}, 2, []string{`unknown command "exectue"`, "did you mean execute"}},
 		{"UnknownSub", []string{"wf", "lst"}, 2, []string{"did you mean list, ls"}},
-		{"NoSub", []string{"approvals"}, 2, []string{"extend, ls, renew, show"}},
+		{"NoSub", []string{"config"}, 2, []string{"path, pin, schema, show"}},
 		{"UnknownFlag", []string{"execute", "--inptu", "1"}, 2, []string{"unknown flag --inptu", "did you mean --input"}},
 		{"BadFlagValue", []string{"execute", "--wait", "soon"}, 2, []string{"soon"}},
 		{"BadFormat", []string{"version", "-o", "jsn"}, 2, []string{"unknown output format", "did you mean json"}},
@@ -231,6 +231,9 @@ func TestExecute_ApprovalExits8(t *testing.T) {
 	if s.err != "" {
 		t.Errorf("stderr: %q", s.err)
 	}
+	// Who sends it elsewhere sees that the run waits.
+	s = &shell{tty: true, toFile: true, fake: &fake{results: []api.Result{waiting(dependency())}}}
+	s.run("execute", "--code", "x", "--json").want(t, 8).has(t, "err", "waits for a decision: pml approve "+appA.Short())
 }
 
 func TestPrompt(t *testing.T) {

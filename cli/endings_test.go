@@ -259,6 +259,10 @@ func TestRetry_FileChanged(t *testing.T) {
 		if strings.Contains(s.err, "pml run "+file+" runs the file as it is now") != tt.told {
 			t.Errorf("%s %q: %s", tt.file, tt.text, s.err)
 		}
+		if tt.told { // at a terminal nothing is made again before a person says so
+			(&shell{fake: f, tty: true, stdin: "n\n"}).run("retry", "7f3a91").want(t, 1).has(t, "err", "retry the program as it was?", "nothing was run again; next: pml run "+file)
+			(&shell{fake: f, tty: true, stdin: "y\n"}).run("retry", "7f3a91").want(t, 0)
+		}
 		// Where it fails as before, the corrected file is what helps.
 		f.results = []api.Result{{Status: api.StatusError, WorkflowID: runA, ErrorCode: core.CodeToolFailed, Error: "as before"}}
 		failed := f.results[0]

@@ -22,6 +22,7 @@ type shell struct {
 	stdin         string
 	input         io.Reader // stands for stdin, when set
 	tty           bool
+	toFile        bool // with tty: stdout is none
 	width         int
 	env           map[string]string
 	secrets       []string // what is typed without echo; nil: there is no terminal for it
@@ -79,7 +80,7 @@ func (s *shell) run(args ...string) *shell {
 	s.code = cli.Main(s.ctx, args, app.Deps{
 		DropTyped: s.dropTyped, ReadSecret: s.readSecret(), OpenURL: s.openURL, EditText: s.edit,
 		Stdin: s.input, Stdout: &out, Stderr: &errs,
-		StdinTTY: s.tty, StdoutTTY: s.tty, StderrTTY: s.tty,
+		StdinTTY: s.tty, StdoutTTY: s.tty && !s.toFile, StderrTTY: s.tty,
 		Width:   func() int { return s.width },
 		Environ: func(n string) (string, bool) { v, ok := s.env[n]; return v, ok },
 		Clock:   s.clock, User: "ann",

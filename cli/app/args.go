@@ -15,12 +15,16 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// Group makes a command that only holds others.
+// Group makes a command that only holds others. By itself it lists, where one of them does.
 func Group(c *cobra.Command, children ...*cobra.Command) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return UnknownCommand(cmd, args[0])
+		}
+		if ls, _, err := cmd.Find([]string{"ls"}); err == nil && ls != cmd {
+			ls.SetContext(cmd.Context())
+			return ls.RunE(ls, nil)
 		}
 		return Usagef("%s needs a command: %s", cmd.CommandPath(), strings.Join(ChildNames(cmd), ", ")).
 			WithNext(append(strings.Fields(cmd.CommandPath()), "--help")...)

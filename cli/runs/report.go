@@ -41,7 +41,7 @@ func AddWaitFlags(cmd *cobra.Command, f *WaitFlags, approvals bool) {
 	cmd.Annotations = map[string]string{app.WaitsForRun: "yes"}
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long (default: until it is done or pauses)")
 	if approvals {
-		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal where the command names no decision itself, else exit)")
+		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal where the command names no decision itself and the output is text, else exit)")
 		_ = cmd.RegisterFlagCompletionFunc("on-approval", app.CompleteFixed(onApprovals...))
 	}
 }
@@ -189,6 +189,14 @@ func prompted(r api.Result, f WaitFlags) core.ID {
 	return ""
 }
 
+// sayWaits tells a person whose output goes to a file or a program that the run waits for
+// one: nothing else is on the screen.
+func sayWaits(a *app.App, r api.Result) {
+	if pending := view.PendingOf(r); asks(r) && len(pending) > 0 && a.StderrTTY && !a.StdoutTTY && !a.Flags.Quiet {
+		a.Say("the run %s waits for a decision: pml approve %s", r.WorkflowID.Short(), pending[0].ID.Short())
+	}
+}
+
 // report prints the result of a run and returns what the command ends with. The
 // approval that was on the screen just now is not shown again.
 func report(a *app.App, r api.Result, seen core.ID) error {
@@ -199,6 +207,7 @@ func report(a *app.App, r api.Result, seen core.ID) error {
 		if err := encodeResult(a, r); err != nil {
 			return err
 		}
+		sayWaits(a, r)
 		if code == app.ExitOK && stoppedEarly(r) {
 			return app.ExitStatus(app.ExitFailed)
 		}

@@ -19,11 +19,15 @@ func RetryCmd(a *app.App) *cobra.Command {
 everything else keeps its result. What a person denied is asked again.
 
 Retry runs the program as it was started, also where you have corrected its file
-since: "pml run FILE" runs the file as it is now, as a new run.`,
+since: "pml run FILE" runs the file as it is now, as a new run. At a terminal you are
+asked first where the file is another one by now.`,
 		Example: "  pml retry 7f3a91c2\n  pml retry @latest --wait 30s",
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return wait.Check(a, cmd, false) },
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
 		file := noteChanged(ctx, a, b, id)
+		if err := asItWas(ctx, a, file); err != nil {
+			return err
+		}
 		a.StartProgress()
 		r, err := b.Retry(ctx, id, a.Actor(), wait.Limit(a))
 		r, err = Held(ctx, a, b, r, err, wait)

@@ -38,6 +38,20 @@ func noteChanged(ctx context.Context, a *app.App, b app.Backend, id core.ID) (fi
 	return kept.File
 }
 
+// asItWas asks a person at a terminal whose file has changed whether to make the calls again
+// all the same: who has corrected the file means another command.
+func asItWas(ctx context.Context, a *app.App, file string) error {
+	if file == "" || !a.CanAsk() {
+		return nil
+	}
+	yes, err := a.AskYes(ctx, "retry the program as it was?")
+	if err == nil && !yes {
+		a.Say("nothing was run again; next: pml run %s", layout.ShellQuote(core.Visible(file, 0, false)))
+		err = app.ExitStatus(app.ExitFailed)
+	}
+	return err
+}
+
 // runsFile is the error of a retry that has failed as before. Where a corrected file is there
 // that is what helps, not another retry.
 func runsFile(err error, file string) error {

@@ -20,7 +20,7 @@ import (
 
 // Command is pml servers.
 func Command(a *app.App) *cobra.Command {
-	c := app.Group(&cobra.Command{
+	return app.Group(&cobra.Command{
 		Use:     "servers",
 		Aliases: []string{"srv"},
 		Short:   "MCP servers: add, check, pin, update, connect",
@@ -31,14 +31,6 @@ an update before it is installed.`,
 		Example: "  pml servers ls\n  pml servers add files -- npx -y @modelcontextprotocol/server-filesystem .\n  pml servers check\n  pml servers update files",
 	}, serversLsCmd(a), serversAddCmd(a), serversRmCmd(a), serversImportCmd(a), serversCheckCmd(a),
 		serversInstallCmd(a), serversLockCmd(a), serversUpdateCmd(a), serversConnectCmd(a))
-	unknown := c.RunE
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return unknown(cmd, args)
-	}
-	return c
 }
 
 func serversLsCmd(a *app.App) *cobra.Command {

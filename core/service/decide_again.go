@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -53,6 +54,35 @@ func (c *decisions) repeated(ctx context.Context, run core.Run, last core.Approv
 			return err
 		}
 	}
+}
+
+// orOver is why a decision is not made that nobody has shown to be a person's: where nothing
+// waits, that it was decided, or that the run has ended, in place of what a person would
+// have to do.
+func (c *decisions) orOver(ctx context.Context, run core.Run, req api.ContinueRequest, refused error) error {
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: run.ID, Now: c.now()})
+	if err != nil {
+		return refused
+	}
+	over := run.State.Final()
+	if i := slices.IndexFunc(list, func(a core.Approval) bool { return a.ID == req.Decision.Checkpoint }); i >= 0 {
+		state := newestOf(list, list[i]).StateAt(c.now())
+		over = over || state != core.ApprovalOpen && state != core.ApprovalExpired
+		list = []core.Approval{newestOf(list, list[i])}
+	} else {
+		over = over || len(approval.Decidable(list, c.now())) == 0
+	}
+	if !over {
+		return refused
+	}
+	last, err := c.nothingOpen(run, list)
+	switch {
+	case err != nil:
+		return err
+	case run.State.Final():
+		return ended(run, last)
+	}
+	return alreadyDecided(run, last)
 }
 
 // ended says that a run has ended, and who decided what it asked last.

@@ -226,6 +226,48 @@ func TestDecider_Human(t *testing.T) {
 	}
 }
 
+// TestDecider_HumanOver: where people decide, who is too late hears that it was decided, and
+// not that a person is waited for; the audit log has no refusal of it.
+func TestDecider_HumanOver(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", `{"approvals": {"decider": "human"}}`)
+	c := m.client()
+	r := c.execute(writes, api.StatusApprovalRequired)
+	never := c.execute(`return 1`, api.StatusSuccess)
+	decide := func(id core.ID, d api.Decision) error {
+		_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: id, By: me, Wait: -1, Decision: &d})
+		return err
+	}
+	code(t, decide(r.WorkflowID, api.Decision{Approve: true}), core.CodeAwaitingHuman)
+	if err := decide(r.WorkflowID, api.Decision{Approve: true, Presence: core.PresenceTerminal}); err != nil {
+		t.Fatal(err)
+	}
+	refusals := func() (n int) {
+		rows, err := c.Audit(c.ctx(), api.AuditQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if strings.Contains(r.Reason, "waits for a person") {
+				n++
+			}
+		}
+		return n
+	}
+	before := refusals()
+	for _, d := range []api.Decision{{Approve: true}, {}, {Approve: true, Checkpoint: r.CheckpointID}, {Checkpoint: r.CheckpointID}} {
+		e := code(t, decide(r.WorkflowID, d), core.CodeAlreadyDecided)
+		if !strings.Contains(e.Message, "is complete: nothing in it waits") {
+			t.Errorf("%+v: %s", d, e.Message)
+		}
+	}
+	code(t, decide(never.WorkflowID, api.Decision{Approve: true}), core.CodeNotWaiting)
+	if n := refusals(); before != 1 || n != 1 {
+		t.Errorf("%d refusals in the audit log, then %d", before, n)
+	}
+}
+
 // Where people decide the PIN shows a person as a terminal does: for a yes and a no,
 // over HTTP too, and for nobody's agent.
 func TestDecider_HumanWithPin(t *testing.T) {
