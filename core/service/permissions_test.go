@@ -202,7 +202,7 @@ func TestPermissions_WrittenAndRemoved(t *testing.T) {
 	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
 	var said []string
 	for _, r := range rows {
-		if _, about, ok := strings.Cut(r.Reason, ".json: "); ok {
+		if about, _, ok := strings.Cut(r.Reason, ", by the change of "); ok {
 			said = append(said, about)
 		}
 	}

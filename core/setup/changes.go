@@ -156,7 +156,7 @@ func (w *Workspace) recordChanges(ctx context.Context, set api.ChangeSet) error 
 	for _, ch := range set.Changes {
 		reason := "the change of " + ch.File
 		if ch.About != "" {
-			reason += ": " + ch.About
+			reason = ch.About + ", by " + reason
 		}
 		rows = append(rows, core.AuditRow{Digest: ch.Digest, Outcome: core.ApprovalApproved, Reason: reason})
 	}

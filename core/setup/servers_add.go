@@ -75,6 +75,7 @@ func (s *Servers) RemoveServer(_ context.Context, name string) (api.ChangeSet, e
 	if err != nil {
 		return api.ChangeSet{}, err
 	}
+	ch.About = "no longer the server " + core.Visible(name, 60, false)
 	s.mu.Lock()
 	s.removing[name] = addressOf(cfg, name)
 	s.mu.Unlock()
@@ -150,6 +151,7 @@ type addition struct {
 	dotenv        []byte
 	values        map[string]string // of .env as it is
 	notes         []string
+	added         []string // names, for the audit log
 }
 
 func (s *Servers) newAddition(home bool) (*addition, error) {
@@ -194,6 +196,7 @@ func (a *addition) add(e hosts.Entry) error {
 		return err
 	}
 	a.after = after
+	a.added = append(a.added, "the server "+core.Visible(e.Name, 60, false))
 	maps.Copy(a.secrets, e.Secrets)
 	return nil
 }
@@ -278,6 +281,7 @@ func (a *addition) changes() (api.ChangeSet, error) {
 	if err != nil {
 		return api.ChangeSet{}, err
 	}
+	ch.About = strings.Join(a.added, ", ")
 	set := changeSet(keys, ch)
 	set.Notes = a.notes
 	return set, nil
