@@ -113,6 +113,11 @@ func TestShape_More(t *testing.T) {
 	if d := s.decisions(); len(d) != 1 || d[0].Answer.Shape == nil || d[0].Answer.Shape.Max != 40 {
 		t.Errorf("%+v", d)
 	}
+	s = (&shell{tty: true, stdin: "b\n30\ny\n", fake: f()}).run("approve", "52e3").want(t, 0). // the same from the question about one call
+													has(t, "err", "all of line 2 in [b]ounds", more, "\n  pml approve 52e3f18c --shape --max 20\n", "approve up to 30 calls within")
+	if d := s.decisions(); len(d) != 1 || d[0].Answer.Shape == nil || d[0].Answer.Shape.Max != 30 || d[0].Presence != core.PresenceTerminal {
+		t.Errorf("%+v", d)
+	}
 	s = (&shell{tty: true, stdin: "y\n", fake: f()}).run("approve", "52e3", "--shape", "--max", "7").want(t, 0)
 	if strings.Contains(s.err, more) {
 		t.Errorf("who has said how many is told how to say it:\n%s", s.err)

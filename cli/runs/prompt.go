@@ -25,6 +25,7 @@ type choice struct {
 	risky bool // asks for the first digits whatever the approval's risk is
 	later bool // decides nothing
 	enter bool // an empty line means it
+	loop  bool // for the calls of the same place, within bounds
 }
 
 // question is what a person is asked about one approval. There is one way to ask, for
@@ -111,6 +112,10 @@ func (q question) answer(ctx context.Context, a *app.App, b app.Backend) (*api.D
 // it.
 func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choice) (d *api.Decision, err error) {
 	p := q.about
+	if c.loop {
+		d, err = askLoop(ctx, a, b, p, q.pin)
+		return d, tryAgain(a, err)
+	}
 	d = &api.Decision{Checkpoint: p.ID, ExpectDigest: p.Digest}
 	if a.CanAsk() {
 		d.Presence = core.PresenceTerminal
@@ -193,7 +198,7 @@ func (q question) choices(a *app.App) []choice {
 	case q.given != nil && q.given.Answer != nil:
 		list = append(list, givenChoice(*q.given.Answer))
 	default:
-		list = choicesOf(p)
+		list = choicesOf(p, a.CanAsk())
 	}
 	if q.verb != verbDeny && p.Type != core.ApproveInDoubt {
 		if a.CanAsk() && !list[0].risky && !approval.High(p, false) {
@@ -226,8 +231,8 @@ func givenChoice(an core.Answer) choice {
 	return c
 }
 
-// choicesOf are the ways to say yes to an approval.
-func choicesOf(p core.Approval) []choice {
+// choicesOf are the ways to say yes to an approval; person says that somebody is at a terminal.
+func choicesOf(p core.Approval, person bool) []choice {
 	var list []choice
 	add := func(label string, take func(*api.Decision), words ...string) {
 		list = append(list, choice{label: label, words: words, take: take})
@@ -246,6 +251,9 @@ func choicesOf(p core.Approval) []choice {
 			add("for this [s]ession", answers(core.Answer{Remember: core.RememberSession}), "s", "session")
 		}
 		add("[w]rite a rule", answers(core.Answer{Remember: core.RememberRule}), "w", "rule", "write a rule")
+		if _, ok := approval.Propose([]core.Approval{p}); ok && person {
+			list = append(list, choice{label: fmt.Sprintf("all of line %d in [b]ounds", p.Place.Line), words: []string{"b", "bounds", "loop"}, loop: true})
+		}
 	case p.Type == core.ApproveDependency && len(scriptsOf(p)) > 0:
 		add("[y]es, without its scripts", approves, "y", "yes")
 		add("with its [s]cripts", answers(core.Answer{Scripts: true}), "s", "scripts")

@@ -107,7 +107,7 @@ func approveLoop(ctx context.Context, a *app.App, b app.Backend, about []core.Ap
 	}
 	if o.asks(a, about[:1], d) {
 		if !o.shape.maxSet {
-			sayMore(a, p, s)
+			sayMore(a, p, s, a.WithFlags)
 		}
 		if s, err = agree(ctx, a, p, s, loop); err != nil {
 			return nil, err
@@ -141,14 +141,37 @@ func shapeOf(ctx context.Context, a *app.App, b app.Backend, p core.Approval, f 
 }
 
 // sayMore says how to approve more calls of a loop than are proposed, with the command.
-func sayMore(a *app.App, p core.Approval, s core.Shape) {
+func sayMore(a *app.App, p core.Approval, s core.Shape, with func(...string) []string) {
 	n := min(max(20, 2*s.Max), approval.MaxShapeCalls)
 	how := "type a number, or use"
 	if approval.Confirmation(p, false) != "" {
 		how = "use"
 	}
 	a.Say("the bounds are for what waits now; for more calls of this loop %s:", how)
-	a.Say("  %s", a.PaintErr(layout.Ident, layout.ShellJoin(a.WithFlags("--max", strconv.Itoa(n)))))
+	a.Say("  %s", a.PaintErr(layout.Ident, layout.ShellJoin(with("--max", strconv.Itoa(n)))))
+}
+
+// askLoop shows the bounds of a yes to the calls of the loop of an approval that is on the
+// screen, and asks.
+func askLoop(ctx context.Context, a *app.App, b app.Backend, p core.Approval, pin bool) (*api.Decision, error) {
+	s, loop, err := shapeOf(ctx, a, b, p, shapeFlags{})
+	if err != nil {
+		return nil, err
+	}
+	if err := showShape(a, s, loop); err != nil {
+		return nil, err
+	}
+	sayMore(a, p, s, func(more ...string) []string {
+		return append([]string{"pml", "approve", p.ID.Short(), "--shape"}, more...)
+	})
+	if s, err = agree(ctx, a, p, s, loop); err != nil {
+		return nil, err
+	}
+	d := &api.Decision{Approve: true, Checkpoint: p.ID, ExpectDigest: p.Digest, Answer: &core.Answer{Shape: &s}, Presence: core.PresenceTerminal}
+	if d.Pin, err = a.PinFor(ctx, b, pin); err != nil {
+		return nil, core.AsError(err).WithRun(p.RunID)
+	}
+	return d, nil
 }
 
 // agree asks about bounds until there is an answer, and returns those that were agreed to: a
