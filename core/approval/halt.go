@@ -27,6 +27,9 @@ const (
 	letGoOn   = "let calls go on that were "
 )
 
+// DoneOutcomes are all that DoneOutcome says.
+var DoneOutcomes = []string{"halted", "resumed", "aborted"}
+
 // DoneOutcome is what a row of the audit log that is about no approval says was done: with
 // all calls "halted" or "resumed", with a run "aborted"; empty for any other row.
 func DoneOutcome(r core.AuditRow) string {

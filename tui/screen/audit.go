@@ -40,9 +40,9 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 	}
 	p.made, p.version, p.matched, p.rows = true, e.State.Version(), p.words, p.rows[:0]
 	all := e.State.Audit()
-	filter, words := auditFilter(p.words, e.Now)
+	filter, done, words := auditFilter(p.words, e.Now)
 	for _, a := range slices.Backward(all) {
-		if filter.Match(a) && auditMatches(a, words) {
+		if filter.Match(a) && (done == "" || approval.DoneOutcome(a) == done) && auditMatches(a, words) {
 			p.rows = append(p.rows, a)
 		}
 	}
@@ -50,23 +50,33 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 }
 
 // auditFilter reads what was typed: NAME:VALUE as commands and HTTP take it (by:,
-// since:7d), everything else as words that a row must contain.
-func auditFilter(text string, now time.Time) (f core.AuditFilter, words []string) {
+// since:7d), with done for an outcome that only the column calls so; everything else as
+// words that a row must contain.
+func auditFilter(text string, now time.Time) (f core.AuditFilter, done string, words []string) {
 	for word := range strings.FieldsSeq(text) {
 		key, value, ok := strings.Cut(word, ":")
+		if ok && key == "outcome" && slices.Contains(approval.DoneOutcomes, value) {
+			done = value
+			continue
+		}
 		if with := f; ok && value != "" && with.Set(key, value, now) == nil {
 			f = with
 			continue
 		}
 		words = append(words, strings.ToLower(word))
 	}
-	return f, words
+	return f, done, words
+}
+
+// auditOutcome is the outcome of a row as its column calls it.
+func auditOutcome(r *core.AuditRow) string {
+	return cmp.Or(approval.DoneOutcome(*r), core.Visible(string(r.Outcome), 20, false))
 }
 
 // auditMatches reports whether every word is somewhere in a row.
 func auditMatches(r core.AuditRow, words []string) bool {
 	text := strings.ToLower(strings.Join([]string{
-		string(r.Side), string(r.Outcome), string(r.Type), typeName(r.Type), r.Tool, r.By.Name(), string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
+		string(r.Side), string(r.Outcome), auditOutcome(&r), string(r.Type), typeName(r.Type), r.Tool, r.By.Name(), string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
 	}, "\n"))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -258,7 +268,7 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, 
 	muted := paint.Style{Role: paint.Muted}
 	cols[auTime].Text(in, y, muted, momentText(r.At, e))
 	glyph, style := approvalLook(r.Outcome, e.Theme)
-	outcome := cmp.Or(approval.DoneOutcome(*r), core.Visible(string(r.Outcome), 20, false))
+	outcome := auditOutcome(r)
 	if r.Count > 1 {
 		outcome += " ×" + itoa(r.Count)
 	}

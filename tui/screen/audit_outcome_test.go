@@ -1,0 +1,31 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
+)
+
+// TestAudit_OutcomeOfTheColumn: a filter by an outcome finds the rows whose column shows that
+// word, and those that are kept under it.
+func TestAudit_OutcomeOfTheColumn(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	halt := core.Halt{At: fixtureNow, By: core.Actor{Who: "ana"}, Reason: "lunch"}
+	rows := []core.AuditRow{approval.HaltedRow(halt), approval.ResumedRow(halt, core.Resumption{At: fixtureNow, By: halt.By}), {At: fixtureNow, Outcome: core.ApprovalDenied, Tool: "fs:write"}}
+	for i := range rows {
+		rows[i].Seq = int64(i + 1)
+	}
+	st.SetAudit(rows)
+	s := newScreen(t, st, 160, 45)
+	press(s, "6", "z") // of the words, "halted" stands in the reason of the row that resumes as well
+	for filter, want := range map[string]string{"outcome:halted": "1 of 3", "halted": "2 of 3", "outcome:resumed": "1 of 3", "resumed": "1 of 3", "outcome:aborted": "0 of 3", "outcome:denied": "2 of 3"} {
+		press(s, "/", `"`+filter+`"`, "enter")
+		if frame := s.Plain(fixtureNow); !strings.Contains(frame, want+" rows") && !strings.Contains(frame, want+" match") {
+			t.Errorf("%s: want %s\n%s", filter, want, frame)
+		}
+		press(s, "esc")
+	}
+}
