@@ -55,7 +55,11 @@ func (d *dialogue) runs() {
 			return
 		}
 		r, _ := d.st.Run(id)
-		d.say("run %s: %s, %s, layer %d of %d.", id.Short(), state.Name(r), r.State, min(r.CurrentLayer+1, max(r.TotalLayers, 1)), max(r.TotalLayers, 1))
+		layer := plural(max(r.TotalLayers, 1), "layer")
+		if at := d.st.LayerOf(r); at > 0 {
+			layer = fmt.Sprintf("layer %d of %d", at, max(r.TotalLayers, 1))
+		}
+		d.say("run %s: %s, %s, %s.", id.Short(), state.Name(r), r.State, layer)
 	}
 }
 

@@ -189,11 +189,12 @@ func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
 	if run.Agent != nil {
 		t.Right = fmt.Sprintf("%d of %d iterations  %s  ", run.Agent.Iterations, run.Agent.MaxIterations, run.Agent.Cost()) + t.Right
 	} else if n := max(run.TotalLayers, len(p.model.layers)); n > 0 {
-		at := fmt.Sprintf("at L%d of %s", min(run.CurrentLayer+1, n), plural(n, "layer"))
+		layer := e.State.LayerOf(run)
+		at := fmt.Sprintf("at L%d of %s", min(layer, n), plural(n, "layer"))
 		switch {
 		case run.Kind == core.KindCode:
 			at = layerText(run)
-		case run.State == core.RunComplete:
+		case run.State == core.RunComplete || layer == 0:
 			at = plural(n, "layer")
 		}
 		t.Right = at + "  " + t.Right

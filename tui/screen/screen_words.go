@@ -73,6 +73,17 @@ func layerText(r core.Run) string {
 	return itoa(min(r.CurrentLayer+1, r.TotalLayers)) + "/" + itoa(r.TotalLayers)
 }
 
+// layerRow is layerText in a row of the list, which says of a DAG that failed where.
+func layerRow(r core.Run, e *Env) string {
+	if r.State != core.RunFailed || r.Kind != core.KindDAG || r.Agent != nil || r.TotalLayers == 0 {
+		return layerText(r)
+	}
+	if at := e.State.LayerOf(r); at > 0 {
+		return itoa(at) + "/" + itoa(r.TotalLayers)
+	}
+	return ""
+}
+
 // layerSaid is layerText where no heading says what it counts.
 func layerSaid(r core.Run) string {
 	text := layerText(r)

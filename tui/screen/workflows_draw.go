@@ -146,7 +146,7 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 	}
 	cols[colName].Text(in, y, paint.Style{}, name)
 	cols[colID].Text(in, y, muted, r.ID.Short())
-	cols[colLayer].Text(in, y, paint.Style{}, layerText(r))
+	cols[colLayer].Text(in, y, paint.Style{}, layerRow(r, e))
 	if c := &cols[colTasks]; c.Here && r.Agent != nil {
 		c.Text(in, y, paint.Style{}, plural(r.Agent.Calls, "call"))
 	} else if c.Here && r.Kind != core.KindCode { // of a script each step is a task

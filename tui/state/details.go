@@ -136,3 +136,19 @@ func sizeOf(w *core.Workflow) int {
 	}
 	return n
 }
+
+// LayerOf is the layer that a run is at, from 1. Of a DAG that has failed it is the first one
+// in which a task failed: what came after it was skipped, and those layers count as done. It
+// is 0 where the layers that tell it were not read yet.
+func (s *State) LayerOf(r core.Run) int {
+	if d := s.details[r.ID]; d != nil && r.State == core.RunFailed && r.Kind == core.KindDAG {
+		for i, l := range d.workflow.Layers {
+			if slices.ContainsFunc(l.Tasks, func(t core.Task) bool { return t.State == core.TaskError }) {
+				return i + 1
+			}
+		}
+	} else if r.State == core.RunFailed && r.Kind == core.KindDAG && r.CurrentLayer >= r.TotalLayers {
+		return 0
+	}
+	return min(r.CurrentLayer+1, max(r.TotalLayers, 1))
+}
