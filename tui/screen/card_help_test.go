@@ -34,6 +34,17 @@ func TestCard_Help(t *testing.T) {
 	}
 }
 
+// enter in the help over a card leads back to the card, and nothing then says that esc does:
+// there it would leave the card.
+func TestCard_HelpEnter(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	p.press("?", "enter")
+	if frame := p.frame(); strings.Contains(frame, "Help  card") || strings.Contains(frame, "esc leads back") || !strings.Contains(frame, "Approve tool permission?") {
+		t.Errorf("enter does not lead back to the card:\n%s", frame)
+	}
+}
+
 // A card that is longer than its view names the key that shows the rest.
 func TestCard_NamesKey(t *testing.T) {
 	t.Parallel()

@@ -102,10 +102,11 @@ func (h *help) key(k keys.Key, e *Env) ([]Intent, bool) {
 	return nil, false
 }
 
-// run does what the selected row says, but for decisions: enter never decides.
+// run does what the selected row says, but for decisions: enter never decides. Over a card it
+// only leads back.
 func (h *help) run(rows []helpRow) ([]Intent, bool) {
 	if len(h.own) > 0 {
-		return []Intent{say{Note, "esc leads back to the card: its keys count there"}}, true
+		return nil, true
 	}
 	if h.cursor >= len(rows) || rows[h.cursor].act == "" {
 		return nil, false
@@ -132,10 +133,12 @@ func (h *help) draw(a paint.Area, e *Env) {
 	rows := h.rows(e)
 	h.cursor = max(min(h.cursor, len(rows)-1), 0)
 	title := paint.Title{Left: "Help  " + h.panel, Right: "type to search", Foot: "enter does it   esc closes", Focus: true}
-	if len(h.own) > 0 {
+	switch {
+	case len(h.own) > 0 && h.input.Text != "":
+		title.Foot = "esc clears the search"
+	case len(h.own) > 0:
 		title.Foot = "esc leads back"
-	}
-	if h.input.Text != "" {
+	case h.input.Text != "":
 		title.Foot = "enter does it   esc clears the search"
 	}
 	tall := a.H - 4
