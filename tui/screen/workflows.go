@@ -377,5 +377,26 @@ func (p *workflowsPanel) hints(e *Env) []keys.Action {
 	if first(e) {
 		return []keys.Action{keys.Open, keys.CopyCommand, keys.Palette}
 	}
-	return []keys.Action{keys.Open, keys.Filter, keys.Sort, keys.Abort, keys.Again, keys.Replan, keys.Mark, keys.CopyID, keys.CopyCommand, keys.Palette}
+	acts := append([]keys.Action{keys.Open, keys.Filter, keys.Sort}, p.helping(e)...)
+	return append(acts, keys.Mark, keys.CopyID, keys.CopyCommand, keys.Palette)
+}
+
+// helping are those keys that do something with the marked runs, or the selected one.
+func (p *workflowsPanel) helping(e *Env) (acts []keys.Action) {
+	ids := p.ids(e)
+	row := p.row(ids, e)
+	if row < 0 {
+		return nil
+	}
+	runs := p.chosen(e)
+	if slices.ContainsFunc(runs, func(r core.Run) bool { return !r.State.Final() }) {
+		acts = append(acts, keys.Abort)
+	}
+	if _, none := again(runs, e)[0].(say); !none && !slices.ContainsFunc(runs, func(r core.Run) bool { return r.Imported != nil }) {
+		acts = append(acts, keys.Again)
+	}
+	if r, ok := e.State.Run(ids[row]); ok && r.Kind == core.KindDAG && !r.State.Final() {
+		acts = append(acts, keys.Replan)
+	}
+	return acts
 }

@@ -1,0 +1,40 @@
+package screen
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
+)
+
+// TestWorkflows_Hints: below the list stand only keys that do something with the run under the
+// cursor, or with one of those that are marked.
+func TestWorkflows_Hints(t *testing.T) {
+	t.Parallel()
+	failed := &core.Error{Code: core.CodeScript, Failures: []core.Failure{{Code: core.CodeToolFailed}}}
+	for name, c := range map[string]struct {
+		run  core.Run
+		want []keys.Action
+	}{
+		"script": {core.Run{Kind: core.KindCode, State: core.RunRunning}, []keys.Action{keys.Abort}},
+		"DAG":    {core.Run{Kind: core.KindDAG, State: core.RunRunning}, []keys.Action{keys.Abort, keys.Replan}},
+		"done":   {core.Run{Kind: core.KindDAG, State: core.RunComplete}, nil},
+		"failed": {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: failed}, []keys.Action{keys.Again}},
+		"threw":  {core.Run{Kind: core.KindCode, State: core.RunFailed, Error: &core.Error{Code: core.CodeScript}}, nil},
+		"copy":   {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: failed, Imported: &core.Imported{}}, nil},
+		"left":   {core.Run{Kind: core.KindCode, State: core.RunInterrupted}, []keys.Action{keys.Abort, keys.Again}},
+	} {
+		st := emptyState()
+		c.run.ID, c.run.Name, c.run.CreatedAt = runFailed, name, fixtureNow
+		st.PutRuns(c.run)
+		s := newScreen(t, st, 100, 30)
+		press(s, "1")
+		acts := slices.DeleteFunc(s.panels[PanelWorkflows].hints(s.env(fixtureNow)), func(a keys.Action) bool {
+			return a != keys.Abort && a != keys.Again && a != keys.Replan
+		})
+		if !slices.Equal(acts, c.want) {
+			t.Errorf("%s: %v, want %v", name, acts, c.want)
+		}
+	}
+}
