@@ -164,12 +164,16 @@ type showRunsOf struct{ agentKey }
 
 func (showRunsOf) intent() {}
 
-// runsOf has the list of runs show those of an agent.
-func (s *Screen) runsOf(k agentKey) {
+// runsOf has the list of runs show those of an agent, with the cursor on the first.
+func (s *Screen) runsOf(k agentKey, e *Env) {
 	name, _, _ := strings.Cut(k.client, " ")
 	f, err := state.ParseFilter(`"`+strings.ReplaceAll(name, `"`, "")+`" "`+strings.ReplaceAll(k.folder, `"`, "")+`"`, state.RunKeys...)
 	if err == nil {
-		s.panels[PanelWorkflows].(*workflowsPanel).filter = f
+		p := s.panels[PanelWorkflows].(*workflowsPanel)
+		p.filter = f
+		if ids := p.ids(e); len(ids) > 0 {
+			p.selectRow(0, ids, e)
+		}
 	}
 	s.focusOn(PanelWorkflows)
 }

@@ -265,7 +265,7 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 		case showCall:
 			s.showCall(i)
 		case showRunsOf:
-			s.runsOf(i.agentKey)
+			s.runsOf(i.agentKey, e)
 		case showText:
 			o := &output{title: i.title, text: i.text}
 			o.pager.SetText(i.text)
