@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -223,6 +224,7 @@ func (b *builder) kind(i int, t *core.TaskSpec) {
 		if t.Tool != "" {
 			b.fault(b.path(i, "tool"), "%s is a code task and calls no tool; make it two tasks", label(t))
 		}
+		b.outside(t)
 	case core.TypeAgent:
 		if t.Tool == "" {
 			t.Tool = core.DelegateTool
@@ -236,6 +238,26 @@ func (b *builder) kind(i int, t *core.TaskSpec) {
 	default:
 		types := []string{string(core.TypeTool), string(core.TypeCode), string(core.TypeAgent)}
 		b.fault(b.path(i, "type"), "%s: the type %s is unknown%s; use mcp_tool, code or agent", label(t), quote(string(t.Type)), core.Suggest(string(t.Type), types))
+	}
+}
+
+// The names that scripts have and the code of a task has not. In a text or a comment they
+// are found as well: what comes of it is a warning.
+var (
+	callsTool = regexp.MustCompile(`(?:^|[^.\w$])mcp\s*[.\[]`)
+	waits     = regexp.MustCompile(`(?:^|[^.\w$])setTimeout\s*\(`)
+)
+
+// outside warns of code that does what only a script can do.
+func (b *builder) outside(t *core.TaskSpec) {
+	warn := func(text string) {
+		b.g.warnings = append(b.g.warnings, core.PlanNote{CallID: t.ID, Message: label(t) + ": " + text})
+	}
+	if callsTool.MatchString(t.Code) {
+		warn("the code of a task cannot call tools, mcp is not defined there; make the call a task of its own, or the whole a script")
+	}
+	if waits.MatchString(t.Code) {
+		warn("the code of a task cannot wait, setTimeout is not defined there; only a script can")
 	}
 }
 
