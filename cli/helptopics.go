@@ -31,9 +31,9 @@ The fields of a task:
   tool          SERVER:TOOL
   arguments     what the tool is called with
   depends_on    [ids] that must be done before, beside those that are named
-  code          what computes in place of a tool, with type: code; what a task gave
-                that it depends on is deps.ID.output. Unlike a script it cannot
-                call tools (mcp) or wait (setTimeout)
+  code          what computes in place of a tool, with type: code; what a task
+                gave that it depends on is deps.ID.output. Unlike a script it
+                cannot call tools (mcp) or wait (setTimeout)
   timeout_ms    how long a call may take
   retry         {max_attempts: 3, backoff_ms: 500}
   safe_to_fail  true: the run goes on when it fails
