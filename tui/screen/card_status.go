@@ -92,9 +92,10 @@ func moreLines(p *widget.Pager) string {
 	return text + ": space pages on."
 }
 
-// shortMore is moreLines where there is little room.
+// shortMore says where there is little room how many lines are left; pages that were shown
+// before, in a larger window say, are counted as well, so that each space makes it less.
 func shortMore(p *widget.Pager) string {
-	return plural(p.Unread(), "more line") + ", at space"
+	return plural(p.Left(), "more line") + ", at space"
 }
 
 // readingArguments says why a layer cannot be approved yet.

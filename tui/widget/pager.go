@@ -130,6 +130,14 @@ func (p *Pager) Unread() int {
 	return max(at(p.must+1)-at(p.read), 0)
 }
 
+// Left is how many rows there are yet to read from the view on: those below it, of which some
+// may have been in view before, or those that were jumped over where that is more.
+func (p *Pager) Left() int {
+	rows := p.index.rows
+	end := sort.Search(len(rows), func(i int) bool { return rows[i].start >= p.must+1 })
+	return max(end-p.top-p.height, p.Unread())
+}
+
 // Rows are how many rows the text takes, as drawn last.
 func (p *Pager) Rows() int { return len(p.index.rows) }
 
