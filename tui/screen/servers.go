@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -130,7 +129,7 @@ func (p *serversPanel) draw(a paint.Area, e *Env, focus bool) {
 	p.calls.count(e)
 	title := paint.Title{Left: "7 Servers", Right: itoa(len(p.list)), Focus: focus}
 	if len(p.list) > 0 {
-		title.Right += p.calls.window(e)
+		title.Right += p.calls.window()
 	}
 	in := a.Frame(title)
 	if len(p.list) == 0 || p.err != "" {
@@ -339,19 +338,23 @@ func serverText(s api.ServerInfo) string {
 }
 
 // serverCalls are the calls of each server, from the events that are known: those from
-// before this terminal began are only the newest ones.
+// before this terminal began are only the newest ones, some thousand of each half.
 type serverCalls struct {
-	of    map[string]callCount
-	seen  int64
-	since time.Time // of the first event that was looked at
+	of     map[string]callCount
+	seen   int64
+	looked int64 // how many events were looked at
 }
 
-// window says since when the calls were counted.
-func (c *serverCalls) window(e *Env) string {
-	if c.since.IsZero() {
+// window says where the calls were counted. It is no time: events of one half go back
+// further than those of the other, and a terminal that begins anew knows fewer.
+func (c *serverCalls) window() string {
+	switch c.looked {
+	case 0:
 		return ""
+	case 1:
+		return "  calls in the newest event"
 	}
-	return "  calls since " + momentText(c.since, e)
+	return "  calls in the newest " + grouped(c.looked) + " events"
 }
 
 type callCount struct {
@@ -363,16 +366,14 @@ type callCount struct {
 func (c *serverCalls) count(e *Env) {
 	n := c.seen
 	if first := e.State.FirstEvent(); c.of == nil || n < first { // what lies between is gone
-		c.of, c.since, n = map[string]callCount{}, time.Time{}, first
+		c.of, c.looked, n = map[string]callCount{}, 0, first
 	}
 	for ; ; n++ {
 		ev, ok := e.State.EventAt(n)
 		if !ok {
 			break
 		}
-		if c.since.IsZero() {
-			c.since = ev.At
-		}
+		c.looked++
 		server, _, named := core.SplitTool(ev.Tool)
 		if !named || ev.Type != core.EventTaskComplete && ev.Type != core.EventTaskError {
 			continue

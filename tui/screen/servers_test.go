@@ -45,7 +45,7 @@ func TestServers(t *testing.T) {
 	press(s, "7")
 	s.ShowServers(fixtureServers(), true, nil)
 	wantShown(t, s, "2 1✗", "200 ms")            // calls of slack, one failed
-	wantShown(t, s, " 3  calls since 14:02:09 ") // what was before is not counted
+	wantShown(t, s, " 3  calls in the newest 12 events ") // what was before is not counted
 	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
 	wantIntents(t, press(s, "j", "R"), CheckServer{Name: "ocr"})
 	wantShown(t, s, `ModuleNotFoundError: torch\x1b[2J`, "3 times in a row")
