@@ -44,7 +44,7 @@ func TestServers(t *testing.T) {
 	s := newScreen(t, st, 80, 24)
 	press(s, "7")
 	s.ShowServers(fixtureServers(), true, nil)
-	wantShown(t, s, "2 1✗", "200 ms")            // calls of slack, one failed
+	wantShown(t, s, "2 1✗", "200 ms")                     // calls of slack, one failed
 	wantShown(t, s, " 3  calls in the newest 12 events ") // what was before is not counted
 	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
 	wantIntents(t, press(s, "j", "R"), CheckServer{Name: "ocr"})
