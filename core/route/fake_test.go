@@ -231,8 +231,16 @@ func (h *half) ParseDAG([]byte) ([]core.TaskSpec, json.RawMessage, error) {
 	return nil, nil, h.call("parse")
 }
 
-func (h *half) RuleFor(_ context.Context, id core.ID) (api.Rule, error) {
-	return api.Rule{Approval: id}, h.call("rule %s", id)
+func (h *half) RuleFor(ctx context.Context, id core.ID) (api.Rule, error) {
+	a, err := h.Approval(ctx, id)
+	if err != nil {
+		return api.Rule{}, err
+	}
+	return h.RuleOf(ctx, a)
+}
+
+func (h *half) RuleOf(_ context.Context, a core.Approval) (api.Rule, error) {
+	return api.Rule{Approval: a.ID, Pattern: h.name}, h.call("rule %s", a.ID)
 }
 
 func (h *half) ImportRun(context.Context, []byte) (api.ImportedRun, error) {

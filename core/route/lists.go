@@ -292,9 +292,30 @@ func (b *Backend) KeysFound(ctx context.Context, id core.ID) ([]string, error) {
 	return names, err
 }
 
-// RuleFor is the rule that would remember an approval of this machine.
+// RuleFor is the rule that would remember an approval: it stands in a file of this
+// machine, also where this machine's own server has the run. The files of a named
+// server are not here, and a run of somebody's API key writes none at all.
 func (b *Backend) RuleFor(ctx context.Context, id core.ID) (api.Rule, error) {
-	return b.o.Local.RuleFor(ctx, id)
+	rule, err := b.o.Local.RuleFor(ctx, id)
+	if !unknown(err) {
+		return rule, err
+	}
+	r, rerr := b.server(ctx, false)
+	switch {
+	case rerr != nil:
+		return api.Rule{}, rerr
+	case r == nil:
+		return api.Rule{}, err
+	}
+	ap, err := r.Approval(ctx, id)
+	switch {
+	case err != nil:
+		return api.Rule{}, err
+	case ap.Owner != "" || b.o.Server != "":
+		return api.Rule{}, core.Errorf(core.CodePermissionDenied, "the rule would stand in a file of the server %s, which is not written from here; approve it for the run, or write the rule there: pml permissions allow",
+			core.Visible(r.Name(), 120, false)).WithRun(ap.RunID).WithNext("pml", "approvals", "show", ap.ID.Short())
+	}
+	return b.o.Local.RuleOf(ctx, ap)
 }
 
 // Extend gives an open approval more time.

@@ -37,6 +37,9 @@ type Local interface {
 	api.Answers
 	api.Refusals
 	api.Visits
+	// RuleOf is the rule that would remember an approval which the server of this
+	// machine keeps.
+	RuleOf(ctx context.Context, a core.Approval) (api.Rule, error)
 	// TraceOf is what to report of a run that a server gave to this machine.
 	TraceOf(ctx context.Context, id core.ID) (api.Trace, error)
 }

@@ -377,6 +377,30 @@ func TestKeysFound(t *testing.T) {
 	}
 }
 
+// TestRuleFor: the rule for an approval of this machine's server is worked out here,
+// where its file is; that of a named server, or of somebody's key, is not.
+func TestRuleFor(t *testing.T) {
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		b := newBoth(t, named, false)
+		b.local.approvals = []core.Approval{{ID: "l1"}}
+		b.remote.approvals = []core.Approval{{ID: "r1"}, {ID: "r2", Owner: "ana"}}
+		for id, ok := range map[core.ID]bool{"l1": true, "r1": !named, "r2": false} {
+			rule, err := b.RuleFor(t.Context(), id)
+			if ok != (err == nil) || ok && (rule.Approval != id || rule.Pattern != "local") || !ok && core.CodeOf(err) != core.CodePermissionDenied {
+				t.Errorf("%s, named %v: %+v %v", id, named, rule, err)
+			}
+		}
+		if _, err := b.RuleFor(t.Context(), "x"); core.CodeOf(err) != core.CodeNotFound {
+			t.Error(err)
+		}
+	}
+	b := newBoth(t, false, true)
+	if _, err := b.RuleFor(t.Context(), "x"); core.CodeOf(err) != core.CodeNotFound || b.started {
+		t.Error(err, b.started)
+	}
+}
+
 // TestReads_StartNothing: where no server has ever been, nothing is asked of one.
 func TestReads_StartNothing(t *testing.T) {
 	t.Parallel()

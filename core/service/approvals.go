@@ -41,6 +41,11 @@ func (c *decisions) RuleFor(ctx context.Context, approval core.ID) (api.Rule, er
 	if err != nil {
 		return api.Rule{}, err
 	}
+	return c.RuleOf(ctx, ap)
+}
+
+// RuleOf is RuleFor for an approval that the server of this machine keeps.
+func (c *decisions) RuleOf(_ context.Context, ap core.Approval) (api.Rule, error) {
 	if ap.Type != core.ApproveTool {
 		return api.Rule{}, core.Errorf(core.CodeInvalidArguments, "%s asks for %s: only the permission of a tool can be remembered as a rule, everything else is decided each time",
 			ap.ID.Short(), ap.Type).WithRun(ap.RunID).WithNext("pml", "approvals", "show", ap.ID.Short())

@@ -240,6 +240,10 @@ func TestRuleFor(t *testing.T) {
 	if text, _ := m.file(".pml.json"); text != ownConfig {
 		t.Error("it was written")
 	}
+	theirs := core.Approval{ID: newID(), Type: core.ApproveTool, Tool: "workspace:write_file", Workspace: m.ws, Side: core.SideServer}
+	if of, err := c.RuleOf(c.ctx(), theirs); err != nil || of.Approval != theirs.ID || of.Change.Diff != rule.Change.Diff {
+		t.Errorf("of the server: %v %+v", err, of)
+	}
 	layer, err := c.Execute(c.ctx(), api.ExecuteRequest{
 		Code: `await mcp.workspace.stat({path: "a.txt"}); await mcp.workspace.read_file({path: "a.txt"}); return 1`, By: me, Wait: -1,
 		RunOptions: core.RunOptions{PerLayer: true},

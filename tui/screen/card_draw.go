@@ -357,7 +357,10 @@ func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 		if outlives(ap) {
 			text += "s this session  "
 		}
-		a.Text(0, 0, a.W, ask, text+"w write a rule  esc not")
+		if ap.Owner == "" {
+			text += "w write a rule  "
+		}
+		a.Text(0, 0, a.W, ask, text+"esc not")
 	case ruling:
 		text := "the rule is being worked out; esc leaves it"
 		if c.asked != nil {

@@ -319,6 +319,10 @@ func (c *card) keyRemember(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		}
 		return c.send(decide.Remember, "", &core.Answer{Remember: core.RememberSession}, e)
 	case "w":
+		if a.Owner != "" {
+			c.say(Note, "no rule: it would hold for everybody who uses this workspace, and the run is one of "+core.Visible(a.Owner, 60, false))
+			return nil, false
+		}
 		if !c.can(decide.Remember, e) {
 			return nil, false
 		}

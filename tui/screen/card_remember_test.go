@@ -105,6 +105,26 @@ func TestCard_LongRule(t *testing.T) {
 	}
 }
 
+// TestCard_RuleOwned: no rule is offered for a run of somebody's API key, whose decision
+// writes none.
+func TestCard_RuleOwned(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 100, 30)
+	a := p.approval(apTool)
+	a.ID, a.Owner = "a9000000-0000-4000-8000-000000000000", "ana"
+	p.st.PutApprovals(a)
+	p.s.overlay.open(cardOf(a.ID, p.s.env(p.now)))
+	p.wait(decide.Quiet)
+	p.readAll()
+	p.press("A")
+	if got := p.frame(); strings.Contains(got, "write a rule") || !strings.Contains(got, "r this run") {
+		t.Errorf("\n%s", got)
+	}
+	p.press("w")
+	p.wants()
+	p.sees("the run is one of ana")
+}
+
 // TestCard_RememberHigh: who wants to remember a permission of high risk types its characters
 // and then says for how long; no key has to be pressed twice for it.
 func TestCard_RememberHigh(t *testing.T) {
