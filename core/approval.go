@@ -67,7 +67,7 @@ type Approval struct {
 	Owner     string `json:"owner,omitempty"` // of the run, filled in by the store
 	// CallIDs are the calls that wait for it.
 	CallIDs []string `json:"call_ids,omitempty"`
-	// PlannedFor names the planned call that it was asked for ahead of time.
+	// PlannedFor names the planned call that it was asked for ahead of time: see Planned.
 	PlannedFor string `json:"planned_for,omitempty"`
 	// Place is where the script makes the call that it is about, in the user's source;
 	// zero where no script does, and for what is asked ahead. Computed names the arguments
@@ -127,6 +127,16 @@ func (a Approval) StateAt(now time.Time) ApprovalState {
 // CallSubject is the subject of the permission of one call of a tool; digest is of the
 // arguments that the program has passed.
 func CallSubject(tool, digest string) string { return tool + "#" + digest }
+
+// plannedPrefix is before a call's id where an approval was asked for ahead of time.
+const plannedPrefix = "plan:"
+
+// PlannedFor is what an approval that is asked for ahead of a call has kept of it.
+func PlannedFor(call string) string { return plannedPrefix + call }
+
+// Planned is the id of the planned call that the approval was asked for ahead of time;
+// empty for one that was not.
+func (a Approval) Planned() string { return strings.TrimPrefix(a.PlannedFor, plannedPrefix) }
 
 // IfEdited returns the approval if it is a yes to arguments that somebody has changed,
 // else nil.

@@ -148,7 +148,7 @@ const maxRefused = 100
 // askAhead opens a question about a planned call. Questions about servers are
 // one for all calls; of equal calls each has its own.
 func (p *preflight) askAhead(call Call, ask Ask) {
-	planned := "plan:" + call.ID
+	planned := core.PlannedFor(call.ID)
 	for _, ap := range p.questions.list {
 		if ap.Type != ask.Type || ap.Subject != ask.Subject || ap.State == core.ApprovalSuperseded {
 			continue

@@ -29,7 +29,7 @@ var bindings = []binding{
 	{Approve, inbox | bounds | dag | task, "approve once", []string{"a"}},
 	{ApproveRemember, inbox, "approve and remember, or all marked", []string{"A"}},
 	{Bounds, inbox | bounds, "approve the calls of a loop, within bounds", []string{"b"}},
-	{Deny, inbox, "deny", []string{"d"}},
+	{Deny, inbox | dag | task, "deny", []string{"d"}},
 	{Message, inbox, "deny with a message", []string{"m"}},
 	{Abort, lists | inbox | dag | task, "abort the run", []string{"x"}},
 	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},

@@ -15,7 +15,7 @@ func plannedWorkflow() core.Workflow {
 	w := edgedWorkflow()
 	w.State = core.RunWaiting
 	w.Layers = []core.Layer{{Tasks: []core.Task{{ID: "n1", Tool: "gh:create_release", State: core.TaskQueued}}}}
-	w.Approvals[0].CallIDs, w.Approvals[0].PlannedFor = nil, "n1"
+	w.Approvals[0].CallIDs, w.Approvals[0].PlannedFor = nil, core.PlannedFor("n1")
 	return w
 }
 
@@ -42,6 +42,33 @@ func TestDAG_AskedBeforehand(t *testing.T) {
 			if got := c.Plain(); !strings.Contains(got, "! waiting tool perm 3:06") {
 				t.Errorf("the task:\n%s", got)
 			}
+		}
+	}
+}
+
+// TestDAG_AskedBeforehandKeys: what is asked about a task before the first layer is
+// decided from its row, whichever way the approval names it, also for the call that
+// analysis expects of a script.
+func TestDAG_AskedBeforehandKeys(t *testing.T) {
+	t.Parallel()
+	for _, predicted := range []bool{false, true} {
+		w := plannedWorkflow()
+		w.Layers[0].Tasks[0].Predicted = predicted
+		for key, says := range map[string]string{"a": "Approve once", "d": "d denies it"} {
+			p := newPerson(t, 110, 30)
+			p.st.PutWorkflow(w)
+			selectRun(t, p.s, w.ID)
+			p.press("3")
+			p.wait(decide.Quiet)
+			if got := p.frame(); strings.Contains(got, "predicted") || !strings.Contains(got, "waiting 1") {
+				t.Errorf("\n%s", got)
+			}
+			p.press(key)
+			p.sees(says)
+			p.press("esc", "enter")
+			p.sees("! waiting tool perm")
+			p.press(key)
+			p.sees(says)
 		}
 	}
 }

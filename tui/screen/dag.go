@@ -140,14 +140,14 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 			return nil, true
 		}
 		return []Intent{openPanel{PanelTask}}, true
-	case keys.Approve:
-		if id, ok := p.model.approval(i, e); ok {
-			return []Intent{openOverlay{newApproveCard(id, e)}}, true
+	case keys.Approve, keys.Deny:
+		id, ok := p.model.approval(i, e)
+		if !ok {
+			var below core.Approval
+			below, ok = waitsBelow(p.model.child(i), e)
+			id = below.ID
 		}
-		if a, ok := waitsBelow(p.model.child(i), e); ok {
-			return []Intent{openOverlay{newApproveCard(a.ID, e)}}, true
-		}
-		return []Intent{say{Note, waitsForNobody}}, true
+		return decideTask(act, id, ok, e), true
 	case keys.FlowLink:
 		return []Intent{FindFlowRuns{Run: run.ID, Call: t.ID}}, true
 	case keys.CopyID:
@@ -195,6 +195,17 @@ func doOneRun(act keys.Action, run core.Run, e *Env) []Intent {
 	default:
 	}
 	return again([]core.Run{run}, e)
+}
+
+// decideTask opens the card of what a task waits for, where it waits.
+func decideTask(act keys.Action, id core.ID, waits bool, e *Env) []Intent {
+	switch {
+	case !waits:
+		return []Intent{say{Note, waitsForNobody}}
+	case act == keys.Deny:
+		return []Intent{openOverlay{newDenyCard(id, e)}}
+	}
+	return []Intent{openOverlay{newApproveCard(id, e)}}
 }
 
 // waitsForNobody says that there is nothing to approve.
@@ -279,7 +290,7 @@ func (p *dagPanel) hints(e *Env) []keys.Action {
 	if i := p.at(e); i >= 0 {
 		_, own := p.model.approval(i, e)
 		if _, below := waitsBelow(p.model.child(i), e); own || below {
-			hints = append([]keys.Action{keys.Approve}, hints...)
+			hints = append([]keys.Action{keys.Approve, keys.Deny}, hints...)
 		}
 	}
 	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom, keys.FlowLink)

@@ -423,7 +423,7 @@ func (p *dagPanel) boxText(box *graph.Box, e *Env) (name, when, word string, sta
 		if a, ok := p.waitsFor(box.Nodes[0], e); ok { // what is short goes first
 			when, word = "", leftText(a, e)+" "+typeName(a.Type)
 		}
-		return p.boxName(box, e), when, word, p.model.states[box.Nodes[0]], t.Predicted
+		return p.boxName(box, e), when, word, p.model.states[box.Nodes[0]], t.Predicted && p.model.states[box.Nodes[0]] != core.TaskWaiting
 	}
 	var c dagCounts
 	for _, n := range box.Nodes {

@@ -261,7 +261,7 @@ func (m *dagModel) findServer(a *core.Approval) {
 // findTasks finds the tasks that an approval names, and reports whether there is
 // one.
 func (m *dagModel) findTasks(a *core.Approval) (found bool) {
-	for _, id := range append(slices.Clone(a.CallIDs), a.PlannedFor) {
+	for _, id := range append(slices.Clone(a.CallIDs), a.Planned()) {
 		if t, ok := m.byID[id]; ok {
 			m.asked[t], found = a.ID, true
 		}

@@ -171,8 +171,8 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	}
 	page := p.page(t, e)
 	switch act {
-	case keys.Approve:
-		return p.approve(t, e), true
+	case keys.Approve, keys.Deny:
+		return p.decide(act, t, e), true
 	case keys.FlowLink:
 		return []Intent{FindFlowRuns{Run: p.run, Call: t.ID}}, true
 	case keys.Filter:
@@ -197,16 +197,16 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	return p.copyOut(act, t, page)
 }
 
-// approve opens the card of what the task, or its layer, waits for.
-func (p *taskPanel) approve(t *core.Task, e *Env) []Intent {
+// decide opens the card of what the task, or its layer, waits for.
+func (p *taskPanel) decide(act keys.Action, t *core.Task, e *Env) []Intent {
 	w, _ := e.State.Workflow(p.run)
 	m := newDAGModel(&w)
-	if i, ok := m.byID[t.ID]; ok {
-		if id, waits := m.approval(i, e); waits {
-			return []Intent{openOverlay{newApproveCard(id, e)}}
-		}
+	i, ok := m.byID[t.ID]
+	if !ok {
+		return decideTask(act, "", false, e)
 	}
-	return []Intent{say{Note, waitsForNobody}}
+	id, waits := m.approval(i, e)
+	return decideTask(act, id, waits, e)
 }
 
 // copyOut copies, saves or views what is shown.
@@ -256,7 +256,7 @@ func (p *taskPanel) click(x, y int, e *Env) []Intent {
 func (p *taskPanel) hints(e *Env) []keys.Action {
 	if t := p.task(e); t != nil {
 		if _, ok := p.waitsFor(t, e); ok {
-			return append([]keys.Action{keys.Approve}, p.reading()...)
+			return append([]keys.Action{keys.Approve, keys.Deny}, p.reading()...)
 		}
 		if byFlow(t) {
 			return append([]keys.Action{keys.FlowLink}, p.reading()...)
@@ -371,7 +371,7 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	if mayHaveRun(t) {
 		text = glyph + " " + mayHaveRunText
 	}
-	if t.Predicted {
+	if t.Predicted && !waits {
 		text += ", predicted"
 	}
 	if waits {
@@ -404,7 +404,7 @@ func (p *taskPanel) waitsFor(t *core.Task, e *Env) (core.Approval, bool) {
 	}
 	w, _ := e.State.Workflow(p.run)
 	for i := range w.Approvals {
-		if !slices.Contains(w.Approvals[i].CallIDs, t.ID) && w.Approvals[i].PlannedFor != t.ID {
+		if !slices.Contains(w.Approvals[i].CallIDs, t.ID) && w.Approvals[i].Planned() != t.ID {
 			continue
 		}
 		if a, ok := e.State.Approval(w.Approvals[i].ID); ok && a.StateAt(e.Now) == core.ApprovalOpen {
