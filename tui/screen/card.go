@@ -74,39 +74,6 @@ type card struct {
 	told    int         // the messages that had come when a key was pressed last
 }
 
-// newApproveCard opens the card of an approval for somebody who wants to approve it.
-func newApproveCard(id core.ID, e *Env) *card {
-	c := cardOf(id, e)
-	c.eager = true
-	return c
-}
-
-// newDenyCard opens the card of an approval for somebody who wants to deny it.
-func newDenyCard(id core.ID, e *Env) *card {
-	c := cardOf(id, e)
-	if c.rule.Ended(e.Now) == "" {
-		c.say(Note, keyOf(e, keys.Deny)+" denies it, "+keyOf(e, keys.Message)+" says why as well")
-	}
-	return c
-}
-
-// newMessageCard opens the card of an approval where the next thing to do is to
-// say why it is denied.
-func newMessageCard(id core.ID, e *Env) *card {
-	c := cardOf(id, e)
-	if c.rule.Ended(e.Now) == "" {
-		c.mode = messaging
-	}
-	return c
-}
-
-func cardOf(id core.ID, e *Env) *card {
-	a, known := e.State.Approval(id)
-	c := &card{id: id, rule: decide.Open(a, e.Now), told: e.flash.count}
-	c.rule.Update(a, known, linkLost(a.Side, e), e.Now)
-	return c
-}
-
 // linkLost says why what is known of a half may be out of date; empty when it
 // is live.
 func linkLost(side core.Side, e *Env) string {

@@ -199,13 +199,10 @@ func doOneRun(act keys.Action, run core.Run, e *Env) []Intent {
 
 // decideTask opens the card of what a task waits for, where it waits.
 func decideTask(act keys.Action, id core.ID, waits bool, e *Env) []Intent {
-	switch {
-	case !waits:
+	if !waits {
 		return []Intent{say{Note, waitsForNobody}}
-	case act == keys.Deny:
-		return []Intent{openOverlay{newDenyCard(id, e)}}
 	}
-	return []Intent{openOverlay{newApproveCard(id, e)}}
+	return []Intent{openOverlay{cardFor(act, id, e)}}
 }
 
 // waitsForNobody says that there is nothing to approve.

@@ -291,8 +291,8 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	x, room := 1, a.W-2-paint.Width(end)-2
 	for _, act := range acts {
 		text := hintText(e, act)
-		if act == keys.Again && s.panes.acting() == PanelApprovals && text != "" { // nothing is retried there
-			text = keyOf(e, act) + " ask again"
+		if word := s.inboxWord(act); word != "" && text != "" {
+			text = keyOf(e, act) + " " + word
 		}
 		if w := paint.Width(text); text == "" || act == keys.Help || act == keys.Quit || x+w > room {
 			continue
@@ -302,6 +302,15 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 		x += n + a.Put(x+n, a.H-1, paint.Style{Role: paint.Muted}, text[len(key):]) + 2
 	}
 	a.Put(x, a.H-1, paint.Style{Role: paint.Muted}, end)
+}
+
+// inboxWord is what a key does in the inbox, where the keys are that panel's, and where it
+// does something else elsewhere.
+func (s *Screen) inboxWord(act keys.Action) string {
+	if p, ok := s.panels[s.panes.acting()].(*inboxPanel); ok {
+		return p.hintWord(act)
+	}
+	return ""
 }
 
 // spans are the message, as long as it is new.

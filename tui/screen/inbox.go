@@ -221,9 +221,9 @@ func (p *inboxPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, true
 	case keys.Back:
 		return nil, p.drop()
-	case keys.ApproveRemember:
+	case keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message:
 		if len(p.marked) > 0 {
-			return p.decideMarked(e), true
+			return p.decideMarked(act, e), true
 		}
 	default:
 	}
@@ -244,10 +244,8 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 		return p.onGroup(act, group, e)
 	}
 	switch act {
-	case keys.Approve:
-		return one(openOverlay{newApproveCard(a.ID, e)})
-	case keys.Open, keys.ApproveRemember:
-		return one(openOverlay{cardOf(a.ID, e)})
+	case keys.Open, keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message:
+		return one(openOverlay{cardFor(act, a.ID, e)})
 	case keys.Bounds:
 		switch c := decide.Open(a, e.Now); {
 		case c.Ended(e.Now) != "":
@@ -256,10 +254,6 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 			return one(say{Note, noBounds})
 		}
 		return one(openOverlay{newBoundsCard(a.ID, e)})
-	case keys.Deny:
-		return one(openOverlay{newDenyCard(a.ID, e)})
-	case keys.Message:
-		return one(openOverlay{newMessageCard(a.ID, e)})
 	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true

@@ -363,7 +363,33 @@ func (p *inboxPanel) markedList(e *Env) []core.Approval {
 	return out
 }
 
-// decideMarked opens what shows all that is marked, to decide it at once.
-func (p *inboxPanel) decideMarked(e *Env) []Intent {
-	return []Intent{openOverlay{newBulk(p.markedList(e), e)}}
+// decideMarked opens what shows all that is marked, to decide it at once; one alone has
+// its card.
+func (p *inboxPanel) decideMarked(act keys.Action, e *Env) []Intent {
+	list := p.markedList(e)
+	if len(list) == 1 {
+		return []Intent{openOverlay{cardFor(act, list[0].ID, e)}}
+	}
+	return []Intent{openOverlay{newBulk(list, e)}}
+}
+
+// hintWord is what a key does here where that is not what it does elsewhere; empty where
+// it is.
+func (p *inboxPanel) hintWord(act keys.Action) string {
+	switch {
+	case act == keys.Again: // nothing is retried here
+		return "ask again"
+	case act == keys.ApproveRemember && len(p.marked) > 0:
+		return "decide " + itoa(len(p.marked))
+	}
+	return ""
+}
+
+// decidesMarked says what the key does that decides what is marked.
+func (p *inboxPanel) decidesMarked(e *Env) string {
+	them := "them together"
+	if len(p.marked) == 1 {
+		them = "it"
+	}
+	return itoa(len(p.marked)) + " marked: " + keyOf(e, keys.ApproveRemember) + " decides " + them + ", esc clears"
 }

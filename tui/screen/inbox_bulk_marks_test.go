@@ -38,6 +38,36 @@ func (p *person) marks() []core.ID {
 	return slices.Sorted(maps.Keys(p.s.panels[PanelApprovals].(*inboxPanel).marked))
 }
 
+// TestInbox_MarksDecided: with marks the footer says how many are decided, and every key
+// that decides is about them and not about the row that the cursor stands on.
+func TestInbox_MarksDecided(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"A", "a", "d", "m"} {
+		p := newPersonOf(t, emptyState(), 80, 24)
+		p.st.PutRuns(fixtureRuns()...)
+		p.st.PutApprovals(fixtureApprovals()[1])
+		p.alike(4)
+		p.press("2")
+		p.wait(decide.Quiet)
+		p.press("g", "v", "j", "j")
+		p.sees("A decide 3")
+		p.sees("3 marked: A decides them together")
+		p.press(key)
+		p.sees("Decide 3 together?")
+	}
+	p := newPersonOf(t, emptyState(), 80, 24)
+	p.st.PutRuns(fixtureRuns()...)
+	p.st.PutApprovals(fixtureApprovals()[1])
+	list := p.alike(4)
+	p.press("2")
+	p.wait(decide.Quiet)
+	p.press("g", "space", "j")
+	p.sees("1 marked: A decides it")
+	p.press("d")
+	p.sees(list[0].Short())
+	p.sees("d denies it")
+}
+
 // TestInbox_RangeEnds: a range whose first row was decided elsewhere, or has
 // expired, marks nothing more.
 func TestInbox_RangeEnds(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/evidence"
-	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
 	"github.com/casys-ai/pml/tui/widget"
@@ -231,7 +230,7 @@ func (p *inboxPanel) drawBelow(in paint.Area, n int, e *Env) {
 		}
 		in.Text(0, y, in.W, paint.Style{Role: paint.Warn}, text)
 	case len(p.marked) > 0:
-		in.Text(0, y, in.W, accent, fmt.Sprintf("%d marked: %s decides them together, esc clears", len(p.marked), keyOf(e, keys.ApproveRemember)))
+		in.Text(0, y, in.W, accent, p.decidesMarked(e))
 	case p.filter != "":
 		in.Text(0, y, in.W, accent, "/ filter: "+core.Visible(p.filter, 200, false)+"   (esc clears)")
 	default:
