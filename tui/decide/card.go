@@ -20,6 +20,7 @@ type Card struct {
 	read  bool
 	typed string
 	quiet Guard
+	run   core.RunState // of its run, as last known
 
 	scripts bool
 	inDoubt *core.Answer // the way on that was chosen
@@ -56,6 +57,9 @@ func (c *Card) Update(a core.Approval, known bool, lost string, now time.Time) (
 	}
 	return changed
 }
+
+// RunIs takes the state that the approval's run is in; empty where it is not known.
+func (c *Card) RunIs(state core.RunState) { c.run = state }
 
 // sameQuestion reports whether two approvals ask the same.
 func sameQuestion(a, b core.Approval) bool {
@@ -192,8 +196,11 @@ func (c *Card) Ended(now time.Time) string {
 	case core.ApprovalOpen:
 		return ""
 	case core.ApprovalExpired:
-		if c.a.RenewedBy != "" {
+		switch {
+		case c.a.RenewedBy != "":
 			return "expired, and asked again as " + c.a.RenewedBy.Short()
+		case c.run.Final():
+			return "expired, and its run has ended: it is " + string(c.run)
 		}
 		return ""
 	case core.ApprovalSuperseded:

@@ -46,6 +46,8 @@ func (d *dialogue) refresh() {
 		return
 	}
 	a, known := d.st.Approval(d.current)
+	run, _ := d.st.Run(a.RunID)
+	d.card.RunIs(run.State)
 	if d.card.Update(a, known, d.lost(d.card.Approval().Side), d.now()) {
 		d.say("approval %s has changed; type show to read it again.", d.current.Short())
 	}

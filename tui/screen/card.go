@@ -98,6 +98,7 @@ func (c *card) sync(e *Env) {
 	was := c.edited
 	a = c.asEdited(a)
 	changed := c.rule.Update(a, known, linkLost(c.rule.Approval().Side, e), e.Now)
+	c.rule.RunIs(runState(a, e))
 	ended := c.rule.Ended(e.Now)
 	if changed || ended != "" && (before == "" || c.mode != deciding) {
 		c.leave()

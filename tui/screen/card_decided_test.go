@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
@@ -57,6 +58,72 @@ func TestOwn_Refused(t *testing.T) {
 	p.s.Decided(apHook, false)
 	p.s.overlay.open(cardOf(apHook, p.s.env(p.now)))
 	p.sees("already denied by bob via cli")
+}
+
+// TestExpired_Over: a row that has expired and was asked again, or whose run has ended, offers
+// no key that decides, and says what became of it: never that somebody has expired it.
+func TestExpired_Over(t *testing.T) {
+	t.Parallel()
+	const later core.ID = "a9000000-0000-4000-8000-000000000000"
+	by := &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}}
+	for name, c := range map[string]struct {
+		next core.ApprovalState // of what asks again; empty: nothing does
+		run  core.RunState
+		own  bool
+		sees string
+	}{
+		"Waits":    {core.ApprovalOpen, core.RunWaiting, false, "asked again as a9000000, which waits"},
+		"Approved": {core.ApprovalApproved, core.RunComplete, false, "asked again as a9000000: already approved by ann"},
+		"Own":      {core.ApprovalApproved, core.RunComplete, true, "asked again as a9000000: you have approved it at"},
+		"Expired":  {core.ApprovalExpired, core.RunWaiting, false, "asked again as a9000000: that has expired, too"},
+		"Ended":    {"", core.RunComplete, false, "expired, and its run has ended: it is complete"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := atInbox(t, 100, 30)
+			old := p.approval(apHook)
+			if c.next != "" {
+				next := old
+				next.ID, next.State = later, c.next
+				if c.next == core.ApprovalApproved {
+					by := *by
+					by.At = p.now
+					next.DecidedBy = &by
+				}
+				p.st.PutApprovals(next)
+			}
+			p.change(apHook, func(a *core.Approval) {
+				if a.State = core.ApprovalExpired; c.next != "" {
+					a.RenewedBy = later
+				}
+			})
+			run, _ := p.st.Run(old.RunID)
+			run.State = c.run
+			run.Epoch++
+			p.st.PutRuns(run)
+			if c.own {
+				p.s.Decided(apHook, true)
+			}
+			p.s.sel.Approval = apHook
+			p.s.Changed(p.now)
+			p.wait(decide.Quiet)
+			foot := strings.Split(strings.TrimRight(p.frame(), "\n"), "\n")
+			if last := foot[len(foot)-1]; strings.Contains(last, "a approve") || strings.Contains(last, "ask again") || strings.Contains(last, "d deny") {
+				t.Errorf("offered: %s", last)
+			}
+			for _, key := range []string{"a", "d", "R"} {
+				p.press(key)
+				p.sees(c.sees)
+				p.wait(decide.Quiet)
+				p.press(key)
+				p.wants()
+				if strings.Contains(p.frame(), "you have expired") {
+					t.Error("nobody expires anything")
+				}
+				p.press("esc")
+			}
+		})
+	}
 }
 
 // TestCard_OverMakesWay: the key of a panel leaves a card whose question is over,

@@ -163,7 +163,7 @@ func newBoundsCard(id core.ID, e *Env) *card {
 
 // boundable reports whether bounds can be about the calls like that of an approval.
 func boundable(a core.Approval, e *Env) bool {
-	c := decide.Open(a, e.Now)
+	c := cardOf(a.ID, e).rule
 	return c.Ended(e.Now) == "" && approval.InLoop(a)
 }
 

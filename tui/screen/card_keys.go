@@ -169,7 +169,7 @@ func (c *card) keep(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	switch {
 	case why != "":
 		why += nothingQueued
-	case act != keys.Again && c.rule.Ended(e.Now) != "":
+	case c.rule.Ended(e.Now) != "" && (act != keys.Again || a.StateAt(e.Now) == core.ApprovalExpired):
 		why = nothingLeft
 	}
 	switch {

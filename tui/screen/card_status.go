@@ -23,10 +23,12 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return c.note, c.level.style()
 	case c.news(e) != "" && ended == "" && c.rule.Lost() == "":
 		return c.news(e), e.flash.level.style()
-	case ended != "" && e.own[ap.ID] == ownCounted:
-		return e.Theme.Glyph.Done + " " + decidedHere(ap, e.Now), paint.Style{Role: paint.OK}
 	case ended != "":
-		return mark + ended, bad
+		text, own := c.became(e)
+		if own {
+			return e.Theme.Glyph.Done + " " + text, paint.Style{Role: paint.OK}
+		}
+		return mark + text, bad
 	case e.own[ap.ID] == ownSent:
 		return onItsWay, paint.Style{Role: paint.Warn}
 	case c.rule.Lost() != "":

@@ -8,7 +8,6 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
-	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
@@ -247,8 +246,8 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 	case keys.Open, keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message:
 		return one(openOverlay{cardFor(act, a.ID, e)})
 	case keys.Bounds:
-		switch c := decide.Open(a, e.Now); {
-		case c.Ended(e.Now) != "":
+		switch c := cardOf(a.ID, e); {
+		case c.rule.Ended(e.Now) != "":
 			return one(say{Note, nothingLeft})
 		case !approval.InLoop(a):
 			return one(say{Note, noBounds})
@@ -364,12 +363,11 @@ func (p *inboxPanel) hints(e *Env) []keys.Action {
 
 // hintsOf are the keys that help with an approval.
 func hintsOf(ap core.Approval, e *Env) []keys.Action {
-	switch ap.StateAt(e.Now) {
-	case core.ApprovalOpen:
+	switch st := ap.StateAt(e.Now); {
+	case st == core.ApprovalOpen:
 		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Abort, keys.MoreTime, keys.Mark, keys.Trail, keys.CopyID, keys.Filter}
-	case core.ApprovalExpired:
+	case st == core.ApprovalExpired && cardOf(ap.ID, e).rule.Expired(e.Now) != "":
 		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Again, keys.Trail, keys.CopyAll, keys.Filter}
-	case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalSuperseded:
 	}
 	return []keys.Action{keys.Open, keys.Trail, keys.CopyAll, keys.Filter}
 }

@@ -190,6 +190,9 @@ func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap
 		at = clockText(d.At, e)
 	} else if st == core.ApprovalExpired && ap.ExpiresAt != nil {
 		at = clockText(*ap.ExpiresAt, e)
+		if ap.RenewedBy != "" {
+			by = "asked again"
+		}
 	}
 	cols[colBy].Text(in, y, style, by)
 	cols[colAt].Text(in, y, muted, at)
