@@ -8,6 +8,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
 )
 
 // plannedWorkflow is a call that a person is asked about before it is begun.
@@ -54,6 +55,9 @@ func TestDAG_AskedBeforehandKeys(t *testing.T) {
 	for _, predicted := range []bool{false, true} {
 		w := plannedWorkflow()
 		w.Layers[0].Tasks[0].Predicted = predicted
+		if got := layersText(w, paint.NewTheme(paint.Ansi, paint.NoColor, false)); got != "L1 !  " {
+			t.Errorf("the line of the run: %q", got)
+		}
 		for key, says := range map[string]string{"a": "Approve once", "d": "d denies it"} {
 			p := newPerson(t, 110, 30)
 			p.st.PutWorkflow(w)

@@ -286,6 +286,7 @@ func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
 // layersText is a run in one line: "L1 ✓✓  L2 ✓!".
 func layersText(w core.Workflow, t *paint.Theme) string {
 	const most = 40 // tasks of a layer
+	asked := askedAbout(w)
 	var b strings.Builder
 	for _, l := range w.Layers {
 		fmt.Fprintf(&b, "L%d ", l.Index+1)
@@ -294,11 +295,29 @@ func layersText(w core.Workflow, t *paint.Theme) string {
 				b.WriteString(t.Glyph.More)
 				break
 			}
-			b.WriteString(taskGlyph(l.Tasks[i].State, t))
+			st := l.Tasks[i].State
+			if st == core.TaskQueued && asked[l.Tasks[i].ID] {
+				st = core.TaskWaiting
+			}
+			b.WriteString(taskGlyph(st, t))
 		}
 		b.WriteString("  ")
 	}
 	return b.String()
+}
+
+// askedAbout are the tasks of a run that a person is asked about.
+func askedAbout(w core.Workflow) map[string]bool {
+	asked := map[string]bool{}
+	for i := range w.Approvals {
+		if a := &w.Approvals[i]; a.State == core.ApprovalOpen {
+			for _, id := range a.CallIDs {
+				asked[id] = true
+			}
+			asked[a.Planned()] = true
+		}
+	}
+	return asked
 }
 
 // taskGlyph is the glyph of a task's state.
