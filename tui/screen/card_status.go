@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -24,7 +26,7 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	case c.news(e) != "" && ended == "" && c.rule.Lost() == "":
 		return c.news(e), e.flash.level.style()
 	case ended != "":
-		text, own := c.became(e)
+		text, own := became(&c.rule, e)
 		if own {
 			return e.Theme.Glyph.Done + " " + text, paint.Style{Role: paint.OK}
 		}
@@ -65,6 +67,41 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return plural(c.bounds.news, "more call") + " of this line has come since: " + keyOf(e, keys.Bounds) + " shows all", paint.Style{Role: paint.Warn}
 	}
 	return wasShown(&c.pager) + "; enter and space decide nothing", paint.Style{Role: paint.Muted}
+}
+
+// became says what became of an approval that waits no more, also of the one that asks
+// the same again; own reports whether it was this person who decided.
+func became(rule *decide.Card, e *Env) (text string, own bool) {
+	a := rule.Approval()
+	own = e.own[a.ID] == ownCounted
+	if a.StateAt(e.Now) != core.ApprovalExpired {
+		if own && a.DecidedBy != nil {
+			return decidedHere(a, e.Now), true
+		}
+		return rule.Ended(e.Now), false
+	}
+	next := a
+	for range 100 { // as often as it can have been asked
+		n, known := e.State.Approval(next.RenewedBy)
+		if !known {
+			break
+		}
+		next, own = n, own || e.own[n.ID] == ownCounted
+	}
+	text = rule.Ended(e.Now)
+	if next.ID == a.ID {
+		return text, false
+	}
+	text = "expired, and asked again as " + next.ID.Short()
+	switch state := next.StateAt(e.Now); {
+	case state == core.ApprovalOpen:
+		return text + ", which waits", false
+	case next.DecidedBy != nil && own:
+		return text + ": " + decidedHere(next, e.Now), true
+	}
+	last := decide.Open(next, e.Now)
+	last.RunIs(runState(next, e))
+	return text + ": " + cmp.Or(last.Ended(e.Now), "that has expired, too"), false
 }
 
 // wasShown says how much of a text has been in view once a decision is unlocked: what
