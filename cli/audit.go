@@ -77,12 +77,12 @@ pml workflows show ID --json has every call with its arguments.`,
 	f.StringVar(&o.until, "until", "", "only earlier lines: how long ago, a day or a moment")
 	f.StringVar(&o.before, "before", "", "only lines with a lower number: client:N,server:N")
 	f.StringVar(&o.by, "by", "", "a part of who decided: user, way (cli, mcp, …) or agent")
-	f.StringVar(&o.tool, "tool", "", "a part of the name of the tool or server")
+	f.StringVar(&o.tool, "tool", "", "a part of the name of the tool or server (lines about rules and files have none)")
 	f.StringVar(&o.outcome, "outcome", "", strings.Join(core.AuditOutcomes, ", "))
 	f.StringVar(&o.kind, "type", "", "the type of approval, as in tool_permission")
 	f.StringVar(&o.workspace, "workspace", "", "a folder with all below it, or the last name of one")
 	f.StringVar(&o.approval, "approval", "", "an approval's id, or the first characters of it")
-	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first")
+	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first (of calls within a loop's bounds: pml workflows show RUN --args)")
 	f.BoolVar(&o.oldest, "oldest", false, "oldest first")
 	f.IntVar(&o.limit, "limit", 100, "at most this many")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", app.CompleteFixed(core.AuditOutcomes...))
@@ -235,6 +235,9 @@ func rememberedText(r core.AuditRow) string {
 		return "allow " + r.Tool
 	case core.RememberRun, core.RememberSession:
 		return "allow for this " + string(r.Remember)
+	}
+	if r.Shape != "" && r.Reason == "" {
+		return "calls within bounds: pml approvals show " + r.ApprovalID.Short()
 	}
 	return ""
 }

@@ -55,6 +55,14 @@ func TestAuditLs_Terminal(t *testing.T) {
 	}
 }
 
+// A yes to the calls of a loop is not taken for a yes to one call.
+func TestAuditLs_Bounds(t *testing.T) {
+	t.Parallel()
+	row := core.AuditRow{Side: core.SideClient, Seq: 1, At: at, ApprovalID: appA, Type: core.ApproveTool, Tool: "rec:inc", Outcome: core.ApprovalApproved, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Shape: "sha256:b0"}
+	s := (&shell{fake: &fake{audit: []core.AuditRow{row}}}).run("audit", "ls").want(t, 0)
+	s.has(t, "out", "calls within bounds: pml approvals show "+appA.Short())
+}
+
 func TestAuditLs_Filters(t *testing.T) {
 	t.Parallel()
 	f := &fake{audit: auditRows()}

@@ -103,7 +103,10 @@ that you type what is of high risk. --yes leaves the question out, not the card.
 Without a terminal the ID is the consent: the card goes to stderr first,
 --expect-digest binds the decision to what you have seen, and the audit log
 says that nobody was asked. @latest, the newest run of this workspace, decides
-only at a terminal, and only where one approval waits.`
+only at a terminal, and only where one approval waits. With --json nothing is
+asked, at a terminal neither, and where people decide (approvals.decider is
+human) that decides nothing: decide without it, and "pml workflows result ID
+--json" has the result.`
 
 // addWhich adds the flags of every command that decides.
 func (o *continueOptions) addWhich(a *app.App, cmd *cobra.Command) {
