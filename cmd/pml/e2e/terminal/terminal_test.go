@@ -195,7 +195,10 @@ func TestHelp_Examples(t *testing.T) {
 	t.Parallel()
 	skiptest.Long(t, "runs every example of --help")
 	bash := skiptest.Tool(t, "bash")
-	m := pmltest.NewMachine(t, pmltest.Config{Servers: map[string]map[string]any{"rec": nil}})
+	m := pmltest.NewMachine(t, pmltest.Config{
+		Servers:     map[string]map[string]any{"rec": nil},
+		Permissions: map[string]any{"allow": []string{"fs:read_file", "fs:move_*"}}, // to be removed by an example
+	})
 	m.Write("a.txt", "text")
 	m.Write("src/a.txt", "text")
 	m.Write("event.json", `{"hook_event_name": "PreToolUse", "cwd": "`+m.WS+`", "tool_name": "Bash", "tool_input": {"command": "npm test"}}`)
