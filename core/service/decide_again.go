@@ -124,8 +124,8 @@ func (c *decisions) decideEquals(ctx context.Context, run core.Run, ap core.Appr
 	}
 	d.Abort = false
 	for _, other := range list {
-		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Owner != ap.Owner {
-			continue
+		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Owner != ap.Owner || other.Human && !ap.Human || ap.Risk.Below(other.Risk) {
+			continue // or it asks for more than the decision has shown
 		}
 		if same, err := c.hears(ctx, other, top); err != nil || !d.Approved && !same {
 			continue

@@ -226,6 +226,28 @@ func TestDecider_Human(t *testing.T) {
 	}
 }
 
+// TestDecider_EqualsAskForMore: an answer that is carried to equal questions of other runs
+// decides none that is of higher risk, or is left to people.
+func TestDecider_EqualsAskForMore(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	question := core.Approval{Type: core.ApproveTool, Subject: "s", Tool: "pml:model/models.example.org", Risk: core.RiskLow}
+	risky, human := question, question
+	risky.Risk, human.Human = core.RiskHigh, true
+	run, _ := c.ask("", question)
+	_, same := c.ask("", question)
+	_, more := c.ask("", risky)
+	_, people := c.ask("", human)
+	if _, err := c.Continue(c.ctx(), api.ContinueRequest{ID: run, Decision: &api.Decision{Approve: true}, By: me}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[core.ID]core.ApprovalState{same: core.ApprovalApproved, more: core.ApprovalOpen, people: core.ApprovalOpen} {
+		if ap, err := c.Approval(c.ctx(), id); err != nil || ap.State != want {
+			t.Errorf("%v: %s, want %s", err, ap.State, want)
+		}
+	}
+}
+
 // TestDecider_HumanOver: where people decide, who is too late hears that it was decided, and
 // not that a person is waited for; the audit log has no refusal of it.
 func TestDecider_HumanOver(t *testing.T) {
