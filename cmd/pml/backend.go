@@ -109,7 +109,7 @@ type connector struct {
 	workspace env.Workspace
 	environ   env.Environ
 	warn      func(string)
-	started   func(string) // told when a server was started; may be nil
+	started   func(string) // called when the command has started a server; may be nil
 	link      func(app.Link)
 	via       core.Via
 	noStart   bool

@@ -45,7 +45,7 @@ func (c *decisions) passPause(ctx context.Context, run core.Run, by core.Actor) 
 func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRequest) ([]core.Approval, error) {
 	d := req.Decision
 	if _, _, err := c.mayDecide(ctx, run, nil, req); err != nil {
-		return nil, c.orOver(ctx, run, req, err) // before anything is said of what waits
+		return nil, c.alreadyOver(ctx, run, req, err) // before anything is said of what waits
 	}
 	targets, repeats, err := c.targets(ctx, run, req)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 	}
 	shown, byPin, err := c.mayDecide(ctx, run, targets, req)
 	if err != nil {
-		return nil, c.orOver(ctx, run, req, err)
+		return nil, c.alreadyOver(ctx, run, req, err)
 	}
 	shown, proved, err := c.prove(ctx, run, d, shown, byPin)
 	if err != nil {

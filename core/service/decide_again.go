@@ -56,10 +56,10 @@ func (c *decisions) repeated(ctx context.Context, run core.Run, last core.Approv
 	}
 }
 
-// orOver is why a decision is not made that nobody has shown to be a person's: where nothing
+// alreadyOver is why a decision is not made that nobody has shown to be a person's: where nothing
 // waits, that it was decided, or that the run has ended, in place of what a person would
 // have to do.
-func (c *decisions) orOver(ctx context.Context, run core.Run, req api.ContinueRequest, refused error) error {
+func (c *decisions) alreadyOver(ctx context.Context, run core.Run, req api.ContinueRequest, refused error) error {
 	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: run.ID, Now: c.now()})
 	if err != nil {
 		return refused
@@ -127,7 +127,7 @@ func (c *decisions) decideEquals(ctx context.Context, run core.Run, ap core.Appr
 		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Owner != ap.Owner || other.Human && !ap.Human || ap.Risk.Below(other.Risk) {
 			continue // or it asks for more than the decision has shown
 		}
-		if same, err := c.hears(ctx, other, top); err != nil || !d.Approved && !same {
+		if same, err := c.reaches(ctx, other, top); err != nil || !d.Approved && !same {
 			continue
 		}
 		d.ApprovalID, d.ExpectDigest = other.ID, other.Digest
@@ -137,9 +137,9 @@ func (c *decisions) decideEquals(ctx context.Context, run core.Run, ap core.Appr
 	}
 }
 
-// hears reports whether the run of an approval is in the tree of another run; an error where
+// reaches reports whether the run of an approval is in the tree of another run; an error where
 // it would not go on with an answer.
-func (c *decisions) hears(ctx context.Context, ap core.Approval, top core.Run) (within bool, err error) {
+func (c *decisions) reaches(ctx context.Context, ap core.Approval, top core.Run) (within bool, err error) {
 	run, err := c.o.Store.Run(ctx, ap.RunID)
 	if err != nil {
 		return false, err

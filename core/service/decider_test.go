@@ -248,7 +248,7 @@ func TestDecider_EqualsAskForMore(t *testing.T) {
 	}
 }
 
-// TestDecider_HumanOver: where people decide, who is too late hears that it was decided, and
+// TestDecider_HumanOver: where people decide, the error of who is too late says that it was decided, and
 // not that a person is waited for; the audit log has no refusal of it.
 func TestDecider_HumanOver(t *testing.T) {
 	t.Parallel()
