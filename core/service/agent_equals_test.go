@@ -26,13 +26,15 @@ func TestAgent_ProviderOnce(t *testing.T) {
 		m.writeHome("config.json", `{"models": {"home": {"protocol": "openai", "model": "m", "base_url": "https://models.example.org/v1"}}}`)
 		model := &scripted{base: "https://models.example.org/v1"}
 		m.models = model
-		c := m.client()
+		var st *meddling
+		c := m.clientOn(func(s store.Store) store.Store { st = newMeddling(s); return st })
 		other, err := c.Execute(c.ctx(), api.ExecuteRequest{Agent: &core.AgentSpec{Goal: "alone"}, By: me, Wait: -1})
 		if err != nil || len(other.Pending) != 1 {
 			t.Fatalf("%v %+v", err, other)
 		}
 		r := c.execute(both, api.StatusApprovalRequired)
 		c.awaitOpen(4)
+		st.awaitLooks(c.ctx(), t, 4)
 		shown, err := c.Approvals(c.ctx(), false)
 		if err != nil || len(approval.Alike(shown)) != 4 {
 			t.Fatalf("%v: they have %d rows", err, len(shown))
@@ -65,6 +67,7 @@ func TestAgent_ProviderOnce(t *testing.T) {
 // meddling is a store in which something happens before what a test waits for.
 type meddling struct {
 	store.Store
+	looks     chan struct{}                    // gets one for each look whether somebody has said yes to a provider; nil: none
 	commit    func(store.Step)                 // before a step is kept; nil: nothing
 	approvals func(store.ApprovalFilter) error // in place of a list
 	decide    func(core.Decision) error        // in place of a decision
@@ -77,13 +80,35 @@ func (m *meddling) Commit(ctx context.Context, step store.Step) error {
 	return m.Store.Commit(ctx, step)
 }
 
+func newMeddling(s store.Store) *meddling {
+	return &meddling{Store: s, looks: make(chan struct{}, 100)}
+}
+
 func (m *meddling) Approvals(ctx context.Context, f store.ApprovalFilter) ([]core.Approval, error) {
 	if m.approvals != nil {
 		if err := m.approvals(f); err != nil {
 			return nil, err
 		}
 	}
-	return m.Store.Approvals(ctx, f)
+	list, err := m.Store.Approvals(ctx, f)
+	if m.looks != nil && f.Digest != "" && slices.Equal(f.States, []core.ApprovalState{core.ApprovalApproved}) {
+		m.looks <- struct{}{}
+	}
+	return list, err
+}
+
+// awaitLooks waits until the runs behind so many questions about a provider have looked for an
+// answer both times: before they ask and, since one may come meanwhile, behind it. One that
+// looks behind a decision takes its question back, and that is another test.
+func (m *meddling) awaitLooks(ctx context.Context, t *testing.T, questions int) {
+	t.Helper()
+	for i := range 2 * questions {
+		select {
+		case <-m.looks:
+		case <-ctx.Done():
+			t.Fatalf("%d looks for an answer, want two for each of %d questions", i, questions)
+		}
+	}
 }
 
 func (m *meddling) Decide(ctx context.Context, d core.Decision, r store.Renewal) (core.Approval, error) {
@@ -205,13 +230,15 @@ func TestAgent_ProviderOnceFails(t *testing.T) {
 			m.models = model
 			var fails atomic.Bool
 			fails.Store(true)
+			var st *meddling
 			c := m.clientOn(func(s store.Store) store.Store {
-				st := &meddling{Store: s}
+				st = newMeddling(s)
 				fail(st, &fails)
 				return st
 			})
 			r := c.execute(both, api.StatusApprovalRequired)
 			c.awaitOpen(2)
+			st.awaitLooks(c.ctx(), t, 2)
 			got, err := c.decide(r.WorkflowID, api.Decision{Approve: true})
 			if err != nil || got.Status != api.StatusApprovalRequired || len(got.Pending) != 1 {
 				t.Fatalf("%v %+v", err, got)
