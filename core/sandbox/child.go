@@ -260,8 +260,7 @@ func (c *child) evaluate(r *request) ([]byte, *core.Error) {
 func (c *child) loadPure(r *request) (f quickjs.Value, e *core.Error) {
 	v := c.vm
 	if r.Script != "" {
-		v.body, v.mappings = splitMap(r.Script)
-		return v.load(v.body)
+		return v.loadScript(r.Script)
 	}
 	if r.Expression {
 		v.mappings, v.sm = "", nil

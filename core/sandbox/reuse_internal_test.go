@@ -212,3 +212,30 @@ func TestPool_TakesTheOneThatStarts(t *testing.T) {
 		t.Errorf("%d children have been started", n)
 	}
 }
+
+// TestPool_PlaceOfItsOwn: a script that a child runs after it has compiled another one has the
+// places of its own source: bounds of an approval and errors go by them.
+func TestPool_PlaceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := reusing(t)
+	compile := func(source string) Compiled {
+		c, err := p.Compile(t.Context(), source, "test.ts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	own := compile("interface A {\n  n: number\n}\nconst a: A = {n: 1}\n\nawait mcp.a.b(a)")
+	compile("mcp.c.d({})")
+	s, turn, err := p.Open(t.Context(), Start{Seed: "seed", Script: own.Script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if children, _ := p.served(); children != 1 {
+		t.Fatalf("%d children", children)
+	}
+	if len(turn.Calls) != 1 || turn.Calls[0].At.Line != 6 {
+		t.Errorf("%+v, want one call of line 6", turn.Calls)
+	}
+}

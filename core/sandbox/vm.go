@@ -149,15 +149,21 @@ func (v *jsVM) syntax(err error) *core.Error {
 	return e
 }
 
+// loadScript makes the function of a script, with its own map of positions: the VM may have
+// compiled another script before.
+func (v *jsVM) loadScript(script string) (quickjs.Value, *core.Error) {
+	v.sm = nil
+	v.body, v.mappings = splitMap(script)
+	return v.load(v.body)
+}
+
 // start runs a script until it waits.
 func (v *jsVM) start(r *request) *core.Error {
 	v.limit(r.Limits)
 	if e := v.begin(r.Now, r.Seed, r.Input, r.Results, r.Told); e != nil {
 		return e
 	}
-	body, mappings := splitMap(r.Script)
-	v.mappings, v.body = mappings, body
-	f, e := v.load(body)
+	f, e := v.loadScript(r.Script)
 	if e != nil {
 		return e
 	}
