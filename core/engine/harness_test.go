@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 func verify(m *testing.M) int {
 	skiptest.Overlap()
 	code := m.Run()
+	if err := enginetest.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	for tries := 1; code == 0; tries++ {
 		err := goleak.Find()
 		if err == nil {

@@ -24,6 +24,10 @@ func TestMain(m *testing.M) {
 	workerMain()
 	skiptest.AtOnce(4)
 	code := m.Run()
+	if err := enginetest.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if server.dev != nil {
 		_ = server.dev.Stop()
 	}

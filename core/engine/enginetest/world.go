@@ -78,9 +78,18 @@ func NewWorld(t testing.TB, open func() Surroundings) *World {
 			ResumeTTL: time.Hour, StopGrace: Hung, IdleChild: time.Hour,
 		},
 	}
-	w.Sandbox(sandbox.Options{Command: ChildCommand(), Limits: sandbox.Limits{CPU: Hung}})
+	w.Pool = scripts()
 	return w
 }
+
+// scripts is the pool of all worlds that have no other: starting a process for each test took
+// three quarters of the processor time of the engine's tests.
+var scripts = sync.OnceValue(func() *sandbox.Pool {
+	return sandbox.NewPool(sandbox.Options{Command: ChildCommand(), Keep: 4, Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: Hung}})
+})
+
+// Close ends the processes that all worlds share. TestMain calls it behind the tests.
+func Close() error { return scripts().Close() }
 
 // Sandbox gives the world another pool.
 func (w *World) Sandbox(o sandbox.Options) {
