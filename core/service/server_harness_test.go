@@ -108,7 +108,7 @@ func (m *machine) server() *process {
 	environ := func(name string) (string, bool) { v, ok := m.environ[name]; return v, ok }
 	p.client = newClient(m.t, service.Open(service.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: p.m, Side: core.SideServer,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
 		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me, Publish: p.publish,
 	}), p.m)

@@ -175,7 +175,7 @@ func (m *machine) clientOn(wrap func(store.Store) store.Store) *client {
 	st := wrap(s)
 	c := newClient(m.t, service.Open(service.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: st,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
 		Hooks:    sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: 1, Limits: hook.Limits()}),
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
 		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me, Models: m.models,
