@@ -83,7 +83,7 @@ func TestContinue_Remember(t *testing.T) {
 	none := asked()
 	none.pending = none.pending[:1]
 	(&shell{fake: none}).run("continue", "7f3a91", "--approve", "--remember", "run").want(t, 12).has(t, "err", "waits for no tool_permission")
-	s := (&shell{tty: true, stdin: "y\n", fake: asked()}).run("continue", "7f3a91", "--approve", "--remember", "rule", "--json").want(t, 8)
+	s := (&shell{stdin: "y\n", fake: asked()}).run("continue", "7f3a91", "--approve", "--remember", "rule", "--json").want(t, 8)
 	if len(s.fake.went) > 0 || !strings.HasPrefix(s.err, `{"deciding":{"checkpoint_id":"52e3`) || strings.Contains(s.err, "\u202e") || !strings.Contains(s.err, "\n"+`{"error":{"code":"awaiting_human"`) {
 		t.Errorf("%s", s.err)
 	}
@@ -108,7 +108,7 @@ func TestContinue_ExtrasThatContradict(t *testing.T) {
 		{[]string{"--yes"}, "--yes goes with"},
 		{[]string{"--deny", "--pin"}, "denying needs none"},
 		{[]string{"--pin"}, "--pin goes with --approve"},
-		{[]string{"--approve", "--pin", "--json"}, "never asks"},
+		{[]string{"--approve", "--pin", "--json"}, "there is none here"},
 	}
 	for _, tt := range tests {
 		s := (&shell{fake: asked()}).run(append([]string{"continue", "7f3a91"}, tt.args...)...).want(t, 2).has(t, "err", tt.says)
@@ -143,7 +143,8 @@ func TestContinue_Pin(t *testing.T) {
 		{"EOF", true, []string{}, []string{"--approve"}, 4, "", 1},
 		{"Pipe", false, []string{"493817"}, []string{"--approve"}, 4, "", 0},
 		{"NoWayToAsk", true, nil, []string{"--approve"}, 4, "", 0},
-		{"JSON", true, []string{"493817"}, []string{"--approve", "--json"}, 4, "", 0},
+		{"JSON", true, []string{"493817"}, []string{"--approve", "--json"}, 0, "493817", 1},
+		{"JSONPipe", false, []string{"493817"}, []string{"--approve", "--json"}, 4, "", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -197,6 +197,28 @@ func TestSeen_NoTerminal(t *testing.T) {
 	}
 }
 
+// At a terminal a decision is asked about on stderr also where its result is for a
+// program; stdout has the result alone.
+func TestSeen_JSONAsks(t *testing.T) {
+	t.Parallel()
+	const card = "approval required: tool_permission"
+	for _, toFile := range []bool{false, true} {
+		for _, args := range [][]string{{"approve", "52e3"}, {"deny", "52e3"}, {"continue", "7f3a91", "--approve"}, {"continue", "7f3a91", "--deny"}} {
+			s := (&shell{tty: true, toFile: toFile, stdin: "y\n", fake: waits(core.RiskLow)}).run(append(args, "--json")...).want(t, 0).has(t, "err", card)
+			if d := s.decisions(); len(d) != 1 || d[0].Presence != core.PresenceTerminal || d[0].ExpectDigest != hashA {
+				t.Errorf("%v: %+v", args, d)
+			}
+			if !json.Valid([]byte(s.out)) || strings.Contains(s.err, "{\"deciding") {
+				t.Errorf("%v: %s\n%s", args, s.out, s.err)
+			}
+		}
+	}
+	s := (&shell{tty: true, stdin: "l\n", fake: waits(core.RiskHigh)}).run("approve", "52e3", "--json").want(t, 8).has(t, "err", card, `{"error":{"code":"awaiting_human"`)
+	if s.decisions() != nil || s.out != "" {
+		t.Errorf("%s", s.out)
+	}
+}
+
 // A denial is shown as well; it needs no second word.
 func TestSeen_Deny(t *testing.T) {
 	t.Parallel()
@@ -221,7 +243,6 @@ func TestSeen_Latest(t *testing.T) {
 		}{
 			{&shell{fake: waits(core.RiskLow)}, nil, []string{"only at a terminal", "the run 7f3a91c2", "next: pml approvals show 52e3f18c"}},
 			{&shell{fake: waits(core.RiskLow)}, []string{"--json"}, []string{"only at a terminal"}},
-			{&shell{tty: true, stdin: "y\n", fake: waits(core.RiskLow)}, []string{"--json"}, []string{"only at a terminal"}},
 			{&shell{fake: &fake{}}, nil, []string{"next: pml approvals ls"}},
 			{&shell{tty: true, stdin: "y\n", fake: asked()}, nil, []string{"waits for 2 approvals", "52e3f18c  low  write a", "41d2e07b  medium"}},
 		} {

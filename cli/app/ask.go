@@ -15,8 +15,8 @@ import (
 )
 
 // CanAsk reports whether a person can be asked: there is a terminal, and the
-// output is not for a program.
-func (a *App) CanAsk() bool { return a.Human() && a.StdinTTY && a.StderrTTY }
+// output is not for a program, unless the command decides.
+func (a *App) CanAsk() bool { return (a.Human() || a.Decides) && a.StdinTTY && a.StderrTTY }
 
 // Ask asks a question whose answer decides something and reads a line. What was typed
 // before the question was there is no answer to it.

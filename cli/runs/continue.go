@@ -103,10 +103,8 @@ that you type what is of high risk. --yes leaves the question out, not the card.
 Without a terminal the ID is the consent: the card goes to stderr first,
 --expect-digest binds the decision to what you have seen, and the audit log
 says that nobody was asked. @latest, the newest run of this workspace, decides
-only at a terminal, and only where one approval waits. With --json nothing is
-asked, at a terminal neither, and where people decide (approvals.decider is
-human) that decides nothing: decide without it, and "pml workflows result ID
---json" has the result.`
+only at a terminal, and only where one approval waits. With --json pml shows and
+asks on stderr, and only the result goes to stdout.`
 
 // addWhich adds the flags of every command that decides.
 func (o *continueOptions) addWhich(a *app.App, cmd *cobra.Command) {
@@ -142,6 +140,7 @@ func (o *continueOptions) addNo(cmd *cobra.Command) {
 
 // run checks the flags and decides.
 func (o *continueOptions) run(cmd *cobra.Command, a *app.App) error {
+	a.Decides = o.decides()
 	o.resultSet = changed(cmd, "result")
 	o.extras.rememberSeen = changed(cmd, "remember")
 	o.shape.maxSet = changed(cmd, "max")

@@ -179,10 +179,10 @@ func leftOpen(p core.Approval) error {
 		WithRun(p.RunID).WithNext("pml", "approve", p.ID.Short())
 }
 
-// showAll puts approvals on stderr in full, for a program as an object on a line each.
+// showAll puts approvals on stderr in full, for a program alone as an object on a line each.
 func showAll(a *app.App, about []core.Approval, of int) error {
 	for i, p := range about {
-		if !a.AsJSON() {
+		if !a.AsJSON() || a.CanAsk() {
 			a.Progress.Clear()
 			io.WriteString(a.Stderr, cardErr(a, view.Approval(p, i+1, of, a.Now())))
 			continue

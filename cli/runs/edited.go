@@ -50,7 +50,7 @@ func edited(ctx context.Context, a *app.App, b app.Backend, p core.Approval, d *
 		return p, nil, err
 	}
 	now.State = p.State
-	if !a.AsJSON() {
+	if !a.AsJSON() || a.CanAsk() {
 		a.Progress.Clear()
 		if _, err := a.Stderr.Write([]byte(view.ArgumentsChanged(before, view.ArgumentsOf(now)))); err != nil {
 			return p, nil, err

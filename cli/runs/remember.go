@@ -79,8 +79,8 @@ func (x extras) check(a *app.App, o continueOptions) error {
 		return app.Usagef("--pin goes with --approve: denying needs none")
 	case x.pin && a.PinFD >= 0:
 		return app.Usagef("--pin asks at the terminal, --pin-fd reads a file descriptor: give one of them")
-	case x.pin && !a.Human():
-		return app.Usagef("--pin does not go with -o %s: output for programs never asks", a.Format())
+	case x.pin && !a.Human() && !a.CanAsk():
+		return app.Usagef("--pin asks at a terminal, and there is none here; --pin-fd reads the PIN from a file descriptor")
 	}
 	if x.rememberSeen {
 		return app.OneOf("remember", x.remember, remembering...)
@@ -104,7 +104,7 @@ func (x extras) answer() *core.Answer {
 func ruleShown(ctx context.Context, a *app.App, b api.Answers, p core.Approval, yes bool) error {
 	again := []string{"pml", "continue", p.RunID.Short(), "--approve", "--approval", p.ID.Short(), "--remember", "rule", "--yes"}
 	switch {
-	case yes && !a.Human():
+	case yes && !a.Human() && !a.CanAsk():
 		_, err := b.RuleFor(ctx, p.ID) // it can be written; showing it is not for a program
 		return err
 	case yes:

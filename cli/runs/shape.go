@@ -221,7 +221,7 @@ func showShape(a *app.App, s core.Shape, loop []core.Approval) error {
 	if err != nil {
 		return err
 	}
-	if a.AsJSON() {
+	if a.AsJSON() && !a.CanAsk() {
 		return a.SayJSON(map[string]any{"bounds": s, "bounds_digest": digest, "calls_known": len(loop)})
 	}
 	var out strings.Builder
