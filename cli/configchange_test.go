@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -298,8 +299,7 @@ func TestServers_BadInput(t *testing.T) {
 		{[]string{"add", "x", "--header", "A: 1", "--header", "a: 2", "--url", "https://a"}, "twice"},
 		{[]string{"add", "x", "--env", "1A=1", "--", "b"}, "number 1"},
 		{[]string{"add", "x", "--header", "no name", "--url", "https://a"}, "number 1"},
-		{[]string{"rm"}, "needs NAME"},
-		{[]string{"rm", "a", "b"}, "unexpected argument"},
+		{[]string{"rm"}, "needs at least one NAME"},
 		{[]string{"update"}, "needs NAME"},
 		{[]string{"connect", "a", "b"}, "unexpected argument"},
 		{[]string{"import", "claud-code"}, "did you mean claude-code"},
@@ -361,9 +361,27 @@ func TestServersRm(t *testing.T) {
 	if s.fake.world.purged != nil {
 		t.Error("purged without being asked")
 	}
-	s = (&shell{fake: gone}).run("servers", "rm", "files", "--purge", "--yes", "--json").want(t, 0).has(t, "out", `"removed": {`)
+	s = (&shell{fake: gone}).run("servers", "rm", "files", "--purge", "--yes", "--json").want(t, 0).has(t, "out", `"removed": [`)
 	if diff := cmp.Diff([]string{"files"}, s.fake.world.purged); diff != "" || s.fake.world.written != nil {
 		t.Error(diff)
+	}
+}
+
+// Several names are one change and one question.
+func TestServersRm_Several(t *testing.T) {
+	t.Parallel()
+	s := (&shell{tty: true, stdin: "y\n", fake: changing()}).run("servers", "rm", "web", "files", "web").want(t, 0).
+		has(t, "err", shownChange, "remove files, web? ")
+	if diff := cmp.Diff([]string{"files", "web"}, s.fake.world.removing); diff != "" || strings.Count(s.err, "[y]es") != 1 {
+		t.Error(diff, s.err)
+	}
+	s = (&shell{fake: changing()}).run("servers", "rm", "web", "gone", "--yes").want(t, 3)
+	if s.fake.world.written != nil {
+		t.Error("one of them was removed")
+	}
+	s = (&shell{fake: changing()}).run("servers", "rm", "web", "gone", "--purge", "--yes").want(t, 0).has(t, "err", "gone is not configured")
+	if diff := cmp.Diff([]string{"gone", "web"}, s.fake.world.purged); diff != "" || !slices.Equal(s.fake.world.removing, []string{"web"}) {
+		t.Error(diff, s.fake.world.removing)
 	}
 }
 

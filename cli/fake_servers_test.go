@@ -22,6 +22,7 @@ type world struct {
 	lock       api.LockReport
 	update     api.Update
 	removed    api.Removed
+	removing   []string
 	rule       api.Rule
 	url        string
 	pin        string // is needed when it is not empty
@@ -114,9 +115,10 @@ func (f *fake) AddServer(_ context.Context, e api.ServerEntry) (api.ChangeSet, e
 	return f.world.set, f.failWith
 }
 
-func (f *fake) RemoveServer(_ context.Context, name string) (api.ChangeSet, error) {
-	if f.world.gone {
-		return api.ChangeSet{}, core.Errorf(core.CodeNoSuchTool, "no server has the name %s", name).WithNext("pml", "servers", "ls")
+func (f *fake) RemoveServers(_ context.Context, names ...string) (api.ChangeSet, error) {
+	f.world.removing = names
+	if f.world.gone || slices.Contains(names, "gone") {
+		return api.ChangeSet{}, core.Errorf(core.CodeNoSuchTool, "no server has the name %s", names[0]).WithNext("pml", "servers", "ls")
 	}
 	return f.world.set, nil
 }

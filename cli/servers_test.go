@@ -241,7 +241,7 @@ func TestServers_Completion(t *testing.T) {
 	if s.fake.world.checked != nil {
 		t.Error("completion started servers")
 	}
-	s = (&shell{fake: withServers()}).run("__complete", "servers", "rm", "files", "").want(t, 0)
+	s = (&shell{fake: withServers()}).run("__complete", "servers", "update", "files", "").want(t, 0)
 	if strings.Contains(s.out, "web") {
 		t.Errorf("a second name: %s", s.out)
 	}

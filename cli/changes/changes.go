@@ -39,8 +39,9 @@ type Proposal struct {
 	Written bool `json:"written"`
 	// Trusted says whether the workspace is trusted after the change; it is
 	// left out where the change has nothing to do with that.
-	Trusted *bool        `json:"trusted,omitempty"`
-	Removed *api.Removed `json:"removed,omitempty"`
+	Trusted *bool `json:"trusted,omitempty"`
+	// Removed is what this machine kept of servers and keeps no more.
+	Removed []api.Removed `json:"removed,omitempty"`
 
 	// Ask is the question, Again the command that writes without asking.
 	Ask   string   `json:"-"`
@@ -191,14 +192,14 @@ func Conclude(a *app.App, p *Proposal, err error, next ...string) error {
 }
 
 func (p *Proposal) text(w *strings.Builder) {
-	if p.Empty() && p.Removed == nil {
+	if p.Empty() && len(p.Removed) == 0 {
 		w.WriteString("nothing to change\n")
 	}
 	for _, c := range p.Changes {
 		fmt.Fprintf(w, "wrote %s\n", core.Visible(c.File, 0, false))
 	}
-	if p.Removed != nil {
-		writeRemoved(w, *p.Removed)
+	for _, r := range p.Removed {
+		writeRemoved(w, r)
 	}
 }
 

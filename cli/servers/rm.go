@@ -2,6 +2,8 @@ package servers
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,62 +17,93 @@ func serversRmCmd(a *app.App) *cobra.Command {
 	var purge bool
 	var f changes.Flags
 	cmd := &cobra.Command{
-		Use:     "rm NAME",
+		Use:     "rm NAME...",
 		Aliases: []string{"remove"},
-		Short:   "Remove a server from the configuration",
-		Long: `Removes a server from the file that names it; the change is shown first. With
---purge also what this machine keeps of it: its credentials, what is pinned of
-it, and installed packages that no other server uses. --purge works for a server
-that is no longer configured as well.`,
-		Example:           "  pml servers rm files\n  pml servers rm files --purge --yes",
-		Args:              app.ExactArgs("NAME"),
-		ValidArgsFunction: completeServers(a, false),
+		Short:   "Remove servers from the configuration",
+		Long: `Removes servers, each from the file that names it; the change is shown first. If
+one of several is not configured, pml removes none of them. With --purge pml also
+removes what this machine keeps of them: credentials, what is pinned of them, and
+installed packages that no other server uses. --purge works for a server that is
+no longer configured as well.`,
+		Example:           "  pml servers rm files\n  pml servers rm files memory\n  pml servers rm files --purge --yes",
+		Args:              app.AtLeastOne("NAME"),
+		ValidArgsFunction: completeServers(a, true),
 		RunE: a.With(func(ctx context.Context, b app.Backend, args []string) error {
-			return removeServer(ctx, a, b, args[0], purge, f)
+			return removeServers(ctx, a, b, slices.Compact(slices.Sorted(slices.Values(args))), purge, f)
 		}),
 	}
-	cmd.Flags().BoolVar(&purge, "purge", false, "also remove what this machine keeps of it")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove what this machine keeps of them")
 	changes.AddFlags(cmd, &f, true)
 	return cmd
 }
 
-func removeServer(ctx context.Context, a *app.App, b app.Backend, name string, purge bool, f changes.Flags) error {
-	shown := layout.ShellQuote(core.Visible(name, 0, false))
-	p := &changes.Proposal{Ask: "remove " + shown + "?", Again: a.WithFlags("--yes")}
+func removeServers(ctx context.Context, a *app.App, b app.Backend, names []string, purge bool, f changes.Flags) error {
+	p := &changes.Proposal{Ask: "remove " + shownNames(names) + "?", Again: a.WithFlags("--yes")}
+	configured, gone := names, []string(nil)
 	var err error
-	p.ChangeSet, err = b.RemoveServer(ctx, name)
-	// A kill between the two steps leaves a server that is purged only.
-	gone := purge && core.CodeOf(err) == core.CodeNoSuchTool
-	switch {
-	case err != nil && !gone:
-		return err
-	case purge:
-		p.Ask = "remove " + shown + ", with its credentials and its packages on this machine?"
-	}
-	if gone {
-		a.Note("note: %s is not configured; --purge removes what this machine keeps of it", shown)
-		if !f.Yes {
-			err = changes.AgreeToChange(ctx, a, p)
-		} else {
-			err = nil
+	if purge {
+		kept := "its credentials and its packages"
+		if len(names) > 1 {
+			kept = "their credentials and their packages"
 		}
-	} else {
+		p.Ask = "remove " + shownNames(names) + ", with " + kept + " on this machine?"
+		if configured, gone, err = stillConfigured(ctx, b, names); err != nil {
+			return err
+		}
+	}
+	for _, name := range gone {
+		a.Note("note: %s is not configured; --purge removes what this machine keeps of it", shownNames([]string{name}))
+	}
+	switch {
+	case len(configured) > 0:
+		if p.ChangeSet, err = b.RemoveServers(ctx, configured...); err != nil {
+			return err
+		}
 		err = changes.Propose(ctx, a, b, p, f)
+	case !f.Yes:
+		err = changes.AgreeToChange(ctx, a, p)
 	}
 	if err == nil && purge {
-		err = forget(ctx, b, name, p)
+		err = forget(ctx, b, names, p)
 	}
 	return changes.Conclude(a, p, err)
 }
 
-// forget removes what this machine keeps of a server. That may rewrite pml.lock,
-// which trust covers.
-func forget(ctx context.Context, b app.Backend, name string, p *changes.Proposal) error {
-	removed, err := b.Purge(ctx, name)
-	if err != nil {
-		return err
+// stillConfigured splits names into those that the configuration has and the others: a kill
+// between the two steps of a removal leaves servers that are purged only.
+func stillConfigured(ctx context.Context, b app.Backend, names []string) (configured, gone []string, err error) {
+	for _, name := range names {
+		_, err := b.RemoveServers(ctx, name)
+		switch {
+		case err == nil:
+			configured = append(configured, name)
+		case core.CodeOf(err) == core.CodeNoSuchTool:
+			gone = append(gone, name)
+		default:
+			return nil, nil, err
+		}
 	}
-	p.Removed = &removed
+	return configured, gone, nil
+}
+
+func shownNames(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = layout.ShellQuote(core.Visible(name, 0, false))
+	}
+	return strings.Join(out, ", ")
+}
+
+// forget removes what this machine keeps of servers. That may rewrite pml.lock,
+// which trust covers.
+func forget(ctx context.Context, b app.Backend, names []string, p *changes.Proposal) error {
+	for _, name := range names {
+		removed, err := b.Purge(ctx, name)
+		if err != nil {
+			return err
+		}
+		p.Removed = append(p.Removed, removed)
+	}
 	t, err := b.Trust(ctx)
 	if err == nil && !t.Trusted && !t.Empty {
 		p.Trusted = &t.Trusted

@@ -35,7 +35,8 @@ type Servers interface {
 	// compares their tools. A server that fails is no error of the call.
 	CheckServers(ctx context.Context, names ...string) ([]ServerInfo, error)
 	AddServer(ctx context.Context, e ServerEntry) (ChangeSet, error)
-	RemoveServer(ctx context.Context, name string) (ChangeSet, error)
+	// RemoveServers prepares the removal of all of these servers, or of none.
+	RemoveServers(ctx context.Context, names ...string) (ChangeSet, error)
 	// Purge removes what this machine keeps of a server: approvals, credentials
 	// and installed trees that nobody else uses.
 	Purge(ctx context.Context, name string) (Removed, error)

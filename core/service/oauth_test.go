@@ -91,7 +91,7 @@ func TestOAuth_AsksAndEnds(t *testing.T) {
 		t.Errorf("nothing is kept of a flow that was begun: %v", err)
 	}
 	// What was begun is forgotten with the server.
-	set, err := c.RemoveServer(c.ctx(), "mail")
+	set, err := c.RemoveServers(c.ctx(), "mail")
 	if err == nil {
 		_, err = c.Write(c.ctx(), set, true, "")
 	}

@@ -157,7 +157,7 @@ func TestRemoveServer(t *testing.T) {
 	m.writeHome("config.json", both)
 	c := m.client()
 	for i, file := range []string{filepath.Join(m.ws, ".pml.json"), filepath.Join(m.home, "config.json")} {
-		set, err := c.RemoveServer(c.ctx(), "a")
+		set, err := c.RemoveServers(c.ctx(), "a")
 		if err != nil || len(set.Changes) != 1 || set.Changes[0].File != file || (len(set.Notes) == 1) != (i == 0) {
 			t.Fatalf("%v %+v", err, set)
 		}
@@ -168,6 +168,34 @@ func TestRemoveServer(t *testing.T) {
 			t.Error(text)
 		}
 	}
-	_, err := c.RemoveServer(c.ctx(), "a")
+	_, err := c.RemoveServers(c.ctx(), "a")
 	code(t, err, core.CodeNoSuchTool)
+}
+
+// Several are removed together or not at all, from one file by one change.
+func TestRemoveServers_Several(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "memory": {"command": "z"}}}`)
+	m.writeHome("config.json", `{"mcpServers": {"c": {"command": "x"}}}`)
+	c := m.client()
+	_, err := c.RemoveServers(c.ctx(), "a", "memroy", "zzz")
+	code(t, err, core.CodeNoSuchTool)
+	if text := err.Error(); !strings.Contains(text, `"memroy" (did you mean memory?)`) || !strings.Contains(text, `"zzz"`) || strings.Contains(text, `"a"`) {
+		t.Error(text)
+	}
+	set, err := c.RemoveServers(c.ctx(), "b", "a", "c", "b")
+	if err != nil || len(set.Changes) != 2 || set.Changes[0].About+set.Changes[1].About != "no longer the server a, no longer the server bno longer the server c" &&
+		set.Changes[0].About+set.Changes[1].About != "no longer the server cno longer the server a, no longer the server b" {
+		t.Fatalf("%v %+v", err, set)
+	}
+	if _, err := c.Write(c.ctx(), set, false, ""); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := m.file(filepath.Join(m.ws, ".pml.json")); strings.Contains(text, `"a"`) || strings.Contains(text, `"b"`) || !strings.Contains(text, `"memory"`) {
+		t.Error(text)
+	}
+	if text, _ := m.file(filepath.Join(m.home, "config.json")); text != `{"mcpServers": {}}` {
+		t.Error(text)
+	}
 }

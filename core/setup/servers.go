@@ -17,7 +17,7 @@ type Servers struct {
 	pin *Pin
 
 	mu       sync.Mutex
-	removing map[string]string // by server: the URL of one that RemoveServer was asked for
+	removing map[string]string // by server: the URL of one that RemoveServers was asked for
 }
 
 // Servers lists the configured servers of the workspace and the home. Nothing

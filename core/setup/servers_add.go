@@ -51,41 +51,77 @@ func (s *Servers) AddServer(_ context.Context, e api.ServerEntry) (api.ChangeSet
 	return a.changes()
 }
 
-// RemoveServer prepares the removal of a server from the file that defines it:
-// the workspace's, else the home's.
-func (s *Servers) RemoveServer(_ context.Context, name string) (api.ChangeSet, error) {
+// RemoveServers prepares the removal of servers, each from the file that defines it: the
+// workspace's, else the home's. Of names that are not configured nothing is prepared, and
+// the error has all of them.
+func (s *Servers) RemoveServers(_ context.Context, names ...string) (api.ChangeSet, error) {
 	cfg, err := s.load()
 	if err != nil {
 		return api.ChangeSet{}, err
 	}
-	e, ok := cfg.Servers[name]
-	if !ok {
-		return api.ChangeSet{}, core.Errorf(core.CodeNoSuchTool, "no MCP server %q is configured%s",
-			core.Visible(name, 60, false), core.Suggest(name, slices.Sorted(maps.Keys(cfg.Servers)))).WithNext("pml", "servers", "ls")
-	}
-	before, err := current(e.File)
-	if err != nil {
+	if err := unconfigured(cfg, names); err != nil {
 		return api.ChangeSet{}, err
 	}
-	after, err := env.RemoveServer(e.File, before, name)
-	if err != nil {
-		return api.ChangeSet{}, err
-	}
-	ch, err := s.Change(e.File, before, after)
-	if err != nil {
-		return api.ChangeSet{}, err
-	}
-	ch.About = "no longer the server " + core.Visible(name, 60, false)
+	home, _ := s.serversIn(s.o.Home.Config()) // one that cannot be read has none behind another
+	byFile := map[string][]string{}
+	var notes []string
 	s.mu.Lock()
-	s.removing[name] = addressOf(cfg, name)
-	s.mu.Unlock()
-	set := changeSet(ch)
-	if home, err := s.serversIn(s.o.Home.Config()); err == nil && e.Origin == env.FromWorkspace {
-		if _, behind := home[name]; behind {
-			set.Notes = append(set.Notes, fmt.Sprintf("%s has a server %s as well, which then counts", s.o.Home.Config(), name))
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		e := cfg.Servers[name]
+		byFile[e.File] = append(byFile[e.File], name)
+		s.removing[name] = addressOf(cfg, name)
+		if _, behind := home[name]; behind && e.Origin == env.FromWorkspace {
+			notes = append(notes, fmt.Sprintf("%s has a server %s as well, which then counts", s.o.Home.Config(), name))
 		}
 	}
+	s.mu.Unlock()
+	var changes []api.Change
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
+		ch, err := s.without(file, byFile[file])
+		if err != nil {
+			return api.ChangeSet{}, err
+		}
+		changes = append(changes, ch)
+	}
+	set := changeSet(changes...)
+	set.Notes = notes
 	return set, nil
+}
+
+// without is the change that takes servers out of a file.
+func (s *Servers) without(file string, names []string) (api.Change, error) {
+	before, err := current(file)
+	if err != nil {
+		return api.Change{}, err
+	}
+	after, about := before, make([]string, len(names))
+	for i, name := range names {
+		if after, err = env.RemoveServer(file, after, name); err != nil {
+			return api.Change{}, err
+		}
+		about[i] = "no longer the server " + core.Visible(name, 60, false)
+	}
+	ch, err := s.Change(file, before, after)
+	ch.About = strings.Join(about, ", ")
+	return ch, err
+}
+
+// unconfigured is the error that names all servers that are not configured.
+func unconfigured(cfg *env.Config, names []string) error {
+	var wrong []string
+	for _, name := range names {
+		if _, ok := cfg.Servers[name]; !ok {
+			wrong = append(wrong, fmt.Sprintf("%q%s", core.Visible(name, 60, false), core.Suggest(name, slices.Sorted(maps.Keys(cfg.Servers)))))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	nothing := ""
+	if len(names) > 1 {
+		nothing = "; nothing was removed"
+	}
+	return core.Errorf(core.CodeNoSuchTool, "no MCP server %s is configured%s", strings.Join(wrong, ", none "), nothing).WithNext("pml", "servers", "ls")
 }
 
 // checkAddress refuses a URL to which keys would be sent in the clear.

@@ -164,6 +164,7 @@ func TestServers_ExitCodes(t *testing.T) {
 		{2, []string{"servers", "nonsense"}},
 		{2, []string{"servers", "update", "rec", "--expect-digest", ""}},
 		{3, []string{"servers", "rm", "nope", "--yes"}},
+		{3, []string{"servers", "rm", "rec", "nope", "--yes"}},
 		{3, []string{"servers", "check", "nope"}},
 		{3, []string{"servers", "update", "nope"}},
 		{3, []string{"servers", "connect", "nope"}},
