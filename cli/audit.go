@@ -77,15 +77,16 @@ pml workflows show ID --json has every call with its arguments.`,
 	f.StringVar(&o.until, "until", "", "only earlier lines: how long ago, a day or a moment")
 	f.StringVar(&o.before, "before", "", "only lines with a lower number: client:N,server:N")
 	f.StringVar(&o.by, "by", "", "a part of who decided: user, way (cli, mcp, …) or agent")
-	f.StringVar(&o.tool, "tool", "", "a part of the name of the tool or server (lines about rules and files have none)")
+	f.StringVar(&o.tool, "tool", "", "a part of the name of the tool or server; finds also rules written or removed for it")
 	f.StringVar(&o.outcome, "outcome", "", strings.Join(core.AuditOutcomes, ", "))
-	f.StringVar(&o.kind, "type", "", "the type of approval, as in tool_permission")
+	f.StringVar(&o.kind, "type", "", "the type of approval, as in tool_permission; rule: rules written or removed; change: all changes of files")
 	f.StringVar(&o.workspace, "workspace", "", "a folder with all below it, or the last name of one")
 	f.StringVar(&o.approval, "approval", "", "an approval's id, or the first characters of it")
 	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first (of calls within a loop's bounds: pml workflows show RUN --args)")
 	f.BoolVar(&o.oldest, "oldest", false, "oldest first")
 	f.IntVar(&o.limit, "limit", 100, "at most this many")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", app.CompleteFixed(core.AuditOutcomes...))
+	_ = cmd.RegisterFlagCompletionFunc("type", app.CompleteFixed(core.AuditTypes...))
 	for _, name := range []string{"since", "until", "before", "by", "tool", "approval"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}

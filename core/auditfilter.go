@@ -15,10 +15,12 @@ type AuditFilter struct {
 	Until time.Time `json:"until,omitzero"` // before this time
 	// By is a part of who decided: the user, the way, the name of an agent.
 	By string `json:"by,omitempty"`
-	// Tool is a part of the name of the tool, or of the server that was decided about.
+	// Tool is a part of the name of the tool, or of the server that was decided about; it
+	// finds also the rules that were written or removed for it.
 	Tool    string        `json:"tool,omitempty"`
 	Outcome ApprovalState `json:"outcome,omitempty"`
-	Type    ApprovalType  `json:"type,omitempty"`
+	// Type is one of AuditTypes.
+	Type ApprovalType `json:"type,omitempty"`
 	// Workspace is a folder, with all below it, or the last name of one.
 	Workspace string `json:"workspace,omitempty"`
 	// Approval is an approval's id or the first characters of it.
@@ -51,7 +53,7 @@ func (f *AuditFilter) Set(key, value string, now time.Time) (err error) {
 		err = oneOf(value, AuditOutcomes)
 	case "type":
 		f.Type = ApprovalType(value)
-		err = oneOf(value, approvalTypeNames())
+		err = oneOf(value, AuditTypes)
 	case "workspace":
 		f.Workspace = value
 	case "approval":
@@ -85,14 +87,14 @@ func (f AuditFilter) Match(r AuditRow) bool {
 	switch {
 	case !f.From.IsZero() && r.At.Before(f.From), !f.Until.IsZero() && !r.At.Before(f.Until):
 		return false
-	case f.Outcome != "" && r.Outcome != f.Outcome, f.Type != "" && r.Type != f.Type:
+	case f.Outcome != "" && r.Outcome != f.Outcome, !f.ofType(r):
 		return false
 	case f.Approval != "" && !strings.HasPrefix(string(r.ApprovalID), string(f.Approval)):
 		return false
 	case f.Workspace != "" && !f.inWorkspace(r.Workspace):
 		return false
 	}
-	return contains(r.Tool, f.Tool) && (f.By == "" || contains(r.By.Name()+"/"+string(r.By.Via)+" "+r.By.Label(), f.By))
+	return f.about(r) && (f.By == "" || contains(r.By.Name()+"/"+string(r.By.Via)+" "+r.By.Label(), f.By))
 }
 
 func (f AuditFilter) inWorkspace(dir string) bool {

@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +49,40 @@ func TestAuditFilter_Set(t *testing.T) {
 	f = core.AuditFilter{By: "claude"}
 	if !f.Match(core.AuditRow{By: core.Actor{Who: "root", Via: core.ViaMCP, Client: core.Client{Name: "Claude-Code"}}}) || f.Match(core.AuditRow{By: core.Actor{Who: "root", Via: core.ViaMCP}}) {
 		t.Error("an agent is found by its name")
+	}
+}
+
+// Rules that were written or removed are found by the tool that they are for, and by a type.
+func TestAuditFilter_Rules(t *testing.T) {
+	t.Parallel()
+	change := func(about string) core.AuditRow {
+		return core.AuditRow{Outcome: core.ApprovalApproved, Reason: core.ChangeReason(about, "/w/.pml.json")}
+	}
+	rows := map[string]core.AuditRow{
+		"written":  change("allow fs:write_* where args.path == 'a, deny git:x', ask git"),
+		"removed":  change("no longer deny fs:move"),
+		"server":   change("no longer the server files, no longer the server web"),
+		"file":     change(""),
+		"answered": {Type: core.ApproveTool, Tool: "db:query", Remember: core.RememberRule},
+		"once":     {Type: core.ApproveTool, Tool: "db:query", Reason: "allow fs:move, by the change of nothing"},
+	}
+	for _, tt := range []struct{ key, value, want string }{
+		{"tool", "fs:write_file", "written"}, {"tool", "fs:*", "removed written"}, {"tool", "fs", "removed written"}, {"tool", "FS:move", "removed"},
+		{"tool", "git:push", "written"}, {"tool", "fs:read", ""}, {"tool", "web", "server"}, {"tool", "query", "answered once"},
+		{"type", "rule", "answered removed written"}, {"type", "change", "file removed server written"}, {"type", "tool_permission", "answered once"},
+	} {
+		var f core.AuditFilter
+		if err := f.Set(tt.key, tt.value, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
+			if f.Match(rows[name]) {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s=%s: %v, want %s", tt.key, tt.value, got, tt.want)
+		}
 	}
 }

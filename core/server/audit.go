@@ -16,9 +16,9 @@ type auditInput struct {
 	From      string `query:"from" doc:"Rows of this time or later: how long ago (7d), a day (2026-11-20) or a moment (RFC 3339)"`
 	Until     string `query:"until" doc:"Rows before this time"`
 	By        string `query:"by" doc:"A part of who decided: user, way or agent"`
-	Tool      string `query:"tool" doc:"A part of the tool's name"`
+	Tool      string `query:"tool" doc:"A part of the tool's name; finds also rules written or removed for it"`
 	Outcome   string `query:"outcome" doc:"approved, denied, expired, superseded or refused"`
-	Type      string `query:"type" doc:"The type of the approval"`
+	Type      string `query:"type" doc:"The type of the approval; rule for rules written or removed, change for all changes of files"`
 	Workspace string `query:"workspace" doc:"A folder with all below it, or the last name of one"`
 	Approval  string `query:"approval" doc:"An approval's id or the first characters of it"`
 	Args      bool   `query:"args" doc:"With the arguments that were decided about, as far as the approval is kept"`

@@ -154,11 +154,7 @@ func (w *Workspace) writeAll(ctx context.Context, set api.ChangeSet, keepTrust b
 func (w *Workspace) recordChanges(ctx context.Context, set api.ChangeSet) error {
 	rows := make([]core.AuditRow, 0, len(set.Changes))
 	for _, ch := range set.Changes {
-		reason := "the change of " + ch.File
-		if ch.About != "" {
-			reason = ch.About + ", by " + reason
-		}
-		rows = append(rows, core.AuditRow{Digest: ch.Digest, Outcome: core.ApprovalApproved, Reason: reason})
+		rows = append(rows, core.AuditRow{Digest: ch.Digest, Outcome: core.ApprovalApproved, Reason: core.ChangeReason(ch.About, ch.File)})
 	}
 	return w.o.Audit.Record(ctx, rows...)
 }
