@@ -82,7 +82,7 @@ pml workflows show ID --json has every call with its arguments.`,
 	f.StringVar(&o.kind, "type", "", "the type of approval, as in tool_permission; rule: rules written or removed; change: all changes of files")
 	f.StringVar(&o.workspace, "workspace", "", "a folder with all below it, or the last name of one")
 	f.StringVar(&o.approval, "approval", "", "an approval's id, or the first characters of it")
-	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first (of calls within a loop's bounds: pml workflows show RUN --args)")
+	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first")
 	f.BoolVar(&o.oldest, "oldest", false, "oldest first")
 	f.IntVar(&o.limit, "limit", 100, "at most this many")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", app.CompleteFixed(core.AuditOutcomes...))

@@ -5,7 +5,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -101,6 +100,7 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 	if rows == nil {
 		rows = []core.AuditRow{}
 	}
+	args := argsReader{t: t, journals: map[core.ID][]core.Record{}}
 	for i := range rows {
 		dir := rows[i].Workspace
 		if dir == "" {
@@ -108,7 +108,7 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 		}
 		rows[i].Reason = t.o.Machine.Redactor(dir).Text(rows[i].Reason)
 		if err == nil && q.Args {
-			rows[i].Arguments, rows[i].Sent, err = t.arguments(ctx, rows[i], dir)
+			rows[i].Arguments, rows[i].Sent, err = args.of(ctx, rows[i], dir)
 		}
 	}
 	return rows, err
@@ -119,29 +119,6 @@ func (t *Trail) expireDue(ctx context.Context) {
 	if _, err := t.o.Store.Expire(ctx, t.now()); err != nil {
 		t.o.Logger.Warn("what has expired is not in the audit log yet", "error", core.AsError(err))
 	}
-}
-
-// arguments are those of the approval of a row, as it shows them, and what was sent instead;
-// none of one that is not kept any more, nor of another call that its bounds have permitted.
-func (t *Trail) arguments(ctx context.Context, row core.AuditRow, workspace string) (proposed, sent json.RawMessage, err error) {
-	if row.ApprovalID == "" {
-		return nil, nil, nil
-	}
-	list, err := t.view.Store.Approvals(ctx, store.ApprovalFilter{ID: row.ApprovalID, Now: t.now(), Limit: 1})
-	if err != nil || len(list) == 0 || row.Shape != "" && row.Digest != list[0].Digest {
-		return nil, nil, err
-	}
-	ap := t.o.Machine.Redactor(workspace).Approval(list[0])
-	if ap.Answer != nil {
-		sent = ap.Answer.Arguments
-	}
-	var asked struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(ap.Context, &asked) != nil {
-		return nil, sent, nil
-	}
-	return asked.Arguments, sent, nil
 }
 
 // VerifyAudit checks the chain of hashes of the whole audit log, also for a scope

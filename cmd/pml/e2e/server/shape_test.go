@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,17 @@ func TestShape_HTTP(t *testing.T) {
 		next := c.Post(at, shaped(ok)).Want(http.StatusOK).Result()
 		if next.Status != api.StatusApprovalRequired || next.CheckpointID == r.CheckpointID || m.Count("inc") != 3 {
 			t.Errorf("%d calls: %+v", m.Count("inc"), next)
+		}
+		var within []string
+		var log api.Page[core.AuditRow]
+		c.Get("/audit?args=true").Want(http.StatusOK).Decode(&log)
+		for _, row := range log.Items {
+			if row.CallID != "" {
+				within = append(within, string(row.Arguments))
+			}
+		}
+		if want := []string{`{"key":"k0"}`, `{"key":"k1"}`, `{"key":"k2"}`}; !slices.Equal(within, want) {
+			t.Errorf("the arguments of the calls within the bounds: %q", within)
 		}
 		// The same again is what was decided; other bounds are not.
 		c.Post(at, shaped(ok)).Want(http.StatusOK)
