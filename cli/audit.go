@@ -165,7 +165,7 @@ func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
 	if a.StdoutTTY {
 		when = func(r core.AuditRow) string { return layout.When(a.Now(), r.At) }
 	}
-	outcome := func(r core.AuditRow) layout.Style { return layout.StyleOf(string(r.Outcome)) }
+	outcome := func(r core.AuditRow) layout.Style { return layout.StyleOf(core.ShownOutcome(r)) }
 	cols := []app.Column[core.AuditRow]{
 		{Title: "WHAT", Get: func(r core.AuditRow) string { return auditWhat(a, r) }},
 		{Title: "OUTCOME", Get: outcomeText, Style: outcome},
@@ -246,9 +246,9 @@ func rememberedText(r core.AuditRow) string {
 // outcomeText is the outcome of a row, and how many attempts it stands for.
 func outcomeText(r core.AuditRow) string {
 	if r.Count > 1 {
-		return fmt.Sprintf("%s ×%d", r.Outcome, r.Count)
+		return fmt.Sprintf("%s ×%d", core.ShownOutcome(r), r.Count)
 	}
-	return string(r.Outcome)
+	return core.ShownOutcome(r)
 }
 
 // pastRows is since with rows left out that were listed.

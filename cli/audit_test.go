@@ -63,6 +63,18 @@ func TestAuditLs_Bounds(t *testing.T) {
 	s.has(t, "out", "calls within bounds: pml approvals show "+appA.Short())
 }
 
+// An abort is read as one, and stays what is stored for programs.
+func TestAuditLs_Aborted(t *testing.T) {
+	t.Parallel()
+	row := core.AuditRow{Side: core.SideClient, Seq: 1, At: at, RunID: runA, Outcome: core.ApprovalDenied, By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: "aborted the run: wrong input"}
+	f := &fake{audit: []core.AuditRow{row}}
+	s := (&shell{fake: f}).run("audit", "ls", "--outcome", "aborted").want(t, 0).has(t, "out", "  aborted  ann/cli")
+	if strings.Contains(s.out, "denied") || f.auditQuery.Outcome != "aborted" {
+		t.Error(s.out)
+	}
+	(&shell{fake: f}).run("audit", "ls", "--json").want(t, 0).has(t, "out", `"outcome": "denied"`)
+}
+
 func TestAuditLs_Filters(t *testing.T) {
 	t.Parallel()
 	f := &fake{audit: auditRows()}

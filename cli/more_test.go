@@ -157,6 +157,11 @@ func TestWorkflows_ShowWatchLogs(t *testing.T) {
 	if strings.Contains(tree.out, "workflow_start") {
 		t.Errorf("events beside the tree: %s", tree.out)
 	}
+	aborted := f.workflow
+	aborted.State, aborted.Approvals = core.RunAborted, nil
+	aborted.Abort = &core.AbortRequest{By: core.Actor{Who: "bob", Via: core.ViaCLI}, Reason: "wrong input"}
+	(&shell{fake: &fake{workflow: aborted}, tty: true, width: 80, env: map[string]string{"TERM": "xterm", "NO_COLOR": "1"}}).run("wf", "watch", "@latest").want(t, 10).
+		has(t, "err", "aborted by bob via cli: wrong input\n")
 	(&shell{fake: f, tty: true, width: 80, env: map[string]string{"TERM": "dumb"}}).run("wf", "watch", "@latest").want(t, 8).has(t, "out", "workflow_start")
 	s := (&shell{fake: f}).run("wf", "logs", "@latest").want(t, 0)
 	if diff := cmp.Diff("hello\\x1b[2J\n", s.out); diff != "" {
@@ -260,6 +265,8 @@ func TestTools(t *testing.T) {
 func TestRest(t *testing.T) {
 	t.Parallel()
 	(&shell{}).run("init").want(t, 0).has(t, "out", "wrote /w/.pml.json")
+	over := api.Result{Status: api.StatusAborted, WorkflowID: runA, Reason: "x", Error: "aborted by bob via cli: x", ErrorCode: core.CodeAborted}
+	(&shell{fake: &fake{results: []api.Result{over}}}).run("execute", "--code", "x").want(t, 10).has(t, "err", "aborted by bob via cli: x\n")
 	(&shell{}).run("abort", "@latest", "--reason", "x").want(t, 0).has(t, "out", "aborted 7f3a91c2")
 	(&shell{}).run("retry", "@latest").want(t, 0).has(t, "out", "done")
 	(&shell{stdin: `{"tasks":[{"id":"n","tool":"a:b"}]}`}).run("replan", "@latest", "--tasks", "-").want(t, 0).has(t, "err", "1 new task, 3 in all", "pml continue")

@@ -31,8 +31,8 @@ type AuditFilter struct {
 // call them.
 var AuditFilterKeys = []string{"since", "until", "by", "tool", "outcome", "type", "workspace", "approval"}
 
-// AuditOutcomes are the outcomes that rows of the audit log have.
-var AuditOutcomes = []string{string(ApprovalApproved), string(ApprovalDenied), string(ApprovalExpired), string(ApprovalSuperseded), OutcomeRefused}
+// AuditOutcomes are the outcomes that rows of the audit log have, and those that people read.
+var AuditOutcomes = append([]string{string(ApprovalApproved), string(ApprovalDenied), string(ApprovalExpired), string(ApprovalSuperseded), OutcomeRefused}, DoneOutcomes...)
 
 // Set sets a field by its name. A value that makes no sense, or a name that is not
 // one of AuditFilterKeys, is CodeInvalidArguments.
@@ -87,7 +87,7 @@ func (f AuditFilter) Match(r AuditRow) bool {
 	switch {
 	case !f.From.IsZero() && r.At.Before(f.From), !f.Until.IsZero() && !r.At.Before(f.Until):
 		return false
-	case f.Outcome != "" && r.Outcome != f.Outcome, !f.ofType(r):
+	case f.Outcome != "" && r.Outcome != f.Outcome && DoneOutcome(r) != string(f.Outcome), !f.ofType(r):
 		return false
 	case f.Approval != "" && !strings.HasPrefix(string(r.ApprovalID), string(f.Approval)):
 		return false

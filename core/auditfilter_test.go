@@ -86,3 +86,25 @@ func TestAuditFilter_Rules(t *testing.T) {
 		}
 	}
 }
+
+// What was done reads as that, and is found so; what is stored, and found as well, stays.
+func TestAuditFilter_Done(t *testing.T) {
+	t.Parallel()
+	rows := map[string]core.AuditRow{
+		"aborted": {RunID: "r", Outcome: core.ApprovalDenied, Reason: core.AbortedRun + ": no"},
+		"halted":  {Outcome: core.ApprovalDenied, Reason: core.HaltedAll},
+		"resumed": {Outcome: core.ApprovalApproved, Reason: core.LetGoOn + "halted"},
+		"denied":  {RunID: "r", Tool: "fs:x", Outcome: core.ApprovalDenied, Reason: core.AbortedRun},
+	}
+	for want, row := range rows {
+		if got := core.ShownOutcome(row); got != want {
+			t.Errorf("%s is shown as %s", want, got)
+		}
+		for _, outcome := range []string{"aborted", "halted", "resumed", string(row.Outcome)} {
+			var f core.AuditFilter
+			if err := f.Set("outcome", outcome, time.Now()); err != nil || f.Match(row) != (outcome == want || outcome == string(row.Outcome)) {
+				t.Errorf("%s by %s: %v", want, outcome, err)
+			}
+		}
+	}
+}

@@ -192,6 +192,18 @@ type AbortRequest struct {
 	Follows bool `json:"follows,omitempty"`
 }
 
+// Text says that a run was aborted: by whom, by what means and why. It is foreign text.
+func (r AbortRequest) Text() string {
+	text := "aborted"
+	if !r.Follows && r.By != (Actor{}) {
+		text += " by " + r.By.Origin()
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
 // Program is what a run executes. Code and DAGs are kept apart from the run's
 // header because they are large and change only on a replan.
 type Program struct {

@@ -235,10 +235,13 @@ func report(a *app.App, r api.Result, seen core.ID) error {
 		sayCommands(a, r)
 	case api.StatusAborted:
 		text := string(r.Status)
-		if r.Reason != "" {
-			text += ": " + core.Visible(r.Reason, 2000, false)
+		switch {
+		case r.ErrorCode == core.CodeAborted: // it names who, by what means, and why
+			text = r.Error
+		case r.Reason != "":
+			text += ": " + r.Reason
 		}
-		a.Say("%s", text)
+		a.Say("%s", core.Visible(text, 2000, false))
 		sayCommands(a, r)
 	case api.StatusSuggestions:
 		return reportSuggestions(a, r)

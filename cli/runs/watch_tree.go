@@ -67,7 +67,11 @@ func (t *tree) end(w core.Workflow) error {
 				t.a.SayNext("pml", "approve", p.ID.Short())
 			}
 		}
-	case core.RunRunning, core.RunInterrupted, core.RunFailed, core.RunAborted, core.RunExpired:
+	case core.RunAborted:
+		if w.Abort != nil {
+			t.a.Say("%s", core.Visible(w.Abort.Text(), 2000, false))
+		}
+	case core.RunRunning, core.RunInterrupted, core.RunFailed, core.RunExpired:
 	}
 	return nil
 }

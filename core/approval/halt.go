@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"strings"
 	"time"
 
 	"github.com/casys-ai/pml/core"
@@ -21,40 +20,14 @@ func MayResume(g core.Guard, r core.Resumption) error {
 	return nil
 }
 
-// How the reasons of the rows of a halt and its end begin.
-const (
-	haltedAll = "halted all calls"
-	letGoOn   = "let calls go on that were "
-)
-
-// DoneOutcomes are all that DoneOutcome says.
-var DoneOutcomes = []string{"halted", "resumed", "aborted"}
-
-// DoneOutcome is what a row of the audit log that is about no approval says was done: with
-// all calls "halted" or "resumed", with a run "aborted"; empty for any other row.
-func DoneOutcome(r core.AuditRow) string {
-	switch {
-	case r.Type != "" || r.Tool != "":
-	case r.RunID != "":
-		if r.Outcome == core.ApprovalDenied && strings.HasPrefix(r.Reason, aborted) {
-			return "aborted"
-		}
-	case r.Outcome == core.ApprovalDenied && strings.HasPrefix(r.Reason, haltedAll):
-		return "halted"
-	case r.Outcome == core.ApprovalApproved && strings.HasPrefix(r.Reason, letGoOn):
-		return "resumed"
-	}
-	return ""
-}
-
 // HaltedRow is the audit row of a halt.
 func HaltedRow(h core.Halt) core.AuditRow {
-	return core.AuditRow{At: h.At.UTC(), Outcome: core.ApprovalDenied, By: h.By, Reason: core.OneLine(haltedAll+because(h.Reason), maxRowReason)}
+	return core.AuditRow{At: h.At.UTC(), Outcome: core.ApprovalDenied, By: h.By, Reason: core.OneLine(core.HaltedAll+because(h.Reason), maxRowReason)}
 }
 
 // ResumedRow is the audit row of whoever lets calls go on after a halt.
 func ResumedRow(h core.Halt, r core.Resumption) core.AuditRow {
-	return core.AuditRow{At: r.At.UTC(), Outcome: core.ApprovalApproved, By: r.By, Asked: r.Presence, Reason: core.OneLine(letGoOn+h.Text()+because(r.Reason), maxRowReason)}
+	return core.AuditRow{At: r.At.UTC(), Outcome: core.ApprovalApproved, By: r.By, Asked: r.Presence, Reason: core.OneLine(core.LetGoOn+h.Text()+because(r.Reason), maxRowReason)}
 }
 
 const maxRowReason = 1000

@@ -78,7 +78,7 @@ func (a *actor) end() bool {
 	switch {
 	case a.stop.abort != nil:
 		a.run.State = core.RunAborted
-		a.run.Error = a.batch.redact.Error(core.Errorf(core.CodeAborted, "aborted by %s%s", a.stop.abort.By.Name(), because(a.stop.abort.Reason)))
+		a.run.Error = a.batch.redact.Error(core.Errorf(core.CodeAborted, "%s", a.stop.abort.Text()))
 		e.Type, e.Message, e.Error = core.EventWorkflowAbort, a.stop.abort.Reason, a.run.Error
 	case err != nil:
 		a.run.State = core.RunFailed

@@ -17,7 +17,7 @@ type auditInput struct {
 	Until     string `query:"until" doc:"Rows before this time"`
 	By        string `query:"by" doc:"A part of who decided: user, way or agent"`
 	Tool      string `query:"tool" doc:"A part of the tool's name; finds also rules written or removed for it"`
-	Outcome   string `query:"outcome" doc:"approved, denied, expired, superseded or refused"`
+	Outcome   string `query:"outcome" doc:"approved, denied, expired, superseded or refused; aborted, halted or resumed for what was done so"`
 	Type      string `query:"type" doc:"The type of the approval; rule for rules written or removed, change for all changes of files"`
 	Workspace string `query:"workspace" doc:"A folder with all below it, or the last name of one"`
 	Approval  string `query:"approval" doc:"An approval's id or the first characters of it"`

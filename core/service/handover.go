@@ -90,13 +90,13 @@ func notHere(run core.Run) error {
 // it is its own.
 func (c *handover) abortGiven(ctx context.Context, id core.ID) error {
 	_, err := c.endGiven(ctx, id, func(run *core.Run, step *store.Step) error {
-		by, reason := core.Actor{}, ""
+		var abort core.AbortRequest
 		if run.Abort != nil {
-			by, reason = run.Abort.By, run.Abort.Reason
+			abort = *run.Abort
 		}
 		run.State = core.RunAborted
-		run.Error = core.Errorf(core.CodeAborted, "aborted by %s%s", by.Name(), because(reason))
-		step.Events = []core.Event{{Type: core.EventWorkflowAbort, At: c.now(), RunID: id, Message: reason, Error: run.Error}}
+		run.Error = core.Errorf(core.CodeAborted, "%s", abort.Text())
+		step.Events = []core.Event{{Type: core.EventWorkflowAbort, At: c.now(), RunID: id, Message: abort.Reason, Error: run.Error}}
 		return nil
 	})
 	return err
@@ -131,13 +131,6 @@ func (c *handover) abandonGiven(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ": " + reason
 }
 
 // endGiven commits the end of a run that was given away. One of any number of

@@ -40,9 +40,9 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 	}
 	p.made, p.version, p.matched, p.rows = true, e.State.Version(), p.words, p.rows[:0]
 	all := e.State.Audit()
-	filter, done, words := auditFilter(p.words, e.Now)
+	filter, words := auditFilter(p.words, e.Now)
 	for _, a := range slices.Backward(all) {
-		if filter.Match(a) && (done == "" || approval.DoneOutcome(a) == done) && auditMatches(a, words) {
+		if filter.Match(a) && auditMatches(a, words) {
 			p.rows = append(p.rows, a)
 		}
 	}
@@ -50,27 +50,22 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 }
 
 // auditFilter reads what was typed: NAME:VALUE as commands and HTTP take it (by:,
-// since:7d), with done for an outcome that only the column calls so; everything else as
-// words that a row must contain.
-func auditFilter(text string, now time.Time) (f core.AuditFilter, done string, words []string) {
+// since:7d), everything else as words that a row must contain.
+func auditFilter(text string, now time.Time) (f core.AuditFilter, words []string) {
 	for word := range strings.FieldsSeq(text) {
 		key, value, ok := strings.Cut(word, ":")
-		if ok && key == "outcome" && slices.Contains(approval.DoneOutcomes, value) {
-			done = value
-			continue
-		}
 		if with := f; ok && value != "" && with.Set(key, value, now) == nil {
 			f = with
 			continue
 		}
 		words = append(words, strings.ToLower(word))
 	}
-	return f, done, words
+	return f, words
 }
 
 // auditOutcome is the outcome of a row as its column calls it.
 func auditOutcome(r *core.AuditRow) string {
-	return cmp.Or(approval.DoneOutcome(*r), core.Visible(string(r.Outcome), 20, false))
+	return core.Visible(core.ShownOutcome(*r), 20, false)
 }
 
 // auditMatches reports whether every word is somewhere in a row.

@@ -13,7 +13,7 @@ import (
 func TestAuditFilter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
-	f, _, words := auditFilter("since:7d by:Claude outcome:approved fs:write outcome:appro PATH", now)
+	f, words := auditFilter("since:7d by:Claude outcome:approved fs:write outcome:appro PATH", now)
 	want := core.AuditFilter{From: now.Add(-7 * 24 * time.Hour), By: "Claude", Outcome: core.ApprovalApproved}
 	if f != want || !slices.Equal(words, []string{"fs:write", "outcome:appro", "path"}) {
 		t.Errorf("%+v, %q", f, words)

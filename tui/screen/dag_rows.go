@@ -231,7 +231,7 @@ func endText(run core.Run) string {
 	case run.Error != nil:
 		return string(run.Error.Code)
 	case run.Abort != nil:
-		return strings.TrimSuffix("aborted by "+run.Abort.By.Name()+": "+run.Abort.Reason, ": ")
+		return run.Abort.Text()
 	}
 	return ""
 }

@@ -1,0 +1,39 @@
+package core
+
+import "strings"
+
+// How the reasons of rows begin that are about no approval, but about what was done.
+const (
+	AbortedRun = "aborted the run"
+	HaltedAll  = "halted all calls"
+	LetGoOn    = "let calls go on that were "
+)
+
+// DoneOutcomes are all that DoneOutcome says.
+var DoneOutcomes = []string{"halted", "resumed", "aborted"}
+
+// DoneOutcome is what a row of the audit log that is about no approval says was done: with
+// all calls "halted" or "resumed", with a run "aborted"; empty for any other row. What is
+// stored, and covered by the hash, is "denied" or "approved": people read this instead.
+func DoneOutcome(r AuditRow) string {
+	switch {
+	case r.Type != "" || r.Tool != "":
+	case r.RunID != "":
+		if r.Outcome == ApprovalDenied && strings.HasPrefix(r.Reason, AbortedRun) {
+			return "aborted"
+		}
+	case r.Outcome == ApprovalDenied && strings.HasPrefix(r.Reason, HaltedAll):
+		return "halted"
+	case r.Outcome == ApprovalApproved && strings.HasPrefix(r.Reason, LetGoOn):
+		return "resumed"
+	}
+	return ""
+}
+
+// ShownOutcome is the outcome of a row as people read it.
+func ShownOutcome(r AuditRow) string {
+	if done := DoneOutcome(r); done != "" {
+		return done
+	}
+	return string(r.Outcome)
+}
