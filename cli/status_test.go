@@ -66,6 +66,44 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// What failed and was then done by a newer run of the same name, in the same workspace, is
+// no more to look at.
+func TestStatus_DoneSince(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		done   func(r *core.Run)
+		listed bool
+	}{
+		"Newer":     {func(*core.Run) {}, false},
+		"Older":     {func(r *core.Run) { r.CreatedAt = at.Add(-3 * time.Hour) }, true},
+		"Other":     {func(r *core.Run) { r.Name = "other.ts" }, true},
+		"Elsewhere": {func(r *core.Run) { r.Workspace = "/elsewhere" }, true},
+		"NotDone":   {func(r *core.Run) { r.State = core.RunAborted }, true},
+	} {
+		f := busy()
+		done := f.runs[2]
+		done.ID, done.State, done.CreatedAt, done.Error = "bf3a91c2-0000-4000-8000-000000000006", core.RunComplete, at.Add(-time.Minute), nil
+		tt.done(&done)
+		f.runs = append(f.runs, done)
+		s := (&shell{fake: f}).run("status").want(t, 0)
+		if strings.Contains(s.out, "broken.ts") != tt.listed {
+			t.Errorf("%s: %s", name, s.out)
+		}
+	}
+}
+
+// A DAG that has failed is listed with the layer that did so: those behind were skipped.
+func TestWorkflowsLs_FailedLayer(t *testing.T) {
+	t.Parallel()
+	r := core.Run{ID: runA, Kind: core.KindDAG, State: core.RunFailed, Name: "build", CreatedAt: at, TotalLayers: 3, CurrentLayer: 3}
+	layer := func(i int, s core.TaskState) core.Layer {
+		return core.Layer{Index: i, Tasks: []core.Task{{ID: "t", Tool: "a:b", State: s}}}
+	}
+	f := &fake{runs: []core.Run{r}, workflow: core.Workflow{Run: r, Layers: []core.Layer{layer(0, core.TaskSuccess), layer(1, core.TaskError), layer(2, core.TaskSkipped)}}}
+	(&shell{fake: f}).run("workflows", "ls").want(t, 0).has(t, "out", "2/3")
+	(&shell{fake: f}).run("workflows", "show", "7f3a91").has(t, "out", "2/3")
+}
+
 // Approvals that one decision can be about are one row, as in the inbox; one of another
 // risk is not among them.
 func TestStatus_Alike(t *testing.T) {

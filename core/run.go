@@ -269,6 +269,20 @@ type Workflow struct {
 	Approvals []Approval `json:"approvals"`
 }
 
+// FailedLayer is the layer, from 1, in which the first task of a DAG that has failed did so:
+// what came after it was skipped, and those layers count as done. 0: none did.
+func (w Workflow) FailedLayer() int {
+	if w.State != RunFailed || w.Kind != KindDAG {
+		return 0
+	}
+	for i, l := range w.Layers {
+		if slices.ContainsFunc(l.Tasks, func(t Task) bool { return t.State == TaskError }) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // Layer is a set of tasks that may run at the same time.
 type Layer struct {
 	Index int    `json:"index"`

@@ -34,7 +34,7 @@ type status struct {
 	Waiting     []core.Approval `json:"waiting"`               // also what has expired and is asked again by a decision
 	Running     []core.Run      `json:"running"`
 	Interrupted []core.Run      `json:"interrupted"`
-	Failed      []core.Run      `json:"failed"` // within a day
+	Failed      []core.Run      `json:"failed"` // within a day, and not done by a newer run since
 	Decides     decides         `json:"decides"`
 	// Connected are the hosts of agents that are connected to this machine.
 	Connected []api.ConnectedHost `json:"connected"`
@@ -58,8 +58,9 @@ func StatusCmd(a *app.App) *cobra.Command {
 		Use:   "status",
 		Short: "What waits, what runs, what failed, and who decides",
 		Long: `Shows on one screen what waits for a decision, what runs or was interrupted,
-what failed within a day, and who may decide in this workspace. "pml" alone
-shows it on a terminal when something waits.`,
+what failed within a day and no newer run of the same name has completed, and who
+may decide in this workspace. "pml" alone shows it on a terminal when something
+waits.`,
 		Example: "  pml status\n  pml status --json | jq '.waiting | length'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
@@ -121,6 +122,9 @@ func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err err
 			}
 		}
 	}
+	if s.Failed, err = notDoneSince(ctx, b, s.Failed); err != nil {
+		return s, err
+	}
 	if s.Connected, err = b.ConnectedHosts(ctx); err != nil {
 		return s, err
 	}
@@ -131,6 +135,23 @@ func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err err
 	s.Silent = slices.DeleteFunc(carriers, func(c api.NotifyCarrier) bool { return c.State == api.NotifyReady })
 	s.Decides, err = decidesOf(ctx, b, since)
 	return s, err
+}
+
+// notDoneSince leaves out of what failed what a newer run of the same name, in the same
+// workspace, has completed.
+func notDoneSince(ctx context.Context, b app.Backend, failed []core.Run) ([]core.Run, error) {
+	if len(failed) == 0 {
+		return failed, nil
+	}
+	done, err := b.Workflows(ctx, []core.RunState{core.RunComplete}, statusLimit, "")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(failed, func(r core.Run) bool {
+		return r.Name != "" && slices.ContainsFunc(done.Items, func(d core.Run) bool {
+			return d.Name == r.Name && d.Workspace == r.Workspace && d.Owner == r.Owner && d.CreatedAt.After(r.CreatedAt)
+		})
+	}), nil
 }
 
 // decidesOf reads who may decide here out of the configuration, and what agents have

@@ -17,15 +17,31 @@ import (
 	"github.com/casys-ai/pml/core/api"
 )
 
-// layerOf is "2/5": the layer that a run is in, of how many.
-func layerOf(r core.Run) string {
+// layerOf is "2/5": the layer that a run is in, or the one in which it failed where that is
+// known (0: it is not), of how many.
+func layerOf(r core.Run, failed int) string {
 	if r.Agent != nil {
 		return fmt.Sprintf("iteration %d", r.Agent.Iterations)
 	}
 	if r.TotalLayers == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d/%d", min(r.CurrentLayer+1, r.TotalLayers), r.TotalLayers)
+	return fmt.Sprintf("%d/%d", cmp.Or(failed, min(r.CurrentLayer+1, r.TotalLayers)), r.TotalLayers)
+}
+
+// failedLayers are the layers in which DAGs have failed, for those of a list: only their
+// tasks tell it, as the layers behind count as done. One that cannot be read is left out.
+func failedLayers(ctx context.Context, b app.Backend, list []core.Run) map[core.ID]int {
+	out := map[core.ID]int{}
+	for _, r := range list {
+		if r.State != core.RunFailed || r.Kind != core.KindDAG || r.TotalLayers < 2 {
+			continue
+		}
+		if w, err := b.Workflow(ctx, r.ID); err == nil {
+			out[r.ID] = w.FailedLayer()
+		}
+	}
+	return out
 }
 
 // shownRun is what pml workflows show shows of a run.
@@ -70,7 +86,7 @@ func (wf shownRun) write(a *app.App, w *strings.Builder) {
 		line("model", wf.Agent.Model)
 		line("used", wf.Agent.Text())
 	} else {
-		line("layer", layerOf(wf.Run))
+		line("layer", layerOf(wf.Run, wf.FailedLayer()))
 	}
 	if wf.Error != nil {
 		writeError(a, w, core.Visible(string(wf.Error.Code)+": "+wf.Error.Message, 0, false))

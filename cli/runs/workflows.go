@@ -85,11 +85,15 @@ func listWorkflows(ctx context.Context, a *app.App, o listOptions) error {
 			return err
 		}
 	}
+	failed := map[core.ID]int{}
+	if a.Human() {
+		failed = failedLayers(ctx, b, page.Items)
+	}
 	columns := []app.Column[core.Run]{
 		{Title: "NAME", Get: func(r core.Run) string { return strings.Repeat("  ", depth[r.ID]) + nameBelow(r, depth[r.ID]) }, Flex: true},
 		{Title: "RUN", Get: func(r core.Run) string { return r.ID.Short() }, Style: app.Always[core.Run](layout.Ident)},
 		{Title: "STATE", Get: stateOf, Style: func(r core.Run) layout.Style { return layout.StyleOf(string(r.State)) }},
-		{Title: "LAYER", Drop: 3, Get: layerOf},
+		{Title: "LAYER", Drop: 3, Get: func(r core.Run) string { return layerOf(r, failed[r.ID]) }},
 		{Title: costTitle, Drop: 4, Get: costOf},
 		{Title: "AGE", Get: func(r core.Run) string { return layout.Ago(a.Now(), r.CreatedAt) }},
 		{Title: "BY", Drop: 1, Get: func(r core.Run) string { return r.RequestedBy.Label() }},

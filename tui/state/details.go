@@ -142,10 +142,8 @@ func sizeOf(w *core.Workflow) int {
 // is 0 where the layers that tell it were not read yet.
 func (s *State) LayerOf(r core.Run) int {
 	if d := s.details[r.ID]; d != nil && r.State == core.RunFailed && r.Kind == core.KindDAG {
-		for i, l := range d.workflow.Layers {
-			if slices.ContainsFunc(l.Tasks, func(t core.Task) bool { return t.State == core.TaskError }) {
-				return i + 1
-			}
+		if n := (core.Workflow{Run: r, Layers: d.workflow.Layers}).FailedLayer(); n > 0 {
+			return n
 		}
 	} else if r.State == core.RunFailed && r.Kind == core.KindDAG && r.CurrentLayer >= r.TotalLayers {
 		return 0
