@@ -123,7 +123,8 @@ func TestExpired_Question(t *testing.T) {
 	other.ID = appA
 	f.pending = append(f.pending, other)
 	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 2).has(t, "err", "has let expire 2 approvals", "52e3f18c, 41d2e07b")
-	f.pending[1].RenewedBy = "x"
+	f.pending[1].RenewedBy = appB
+	(&shell{fake: f}).run("approvals", "renew", "41d2").want(t, 0).has(t, "err", "41d2e07b was asked again already, as 52e3f18c; nothing")
 	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 0)
 	f.pending[0].RenewedBy = "x"
 	(&shell{fake: f}).run("approvals", "renew", "7f3a91").want(t, 12).has(t, "err", "waits for no approval")

@@ -347,7 +347,13 @@ func (f *fake) Extend(_ context.Context, id core.ID, by time.Duration) (core.App
 }
 
 func (f *fake) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval, error) {
-	return core.Approval{ID: appB, RunID: runA, State: core.ApprovalOpen, Type: core.ApproveTool}, nil
+	fresh := core.Approval{ID: appB, RunID: runA, State: core.ApprovalOpen, Type: core.ApproveTool}
+	for _, p := range f.pending { // one that is open is returned as it is
+		if p.ID == id && p.StateAt(at) == core.ApprovalOpen {
+			return p, nil
+		}
+	}
+	return fresh, nil
 }
 
 func (f *fake) Tools(context.Context) ([]core.Tool, []core.Fault, error) {

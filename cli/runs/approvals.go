@@ -196,14 +196,25 @@ func approvalsExtendCmd(a *app.App) *cobra.Command {
 
 func approvalsRenewCmd(a *app.App) *cobra.Command {
 	return approvalCmd(a, &cobra.Command{
-		Use:     "renew ID",
-		Short:   "Ask again for what expired",
-		Long:    "Asks again for an approval that expired. The new approval has an id of its own.",
+		Use:   "renew ID",
+		Short: "Ask again for what expired",
+		Long: `Asks again for an approval that expired. The new approval has an id of its own. One that
+is open, or was asked again already, is only shown.`,
 		Example: "  pml approvals renew 41d2e07b",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
+		before, err := b.Approval(ctx, id)
+		if err != nil {
+			return err
+		}
 		p, err := b.Renew(ctx, id, a.Actor())
 		if err != nil {
 			return err
+		}
+		switch p.ID {
+		case id:
+			a.Note("note: %s is open already; nothing was asked again", id.Short())
+		case before.RenewedBy:
+			a.Note("note: %s was asked again already, as %s; nothing was asked again", id.Short(), p.ID.Short())
 		}
 		return printApproval(a, p)
 	})
