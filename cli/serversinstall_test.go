@@ -133,6 +133,36 @@ func TestServersInstall_All(t *testing.T) {
 	}
 }
 
+// What is the same question about servers of one package is asked once, and accepted for
+// each; another package or hash is asked about by itself.
+func TestServersInstall_Same(t *testing.T) {
+	t.Parallel()
+	list := func() *fake {
+		f := &fake{}
+		for _, s := range []struct{ name, pkg, hash string }{{"a", "p", "beef"}, {"b", "p", "beef"}, {"c", "other", "beef"}, {"d", "p", "cafe"}} {
+			f.world.list = append(f.world.list, api.ServerInfo{Name: s.name, State: api.ServerNeeds, Kind: "npm", Installed: true, Package: s.pkg, Needs: []api.ServerNeed{{
+				Type: core.ApproveIntegrity, Description: "Do the tools of " + s.name + " only read?", Digest: "sha256:" + s.name,
+				Context: map[string]any{"kind": "readonly", "tool": s.name, "fqdn_base": s.name, "new_hash": "sha256:" + s.hash + "00"},
+			}}})
+		}
+		return f
+	}
+	s := (&shell{tty: true, fake: list(), stdin: "y\nbeef\ny\nbeef\ny\ncafe\n"}).run("servers", "install", "--all").want(t, 0).has(t, "err",
+		"is asked about the servers a, b: your answer is for all of them", "accept this for these 2 servers?")
+	var names []string
+	for _, r := range s.fake.world.accepted {
+		if names = append(names, r.Name); r.Digest != "sha256:"+r.Name || r.Presence != core.PresenceTerminal {
+			t.Errorf("%+v", r)
+		}
+	}
+	if strings.Join(names, " ") != "a b c d" || strings.Count(s.err, "accept this") != 3 {
+		t.Errorf("%v\n%s", names, s.err)
+	}
+	if s := (&shell{tty: true, fake: list(), stdin: "n\nn\nn\n"}).run("servers", "install", "--all"); len(s.fake.world.accepted) > 0 || strings.Count(s.err, "accept this") != 3 {
+		t.Errorf("%+v\n%s", s.fake.world.accepted, s.err)
+	}
+}
+
 // A no to one kind keeps no other from being decided, and nothing is accepted by less
 // than the four characters.
 func TestServersInstall_No(t *testing.T) {

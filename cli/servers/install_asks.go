@@ -112,18 +112,18 @@ func (o installOptions) accept(ctx context.Context, a *app.App, b app.Backend) e
 			return err
 		}
 		again := false
-		for _, s := range list {
-			for _, n := range s.Needs {
-				if n.Type != core.ApproveIntegrity || answered[n.Digest] || !o.asks(a) {
-					continue
-				}
-				answered[n.Digest] = true
-				yes, err := acceptNeed(ctx, a, b, s.Name, n)
-				if err != nil {
-					return err
-				}
-				again = again || yes
+		for _, alike := range toAccept(list, answered) {
+			if !o.asks(a) {
+				break
 			}
+			for _, n := range alike {
+				answered[n.Digest] = true
+			}
+			yes, err := acceptNeeds(ctx, a, b, alike)
+			if err != nil {
+				return err
+			}
+			again = again || yes
 		}
 		if !again {
 			return sayChecked(a, list)
@@ -131,28 +131,89 @@ func (o installOptions) accept(ctx context.Context, a *app.App, b app.Backend) e
 	}
 }
 
-// acceptNeed shows one need of type integrity and accepts it if a person says so.
-func acceptNeed(ctx context.Context, a *app.App, b app.Backend, server string, n api.ServerNeed) (yes bool, err error) {
+// integrityNeed is a need of type integrity, and the server that has it.
+type integrityNeed struct {
+	api.ServerNeed
+	server string
+}
+
+// toAccept are the needs of type integrity that were not answered, those together that ask
+// the very same of several servers of one package.
+func toAccept(list []api.ServerInfo, answered map[string]bool) (groups [][]integrityNeed) {
+	at := map[string]int{}
+	for _, s := range list {
+		for _, n := range s.Needs {
+			if n.Type != core.ApproveIntegrity || answered[n.Digest] {
+				continue
+			}
+			key := sameQuestion(s, n)
+			if i, had := at[key]; key != "" && had {
+				groups[i] = append(groups[i], integrityNeed{n, s.Name})
+				continue
+			}
+			at[key] = len(groups)
+			groups = append(groups, []integrityNeed{{n, s.Name}})
+		}
+	}
+	return groups
+}
+
+// sameQuestion is the same for needs that ask the same, hash and all, of servers of one
+// package, whatever these are called; empty: the need is asked about by itself.
+func sameQuestion(s api.ServerInfo, n api.ServerNeed) string {
+	raw, err := json.Marshal(n.Context)
+	var asked map[string]any
+	if err != nil || json.Unmarshal(raw, &asked) != nil || s.Package == "" {
+		return ""
+	}
+	if hash, _ := asked["new_hash"].(string); hash == "" {
+		return ""
+	}
+	tool, _ := asked["tool"].(string) // of a definition that has changed: the name behind the server's
+	asked["tool"] = strings.TrimPrefix(tool, s.Name)
+	delete(asked, "fqdn_base")
+	key, err := json.Marshal([]any{s.Kind, s.Package, asked})
+	if err != nil {
+		return ""
+	}
+	return string(key)
+}
+
+// acceptNeeds shows what one or several servers need alike, and accepts it if a person
+// says so.
+func acceptNeeds(ctx context.Context, a *app.App, b app.Backend, alike []integrityNeed) (yes bool, err error) {
+	n := alike[0]
 	shown, err := json.Marshal(n.Context)
 	if err != nil {
-		return false, core.Errorf(core.CodeInternal, "the question about %s cannot be written down: %w", core.Visible(server, 80, false), err)
+		return false, core.Errorf(core.CodeInternal, "the question about %s cannot be written down: %w", core.Visible(n.server, 80, false), err)
 	}
-	p := core.Approval{Type: n.Type, Tool: server, Risk: core.RiskHigh, Description: n.Description, Context: shown, Digest: n.Digest, State: core.ApprovalOpen}
+	p := core.Approval{Type: n.Type, Tool: n.server, Risk: core.RiskHigh, Description: n.Description, Context: shown, Digest: n.Digest, State: core.ApprovalOpen}
 	text := view.Approval(p, 1, 1, a.Now())
 	if a.StderrTTY {
 		text = view.Card(text, a.Width(), a.ColourErr())
 	}
 	io.WriteString(a.Stderr, text)
+	question := "accept this?"
+	if len(alike) > 1 {
+		names := make([]string, len(alike))
+		for i, one := range alike {
+			names[i] = core.Visible(one.server, 80, false)
+		}
+		a.Say("the same, of the same package, is asked about the servers %s: your answer is for all of them", strings.Join(names, ", "))
+		question = fmt.Sprintf("accept this for these %d servers?", len(alike))
+	}
 	want := approval.Confirmation(p, false)
 	if want == "" {
 		want = firstDigits(n.Digest)
 	}
-	if yes, err = (app.YesNo{Question: "accept this?", Typed: want}).Ask(ctx, a); err != nil || !yes {
+	if yes, err = (app.YesNo{Question: question, Typed: want}).Ask(ctx, a); err != nil || !yes {
 		return false, err
 	}
 	pin, err := a.PinFor(ctx, b, false)
-	if err != nil {
-		return false, err
+	for _, one := range alike {
+		if err == nil {
+			err = b.AcceptServer(ctx, api.AcceptRequest{Name: one.server, Digest: one.Digest, Pin: pin, By: a.Actor(), Presence: core.PresenceTerminal})
+		}
 	}
-	return true, b.AcceptServer(ctx, api.AcceptRequest{Name: server, Digest: n.Digest, Pin: pin, By: a.Actor(), Presence: core.PresenceTerminal})
+	return err == nil, err
 }
