@@ -83,11 +83,11 @@ var AuditTypes = append([]string{string(auditRules), string(auditChanges)}, appr
 
 // ofType reports whether a row is of the type that is asked for.
 func (f AuditFilter) ofType(r AuditRow) bool {
-	switch f.Type {
-	case auditRules:
+	if f.Type == auditRules {
 		rules, _ := changed(r)
 		return len(rules) > 0 || r.Remember == RememberRule
-	case auditChanges:
+	}
+	if f.Type == auditChanges {
 		_, is := changeAbout(r)
 		return is
 	}
