@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -25,6 +26,7 @@ type verdict struct {
 // decide carries decisions to their approvals, one by one: each is bound to
 // what was on screen.
 func (m *model) decide(i screen.Decide) tea.Cmd {
+	left := m.leftOpen(i.Approvals, m.o.Clock.Now())
 	epochs := make([]int64, len(i.Approvals))
 	for n, a := range i.Approvals {
 		epochs[n] = m.epoch(a.RunID)
@@ -49,6 +51,7 @@ func (m *model) decide(i screen.Decide) tea.Cmd {
 			for _, a := range i.Approvals[len(done):] {
 				m.screen.Decided(a.ID, false)
 			}
+			m.noteLeft(done, verbOf(i), left, now)
 			level, text := summary(i, done, now)
 			m.say(level, text, now)
 			return nil
@@ -85,15 +88,7 @@ func (m *model) decided(v verdict, epoch int64) {
 
 // summary says what became of decisions.
 func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, string) {
-	word := "denied"
-	switch {
-	case i.Approve && i.Answer != nil && i.Answer.Shape != nil:
-		word = fmt.Sprintf("approved, up to %d calls from line %s", i.Answer.Shape.Max, approval.Line(i.Answer.Shape.Place))
-	case i.Approve:
-		word = "approved"
-	case i.Abort:
-		word = "denied, and its run is aborted"
-	}
+	word := verbOf(i)
 	if len(i.Approvals) == 1 {
 		return one(done[0], i, word, now)
 	}
@@ -111,6 +106,19 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 		return screen.Good, fmt.Sprintf("%d %s", good, word)
 	}
 	return screen.Bad, fmt.Sprintf("%d of %d %s. %s", good, len(i.Approvals), word, bad)
+}
+
+// verbOf says what a decision does to what it is about.
+func verbOf(i screen.Decide) string {
+	switch {
+	case i.Approve && i.Answer != nil && i.Answer.Shape != nil:
+		return fmt.Sprintf("approved, up to %d calls from line %s", i.Answer.Shape.Max, approval.Line(i.Answer.Shape.Place))
+	case i.Approve:
+		return "approved"
+	case i.Abort:
+		return "denied, and its run is aborted"
+	}
+	return "denied"
 }
 
 func one(v verdict, i screen.Decide, word string, now time.Time) (screen.Level, string) {
@@ -187,6 +195,7 @@ func (m *model) askRule(i screen.AskRule) tea.Cmd {
 // before the run goes on, so that what is written is what was agreed to.
 func (m *model) remember(i screen.Remember) tea.Cmd {
 	epoch := m.epoch(i.Approval.RunID)
+	left, others := m.leftOpen([]core.Approval{i.Approval}, m.o.Clock.Now()), m.ofRule(i.Approval, m.o.Clock.Now())
 	return m.act(func(ctx context.Context) then {
 		trusted, written := true, false
 		if string(i.Rule.Change.Before) != string(i.Rule.Change.After) {
@@ -203,8 +212,10 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 			Approve:  true, Checkpoint: i.Approval.ID, ExpectDigest: i.Approval.Digest,
 			Answer: answer, Pin: i.Pin,
 		})
+		open, unread := m.o.Backend.Approvals(ctx, false)
 		return func(m *model, now time.Time) tea.Cmd {
 			m.decided(v, epoch)
+			m.noteLeft([]verdict{v}, "approved", left, now)
 			level, text := one(v, screen.Decide{Approve: true, Answer: answer}, "approved", now)
 			switch {
 			case v.err != nil && written:
@@ -213,11 +224,47 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 				level, text = screen.Note, text+"; the rule counts once the workspace is trusted: pml trust"
 			case v.err == nil:
 				text += "; the rule is remembered"
+				if unread == nil {
+					text += answered(others, open)
+				}
 			}
 			m.say(level, text, now)
 			return nil
 		}
 	})
+}
+
+// ofRule are the other questions that a rule for the tool of an approval may answer.
+func (m *model) ofRule(a core.Approval, now time.Time) (out []core.ID) {
+	for _, o := range m.state.Waiting(now) {
+		if o.ID != a.ID && o.Type == a.Type && o.Tool == a.Tool && o.Side == a.Side && o.Workspace == a.Workspace && o.Owner == a.Owner {
+			out = append(out, o.ID)
+		}
+	}
+	return out
+}
+
+// answered says how many of the questions about the tool of a new rule wait no more, and what
+// to do about those that a person still has to decide.
+func answered(others []core.ID, open []core.Approval) (text string) {
+	left := 0
+	for _, id := range others {
+		if slices.ContainsFunc(open, func(a core.Approval) bool { return a.ID == id && a.State == core.ApprovalOpen }) {
+			left++
+		}
+	}
+	if n := len(others) - left; n == 1 {
+		text = ", 1 more question about it waits no more"
+	} else if n > 1 {
+		text = fmt.Sprintf(", %d more questions about it wait no more", n)
+	}
+	switch left {
+	case 0:
+		return text
+	case 1:
+		return text + "; 1 still waits, to be decided by itself: 2 shows it"
+	}
+	return text + fmt.Sprintf("; %d still wait, to be decided one by one: 2 shows them", left)
 }
 
 // notRemembered says that neither the rule was written nor anything decided.

@@ -143,6 +143,19 @@ func TestModel_Remember(t *testing.T) {
 		}
 		h.shows("the rule is remembered")
 	})
+	t.Run("Others", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, nil)
+		list := []core.Approval{h.approval(0), h.approval(0), h.approval(0), h.approval(0), h.approval(0)}
+		list[1].ID, list[2].ID, list[3].ID, list[4].ID, list[4].Tool = "a2", "a3", "a4", "a5", "std:other"
+		h.learn(func(s *state.State) { s.PutApprovals(list...) })
+		h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) {
+			h.backend.approvals = list[3:]
+			return api.Result{Status: api.StatusRunning}, nil
+		}
+		h.want(screen.Remember{Approval: list[0], Rule: rule})
+		h.shows("the rule is remembered, 2 more questions about it wait no more; 1 still waits, to be decided by itself: 2 shows it")
+	})
 	t.Run("ThereAlready", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t, nil)

@@ -55,6 +55,7 @@ type model struct {
 	focused  bool // known to have the focus
 	notes    *notifier
 	taken    *takeovers
+	unasked  unasked
 	activity activity
 	waiting  []core.Approval
 	known    moment    // when activity and waiting were looked at
@@ -115,7 +116,7 @@ func newModel(o Options, s *state.State, r reader) *model {
 			Version: o.Version, Workspace: o.Workspace, Confirm: true,
 		}),
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
-		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner),
+		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner), unasked: unasked{},
 		audit: auditLog{read: o.Backend.Audit},
 	}
 	m.after = func(d time.Duration, msg tea.Msg) tea.Cmd { return after(m.reading, d, msg) }
@@ -204,6 +205,9 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 		}
 		m.known = at
 		m.tell(now)
+	}
+	if text := m.unasked.vanished(m.state, now); text != "" {
+		m.say(screen.Note, text, now)
 	}
 	if m.state.Loaded {
 		if wants := m.screen.Wants(); !slices.Equal(wants, m.wanted) {

@@ -104,6 +104,7 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 			return nil, alreadyDecided(run, got)
 		}
 		c.decideEquals(ctx, run, got, decision, renewal)
+		c.decideRuled(ctx, run, got, decision, renewal)
 		out = append(out, got)
 	}
 	return out, nil

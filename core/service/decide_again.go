@@ -2,12 +2,14 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/engine"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -151,4 +153,66 @@ func (c *decisions) reaches(ctx context.Context, ap core.Approval, top core.Run)
 	}
 	run, err = c.root(ctx, run)
 	return run.ID == top.ID, err
+}
+
+// decideRuled carries a yes that a rule remembers to the other calls of its tool that wait: to
+// those about which the gates, which have the rule by now, would ask nobody. None is of higher
+// risk than the person has seen, a person's where theirs was not, or of a run that nobody runs.
+func (c *decisions) decideRuled(ctx context.Context, run core.Run, ap core.Approval, d core.Decision, until store.Renewal) {
+	if !d.Approved || d.Answer == nil || d.Answer.Remember != core.RememberRule || ap.Type != core.ApproveTool || ap.Owner != "" || !approval.PersonsVia(d.By.Via) {
+		return
+	}
+	list, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{Workspace: ap.Workspace, States: []core.ApprovalState{core.ApprovalOpen}, Now: c.now()})
+	if err != nil {
+		c.o.Logger.Warn("what a rule answers stays open", "workflow_id", run.ID, "error", err)
+		return
+	}
+	d.Answer, d.Reason = nil, "the rule that allows "+core.Visible(ap.Tool, 120, false)
+	for _, other := range list {
+		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Owner != "" || other.Once || other.Human && !ap.Human || ap.Risk.Below(other.Risk) {
+			continue
+		}
+		if !c.permitted(ctx, run, other) {
+			continue
+		}
+		d.ApprovalID, d.ExpectDigest = other.ID, other.Digest
+		if _, err := c.o.Store.Decide(ctx, d, store.Renewal{RunUntil: until.RunUntil}); err != nil {
+			c.o.Logger.Debug("what a rule answers stays open", "workflow_id", other.RunID, "error", err)
+		}
+	}
+}
+
+// permitted reports whether the gates ask nobody about the call of a question any more, in a
+// run that goes on with the answer: decided, or one that somebody runs. A call whose arguments
+// the question does not show as they are is not judged.
+func (c *decisions) permitted(ctx context.Context, decided core.Run, ap core.Approval) bool {
+	run, err := c.o.Store.Run(ctx, ap.RunID)
+	if err != nil {
+		return false
+	}
+	if alive, err := c.alive(ctx, run); run.ID != decided.ID && (err != nil || !alive) {
+		return false
+	}
+	var shown struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal(ap.Context, &shown) != nil {
+		return false
+	}
+	digest, err := core.Digest(shown.Arguments)
+	if err != nil {
+		return false
+	}
+	if whole, err := core.DigestOf([]string{ap.Tool, digest}); err != nil || whole != ap.Digest {
+		return false
+	}
+	h, err := c.host(ap.Workspace)
+	if err != nil {
+		return false
+	}
+	call := engine.Call{Tool: ap.Tool, Args: shown.Arguments, Digest: digest, ArgsKnown: true}.Of(&run)
+	if len(ap.CallIDs) > 0 {
+		call.ID = ap.CallIDs[0]
+	}
+	return h.Permitted(ctx, call, ap.Context)
 }

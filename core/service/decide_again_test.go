@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,4 +80,52 @@ func TestRepeated_SomebodyWasFaster(t *testing.T) {
 		t.Fatalf("%v %+v", err, got)
 	}
 	code(t, <-told, core.CodeAlreadyDecided)
+}
+
+// A rule that a person writes with a yes answers what other calls of the tool ask in runs that
+// go on; not what the gates ask all the same, nor what is of higher risk.
+func TestDecide_RuleAnswersWaiting(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", ownConfig)
+	c := m.client()
+	c.trust()
+	c.execute(`await mcp.workspace.write_file({path: "left.txt", content: "x"})`, api.StatusApprovalRequired)
+	c.close()
+	c = m.client() // nobody runs that one any more
+	r := c.execute(`const w = path => mcp.workspace.write_file({path, content: "x"});
+		await Promise.all([w("a.txt"), w("b.txt"), w(".vscode/tasks.json")])`, api.StatusApprovalRequired)
+	var first core.Approval
+	for _, ap := range r.Pending {
+		if strings.Contains(string(ap.Context), `"a.txt"`) {
+			first = ap
+		}
+	}
+	rule, err := c.RuleFor(c.ctx(), first.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(c.ctx(), api.ChangeSet{Changes: []api.Change{rule.Change}}, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: first.ID, Answer: &core.Answer{Remember: core.RememberRule}}); err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	list, err := c.Approvals(c.ctx(), false)
+	for _, ap := range list {
+		for _, path := range []string{"left.txt", "a.txt", "b.txt", "tasks.json"} {
+			if strings.Contains(string(ap.Context), path) {
+				open = append(open, path)
+			}
+		}
+	}
+	slices.Sort(open)
+	if err != nil || !cmp.Equal(open, []string{"left.txt", "tasks.json"}) {
+		t.Errorf("%v: still open: %q", err, open)
+	}
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
+	if err != nil || !slices.ContainsFunc(rows, func(a core.AuditRow) bool { return a.Reason == "the rule that allows workspace:write_file" }) {
+		t.Errorf("%v: the audit log does not say why: %+v", err, rows)
+	}
 }

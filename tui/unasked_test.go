@@ -1,0 +1,54 @@
+package tui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/screen"
+	"github.com/casys-ai/pml/tui/state"
+)
+
+// TestModel_Unasked: a no that ends the run takes its other questions with it, and the person
+// is told; whichever is read first, the end of the run or that of the questions.
+func TestModel_Unasked(t *testing.T) {
+	t.Parallel()
+	for name, early := range map[string]bool{"AfterTheAnswer": false, "BeforeTheAnswer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, nil)
+			list := []core.Approval{h.approval(0), h.approval(0), h.approval(0)}
+			list[1].ID, list[2].ID = "a2", "a3"
+			h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunWaiting)); s.PutApprovals(list...) })
+			h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) {
+				return api.Result{Status: api.StatusRunning}, nil
+			}
+			h.hold = early
+			h.want(screen.Decide{Approvals: list[:1]})
+			gone := append([]core.Approval(nil), list...)
+			gone[0].State, gone[1].State, gone[2].State = core.ApprovalDenied, core.ApprovalSuperseded, core.ApprovalSuperseded
+			h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunFailed)) })
+			h.learn(func(s *state.State) { s.PutApprovals(gone...) })
+			h.release()
+			h.tick(time.Second)
+			h.shows("std:fetch: denied; the run failed, so 2 other questions of it are not asked any more")
+		})
+	}
+}
+
+// TestModel_UnaskedLater: what ends long after the decision has another reason.
+func TestModel_UnaskedLater(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	list := []core.Approval{h.approval(0), h.approval(0)}
+	list[1].ID = "a2"
+	h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunWaiting)); s.PutApprovals(list...) })
+	h.want(screen.Decide{Approvals: list[:1]})
+	h.tick(unaskedWithin + time.Second)
+	list[1].State = core.ApprovalSuperseded
+	h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunFailed)); s.PutApprovals(list[1]) })
+	if len(h.m.unasked) != 0 {
+		t.Error("the decision is still waited on")
+	}
+}
