@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/screen"
 )
 
@@ -92,17 +94,24 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 	if len(i.Approvals) == 1 {
 		return one(done[0], i, word, now)
 	}
-	good := 0
+	good, gone := 0, 0
+	ended := map[core.ID]bool{} // runs that a no of these has ended, or may have
 	var bad string
 	for _, v := range done {
 		switch {
 		case v.err == nil:
 			good++
+			ended[v.approval.RunID] = !i.Approve
+		case ended[v.approval.RunID] && core.CodeOf(v.err) == core.CodeNotWaiting:
+			gone++
 		case bad == "":
 			bad = refusal(v, i, now)
 		}
 	}
-	if bad == "" {
+	switch {
+	case bad == "" && gone > 0:
+		return screen.Good, fmt.Sprintf("%d %s; with that the run has ended, so %d more of these are not asked any more", good, word, gone)
+	case bad == "":
 		return screen.Good, fmt.Sprintf("%d %s", good, word)
 	}
 	return screen.Bad, fmt.Sprintf("%d of %d %s. %s", good, len(i.Approvals), word, bad)
@@ -180,8 +189,14 @@ func who(d *core.DecidedBy, what string, now time.Time) string {
 
 func nameOf(a core.Approval) string { return named(a, " ") }
 
-// askRule finds the rule that would remember an approval.
+// askRule finds the rule that would remember an approval. One of another workspace is refused
+// here, before anybody reads it: its file is not written from this one.
 func (m *model) askRule(i screen.AskRule) tea.Cmd {
+	if of, here := i.Approval.Workspace, m.o.Workspace; of != "" && filepath.IsAbs(here) && of != here { // that of the demonstration is none
+		m.screen.ShowRule(api.Rule{}, core.Errorf(core.CodePermissionDenied, "it is for %s; there: pml permissions allow %s",
+			core.Visible(of, 120, false), core.Visible(decide.Shell([]string{i.Approval.Tool}), 120, false)), m.o.Clock.Now())
+		return nil
+	}
 	return m.effect(func(ctx context.Context) then {
 		rule, err := m.o.Backend.RuleFor(ctx, i.Approval.ID)
 		return func(m *model, now time.Time) tea.Cmd {

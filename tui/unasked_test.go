@@ -52,3 +52,44 @@ func TestModel_UnaskedLater(t *testing.T) {
 		t.Error("the decision is still waited on")
 	}
 }
+
+// TestModel_DenyMarked: a no to several calls of a run, of which the first has ended it, is no
+// failure of the others.
+func TestModel_DenyMarked(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	list := []core.Approval{h.approval(0), h.approval(0), h.approval(0)}
+	list[1].ID, list[2].ID = "a2", "a3"
+	h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) {
+		if len(h.backend.continued) > 1 {
+			return api.Result{}, core.Errorf(core.CodeNotWaiting, "it is over")
+		}
+		return api.Result{Status: api.StatusRunning}, nil
+	}
+	h.want(screen.Decide{Approvals: list})
+	h.shows("1 denied; with that the run has ended, so 2 more of these are not asked any more")
+	h.backend.continued = nil
+	h.want(screen.Decide{Approvals: list, Approve: true})
+	h.shows("1 of 3 approved. tool perm std:fetch does not wait any more: it is over")
+}
+
+// TestModel_RuleElsewhere: the rule for a call of another workspace is refused when it is asked
+// for, with what to do instead.
+func TestModel_RuleElsewhere(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(o *Options) { o.Workspace = "/src/shop" })
+	a := h.approval(0)
+	a.Workspace = "/src/blog"
+	h.learn(func(s *state.State) {
+		s.SetLink(core.SideClient, state.Link{State: state.LinkLive})
+		s.PutRuns(h.run1(core.RunWaiting))
+		s.PutApprovals(a)
+	})
+	h.typed("2\r")
+	h.tick(time.Second)
+	h.typed("Aw")
+	if len(h.backend.calls) != 0 {
+		t.Errorf("the rule was worked out: %q", h.backend.calls)
+	}
+	h.shows("no rule: it is for /src/blog; there: pml permissions allow std")
+}
