@@ -15,7 +15,8 @@ import (
 type dagPanel struct {
 	model *dagModel
 	view  dagView
-	inner int // columns inside of the frame, as drawn last
+	inner int  // columns inside of the frame, as drawn last
+	low   bool // one row of the boxes at most has room there, and there are more
 	rows  dagRows
 	boxes dagBoxes
 	query string
@@ -24,7 +25,7 @@ type dagPanel struct {
 // dagView is how layers are shown.
 type dagView int
 
-// The views. By its width: boxes where there is room.
+// The views. By its width: boxes where there is room, for more than one row of several, too.
 const (
 	byWidth dagView = iota
 	asList
@@ -72,7 +73,7 @@ func (p *dagPanel) asBoxes() bool {
 	if p.model.steps != nil { // the steps of an agent are no graph
 		return false
 	}
-	return p.view == asBoxes && p.inner >= boxesLeast || p.view == byWidth && p.inner >= boxesFrom
+	return p.view == asBoxes && p.inner >= boxesLeast || p.view == byWidth && p.inner >= boxesFrom && !p.low
 }
 
 // at is the index of the selected task, or -1.

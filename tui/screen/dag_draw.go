@@ -144,8 +144,12 @@ func (p *dagPanel) draw(a paint.Area, e *Env, focus bool) {
 		foot = foot[1:]
 	}
 	body := in.Sub(0, 0, in.W, in.H-len(foot))
-	if p.asBoxes() {
+	if p.low = false; p.asBoxes() {
 		p.boxes.fit(p.model, body.W)
+		rows := body.H - columnHead
+		p.low = rows < 2*graph.BoxH && rows < p.boxes.Layout.H
+	}
+	if p.asBoxes() {
 		if used := columnHead + p.boxes.Layout.H + 1; body.H-used >= leastBelow {
 			p.drawBelow(body.Sub(0, used, body.W, body.H-used), e)
 			body = body.Sub(0, 0, body.W, used-1)

@@ -76,6 +76,24 @@ func dagOf(t testing.TB, w core.Workflow, width, height int) (*dagPanel, *Env, *
 	return p, e, c
 }
 
+// TestDAG_Low: where one row of boxes has room the tasks are listed, so that none is cut in
+// half; the key shows boxes all the same.
+func TestDAG_Low(t *testing.T) {
+	t.Parallel()
+	for height, boxes := range map[int]bool{11: false, 30: true} {
+		p, e, c := dagOf(t, edgedWorkflow(), 100, height)
+		text := c.Plain()
+		if p.asBoxes() != boxes || !boxes && (!strings.Contains(text, "✓ git_log") || !strings.Contains(text, "✓ jira_query")) {
+			t.Errorf("%d rows:\n%s", height, text)
+		}
+		p.do(keys.Graph, e)
+		p.draw(c.Area(), e, true)
+		if p.asBoxes() == boxes {
+			t.Errorf("%d rows: the key does nothing", height)
+		}
+	}
+}
+
 func TestDAG_Golden(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
