@@ -278,6 +278,30 @@ func TestExport_LayoutStays(t *testing.T) {
 	}
 }
 
+// TestCard_Heading: the heading of an approval asks as long as it waits, and says then what
+// became of it.
+func TestCard_Heading(t *testing.T) {
+	t.Parallel()
+	past := at.Add(-time.Minute)
+	a := core.Approval{ID: "52e3f18c", RunID: run, Type: core.ApproveTool, Tool: "fs:write", State: core.ApprovalOpen, Description: "Allow fs:write?"}
+	layer := core.Approval{ID: "52e3f18d", RunID: run, Type: core.ApproveLayer, State: core.ApprovalApproved}
+	late := a
+	late.ExpiresAt = &past
+	for want, c := range map[string]struct {
+		of    core.Approval
+		state core.ApprovalState
+	}{
+		"Approve tool permission?": {a, core.ApprovalOpen}, "Approved: fs:write": {a, core.ApprovalApproved}, "Denied: fs:write": {a, core.ApprovalDenied},
+		"Expired: fs:write": {late, core.ApprovalOpen}, "Not asked any more: fs:write": {a, core.ApprovalSuperseded}, "Approved: layer": {layer, core.ApprovalApproved},
+	} {
+		c.of.State = c.state
+		text, err := page.Card{Approval: c.of, Now: at}.Page().HTML()
+		if err != nil || !strings.Contains(string(text), "<h1>"+want+"</h1>") {
+			t.Errorf("%s: %v\n%s", want, err, text)
+		}
+	}
+}
+
 // A page leaves out of an approval only what it says elsewhere.
 func TestCard_Whole(t *testing.T) {
 	t.Parallel()

@@ -235,7 +235,18 @@ func (c Card) Page() Page {
 		"State": string(state), "Risk": shown(string(a.Risk)), "Text": core.Visible(a.Description, 0, true), "Parts": parts(a.Context, a.Tool),
 		"Facts": cardFacts(a, c.Now), "Form": c.Form, "Loop": c.Loop.view(a.ID, c.Form), "Wrong": shown(c.Wrong), "Run": string(a.RunID), "ID": string(a.ID), "Waits": state == core.ApprovalOpen,
 	}
-	return Page{Title: approval.QuestionOf(a), Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
+	return Page{Title: heading(a, state), Who: shown(c.Who), Live: true, view: "approval.tmpl", Data: d}
+}
+
+// heading is what an approval asks, or what became of it once nobody has to answer any more.
+func heading(a core.Approval, state core.ApprovalState) string {
+	became := map[core.ApprovalState]string{
+		core.ApprovalApproved: "Approved", core.ApprovalDenied: "Denied", core.ApprovalExpired: "Expired", core.ApprovalSuperseded: "Not asked any more",
+	}[state]
+	if became == "" {
+		return approval.QuestionOf(a)
+	}
+	return became + ": " + core.OneLine(cmp.Or(a.Tool, approval.TypeOf(a.Type).Label), titleRunes)
 }
 
 func cardFacts(a core.Approval, now time.Time) (out []Fact) {
