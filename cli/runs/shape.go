@@ -226,7 +226,7 @@ func showShape(a *app.App, s core.Shape, loop []core.Approval) error {
 	}
 	var out strings.Builder
 	out.WriteString("bounds:\n")
-	for _, line := range approval.ShapeWords(s, a.Now().Location()) {
+	for _, line := range approval.ShapeWords(s, loop, a.Now().Location()) {
 		out.WriteString(app.Below(a, line))
 	}
 	out.WriteString(app.Below(a, "digest       "+digest))

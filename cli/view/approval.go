@@ -62,7 +62,7 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("reason", d.Reason)
 	}
 	if s := p.Shape(); s != nil {
-		for _, words := range approval.ShapeWords(*s, now.Location()) {
+		for _, words := range approval.ShapeWords(*s, nil, now.Location()) {
 			line("bounds", words)
 		}
 		line("permitted", layout.Plural(len(p.CallIDs), "call"))

@@ -45,20 +45,20 @@ func TestPropose(t *testing.T) {
 		loop []core.Approval
 		want string
 	}{
-		"Differs":  {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`), asksOf(`{"team":"ENG","id":"2"}`)}, "2|id any text, up to 4,000 characters|team is \"ENG\""},
+		"Differs":  {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`), asksOf(`{"team":"ENG","id":"2"}`)}, "2|id: any text, up to 4,000 characters|team is \"ENG\""},
 		"One":      {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`)}, "2|id is \"1\"|team is \"ENG\""},
-		"Computed": {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`, computed("id", "other"))}, "2|id any text, up to 4,000 characters|team is \"ENG\""},
+		"Computed": {[]core.Approval{asksOf(`{"id":"1","team":"ENG"}`, computed("id", "other"))}, "2|id: any text, up to 4,000 characters|team is \"ENG\""},
 		"Same":     {[]core.Approval{asksOf(`{"id":"1"}`, computed("id")), asksOf(`{"id":"1"}`, computed("id"))}, "2|id is \"1\""},
-		"Lacks":    {[]core.Approval{asksOf(`{"id":1}`), asksOf(`{"id":"x","n":{"a":[1]}}`), asksOf(`{"id":2,"n":{"a":[1.0]}}`)}, "3|id any number or any text, up to 4,000 characters|n is {\"a\":[1]}, or left out"},
-		"Long":     {[]core.Approval{asksOf(`{"b":"` + strings.Repeat("é", 3000) + `"}`), asksOf(`{"b":""}`)}, "2|b any text, up to 6,000 characters"},
+		"Lacks":    {[]core.Approval{asksOf(`{"id":1}`), asksOf(`{"id":"x","n":{"a":[1]}}`), asksOf(`{"id":2,"n":{"a":[1.0]}}`)}, "3|id: any number or any text, up to 4,000 characters|n is {\"a\":[1]}, or left out"},
+		"Long":     {[]core.Approval{asksOf(`{"b":"` + strings.Repeat("é", 3000) + `"}`), asksOf(`{"b":""}`)}, "2|b: any text, up to 6,000 characters"},
 		"None":     {[]core.Approval{asksOf(`{}`), asksOf(`{}`)}, "2|no arguments"},
-		"Place":    {[]core.Approval{asksOf(`{"n":1}`), asksOf(`{"n":2}`, func(a *core.Approval) { a.Place.Column = 10 }), asksOf(`{"n":3}`)}, "2|n any number, up to 4,000 characters"},
+		"Place":    {[]core.Approval{asksOf(`{"n":1}`), asksOf(`{"n":2}`, func(a *core.Approval) { a.Place.Column = 10 }), asksOf(`{"n":3}`)}, "2|n: any number, up to 4,000 characters"},
 		"Risk":     {[]core.Approval{asksOf(`{"n":1}`), asksOf(`{"n":2}`, func(a *core.Approval) { a.Risk = core.RiskLow })}, "2|n is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := proposed(t, tt.loop...)
-			got := append([]string{strconv.Itoa(s.Max)}, approval.ShapeWords(s, time.UTC)[2:]...)
+			got := append([]string{strconv.Itoa(s.Max)}, approval.ShapeWords(s, nil, time.UTC)[2:]...)
 			if d := cmp.Diff(tt.want, strings.Join(got, "|")); d != "" {
 				t.Error(d)
 			}
@@ -331,7 +331,7 @@ func TestShape_NoWiderThanShown(t *testing.T) {
 				s.Fields[i] = core.Bound{Name: s.Fields[i].Name, Matches: []string{"*", "docs/*", "*.md", "a*b", "docs/../*"}[r.IntN(5)], Size: 1 + r.IntN(30), Optional: r.IntN(2) == 0}
 			}
 		}
-		words := approval.ShapeWords(s, time.UTC)[2:]
+		words := approval.ShapeWords(s, nil, time.UTC)[2:]
 		for range 20 {
 			call := args()
 			if r.IntN(2) == 0 {
@@ -347,7 +347,7 @@ func TestShape_NoWiderThanShown(t *testing.T) {
 				if has {
 					left--
 				}
-				if !said(t, strings.TrimPrefix(words[i], b.Name+" "))(v, has) {
+				if !said(t, strings.TrimLeft(strings.TrimPrefix(words[i], b.Name), ": "))(v, has) {
 					t.Fatalf("seed %d: %s is permitted, and %q does not say so", seed, text(call), words[i])
 				}
 				if text, ok := v.(string); ok && b.Matches != "" && strings.Count(text, "..") > strings.Count(b.Matches, "..") {

@@ -1,7 +1,10 @@
 package approval
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,9 +15,16 @@ import (
 // shownValue is how many characters of a value that an argument has are shown.
 const shownValue = 300
 
+// What is said of the values that an argument has had.
+const (
+	seenValues = 3
+	seenValue  = 40 // characters of one
+)
+
 // ShapeWords says what a shape permits, one bound in each line: what is not said there is not
-// permitted. Times are of a zone.
-func ShapeWords(s core.Shape, in *time.Location) []string {
+// permitted. Times are of a zone. Of the calls of a loop, as far as they are known, it says
+// which values a bound stands for that is no value itself; those bind nobody.
+func ShapeWords(s core.Shape, loop []core.Approval, in *time.Location) []string {
 	calls := "calls"
 	if s.Max == 1 {
 		calls = "call"
@@ -28,7 +38,7 @@ func ShapeWords(s core.Shape, in *time.Location) []string {
 		risk,
 	}
 	for _, b := range s.Fields {
-		out = append(out, named(b.Name)+" "+BoundWords(b))
+		out = append(out, named(b.Name)+boundWords(b)+seenWords(b, loop))
 	}
 	if len(s.Fields) == 0 {
 		out = append(out, "no arguments")
@@ -47,20 +57,64 @@ func UntilWords(s core.Shape, in *time.Location) string {
 // Line is a place in a script, with its column.
 func Line(at core.Position) string { return fmt.Sprintf("%d:%d", at.Line, at.Column) }
 
-// BoundWords says what an argument may be.
-func BoundWords(b core.Bound) string {
+// seenWords says which values an argument has had, and the folder that all of them are in.
+func seenWords(b core.Bound, loop []core.Approval) string {
+	var seen []string
+	for _, v := range valuesOf(loop, b.Name) {
+		var text string
+		if json.Unmarshal(v, &text) != nil {
+			text = string(v)
+		}
+		if !slices.Contains(seen, text) {
+			seen = append(seen, text)
+		}
+	}
+	if b.Is != nil || len(seen) == 0 {
+		return ""
+	}
+	var shown []string
+	for _, text := range seen[:min(len(seen), seenValues)] {
+		shown = append(shown, cmp.Or(core.OneLine(text, seenValue), core.Visible(strconv.Quote(text), seenValue, false)))
+	}
+	out := "; seen so far: " + strings.Join(shown, ", ")
+	if more := len(seen) - len(shown); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+		if dir := folderOf(seen); len(dir) > 1 {
+			out += ", all in " + core.OneLine(dir, seenValue)
+		}
+	}
+	return out
+}
+
+// folderOf is the deepest folder that all of some paths are in, empty where there is none.
+func folderOf(paths []string) string {
+	dir := paths[0]
+	for _, p := range paths {
+		for !strings.HasPrefix(p, dir) || !strings.HasSuffix(dir, "/") {
+			dir = strings.TrimSuffix(dir, "/")
+			dir = dir[:strings.LastIndex(dir, "/")+1]
+			if dir == "" {
+				return ""
+			}
+		}
+	}
+	return dir
+}
+
+// boundWords says what an argument may be, to stand right behind its name.
+func boundWords(b core.Bound) string {
 	out := ""
 	switch {
 	case b.Is != nil:
-		out = "is " + core.Visible(string(b.Is), shownValue, false)
+		out = " is " + core.Visible(string(b.Is), shownValue, false)
 	case b.Matches != "":
-		out = fmt.Sprintf("matches %s, up to %s characters", core.Visible(strconv.Quote(b.Matches), 0, false), Thousands(b.Size))
+		out = fmt.Sprintf(" matches %s, up to %s characters", core.Visible(strconv.Quote(b.Matches), 0, false), Thousands(b.Size))
 	default:
 		var types []string
 		for _, t := range b.Types {
 			types = append(types, shapeTypes[t])
 		}
-		out = fmt.Sprintf("%s, up to %s characters", strings.Join(types, " or "), Thousands(b.Size))
+		out = fmt.Sprintf(": %s, up to %s characters", strings.Join(types, " or "), Thousands(b.Size))
 	}
 	if b.Optional {
 		out += ", or left out"

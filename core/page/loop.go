@@ -87,7 +87,7 @@ func (l *Loop) view(id core.ID, f *Form) *loopView {
 	if v.Wrong = visible(l.Wrong); len(v.Wrong) > 0 {
 		return v
 	}
-	v.Words = approval.ShapeWords(l.Shape, time.UTC)
+	v.Words = approval.ShapeWords(l.Shape, l.Known, time.UTC)
 	v.Digest, _ = l.Shape.Digest() // without one nothing of it is approved
 	v.Yes = fmt.Sprintf("Approve up to %d calls within these bounds", l.Shape.Max)
 	if l.Shape.Max == 1 {
@@ -130,7 +130,7 @@ func boundsGiven(a core.Approval) (out []Fact) {
 	if s == nil {
 		return nil
 	}
-	for _, words := range approval.ShapeWords(*s, time.UTC) {
+	for _, words := range approval.ShapeWords(*s, nil, time.UTC) {
 		out = append(out, Fact{"bounds", words})
 	}
 	return append(out, Fact{"permitted", strconv.Itoa(len(a.CallIDs)) + " of " + strconv.Itoa(s.Max) + " calls"})

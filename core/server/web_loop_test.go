@@ -55,7 +55,7 @@ func TestPages_Loop(t *testing.T) {
 	b := s.browser(t).signIn("ana")
 	r := b.get(s.at)
 	for _, want := range []string{
-		`<details id="loop" open>`, "at most 3 calls of fs:write from line 3:7, as long as this run lasts", "risk at most low", "path any text, up to 4,000 characters",
+		`<details id="loop" open>`, "at most 3 calls of fs:write from line 3:7, as long as this run lasts", "risk at most low", "path: any text, up to 4,000 characters",
 		"Approve up to 3 calls within these bounds", "3 calls wait now, of which 0 would still be asked about.", "<td>&#34;docs/2.md&#34;</td>", `name="max" value="3"`, `name="until" value="run"`, "\npath any\nteam any\n</textarea>",
 	} {
 		if !strings.Contains(r.body, want) {

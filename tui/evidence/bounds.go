@@ -24,7 +24,7 @@ const (
 func Bounds(s core.Shape, loop []core.Approval, columns int, in *time.Location) []widget.Line {
 	p := &proof{}
 	p.head("A yes permits the calls within these bounds, and no others:")
-	for _, words := range approval.ShapeWords(s, in) {
+	for _, words := range approval.ShapeWords(s, loop, in) {
 		p.add("", words, paint.Style{})
 	}
 	digest, err := s.Digest()
@@ -68,7 +68,7 @@ func (p *proof) within(a core.Approval) {
 	if s.Until != nil {
 		at = s.Until.Location()
 	}
-	for _, words := range approval.ShapeWords(*s, at) {
+	for _, words := range approval.ShapeWords(*s, nil, at) {
 		p.text("bounds", words)
 	}
 	p.text("permitted", fmt.Sprintf("%d of %d calls so far", len(a.CallIDs), s.Max))
