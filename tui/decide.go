@@ -55,6 +55,9 @@ func (m *model) decide(i screen.Decide) tea.Cmd {
 			}
 			m.noteLeft(done, verbOf(i), left, now)
 			level, text := summary(i, done, now)
+			if i.Approve && level == screen.Good {
+				text += m.untilResumed(i.Approvals)
+			}
 			m.say(level, text, now)
 			return nil
 		}
@@ -137,7 +140,11 @@ func one(v verdict, i screen.Decide, word string, now time.Time) (screen.Level, 
 	case v.other != nil:
 		return screen.Note, fmt.Sprintf("already %s by %s", word, who(v.other, nameOf(v.approval), now))
 	}
-	return screen.Good, fmt.Sprintf("%s: %s%s", nameOf(v.approval), word, standing(v.result))
+	stands := standing(v.result)
+	if i.Approve && v.result.Status == api.StatusHalted {
+		stands = "" // [model.untilResumed] says it, and more
+	}
+	return screen.Good, fmt.Sprintf("%s: %s%s", nameOf(v.approval), word, stands)
 }
 
 // refusal says why a decision did not count, and who was faster.
@@ -242,6 +249,7 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 				if unread == nil {
 					text += answered(others, open)
 				}
+				text += m.untilResumed([]core.Approval{i.Approval})
 			}
 			m.say(level, text, now)
 			return nil

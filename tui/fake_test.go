@@ -362,6 +362,14 @@ func (h *harness) shows(text string) {
 	}
 }
 
+// hides fails where a text is on the screen.
+func (h *harness) hides(text string) {
+	h.t.Helper()
+	if got := h.m.screen.Plain(h.clock.Now()); strings.Contains(got, text) {
+		h.t.Errorf("%q is on the screen:\n%s", text, got)
+	}
+}
+
 func (h *harness) approval(ttl time.Duration) core.Approval {
 	a := core.Approval{
 		ID: askA, RunID: runA, Side: core.SideClient, Type: core.ApproveTool, Tool: "std:fetch", Subject: "c1", Risk: core.RiskLow,

@@ -2,12 +2,14 @@ package tui
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/screen"
 )
 
@@ -37,4 +39,20 @@ func (m *model) halt(i screen.Intent) tea.Cmd {
 			return nil
 		}
 	})
+}
+
+// untilResumed says of calls that a person has just approved that none starts before the halt
+// ends, and how that ends it; empty where their half is not halted.
+func (m *model) untilResumed(list []core.Approval) string {
+	halted := func(a core.Approval) bool {
+		return slices.ContainsFunc(m.state.Halts, func(h core.Halt) bool { return h.Side == "" || h.Side == a.Side })
+	}
+	if !slices.ContainsFunc(list, halted) {
+		return ""
+	}
+	lifts := "pml resume"
+	if k := m.o.Keys.Keys(keys.Halt); len(k) > 0 {
+		lifts = k[0] + " or " + lifts
+	}
+	return "; calls start when the halt ends (" + lifts + ")"
 }

@@ -3,6 +3,11 @@ package tui
 import (
 	"testing"
 	"time"
+
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/screen"
+	"github.com/casys-ai/pml/tui/state"
 )
 
 // TestRun_Halt: one key and a yes halt all calls, the header says so, and the same lets
@@ -30,4 +35,24 @@ func TestRun_Halt(t *testing.T) {
 	}
 	d.types("\x03")
 	d.end()
+}
+
+// TestModel_ApprovedWhileHalted: a yes says that nothing starts before the halt ends, and which
+// key ends it; a no, and a yes to the half that goes on, do not.
+func TestModel_ApprovedWhileHalted(t *testing.T) {
+	t.Parallel()
+	const waits = "approved; calls start when the halt ends (! or pml resume)"
+	h := newHarness(t, nil)
+	h.learn(func(s *state.State) { s.SetHalts([]core.Halt{{Side: core.SideClient}}) })
+	a := h.approval(0)
+	h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) { return api.Result{Status: api.StatusHalted}, nil }
+	h.want(screen.Decide{Approvals: []core.Approval{a}, Approve: true})
+	h.shows(waits)
+	h.want(screen.Decide{Approvals: []core.Approval{a, a}, Approve: true})
+	h.shows("2 " + waits)
+	h.want(screen.Decide{Approvals: []core.Approval{a}})
+	h.hides(waits)
+	a.Side = core.SideServer
+	h.want(screen.Decide{Approvals: []core.Approval{a}, Approve: true})
+	h.hides(waits)
 }
