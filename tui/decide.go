@@ -267,8 +267,8 @@ func (m *model) ofRule(a core.Approval, now time.Time) (out []core.ID) {
 	return out
 }
 
-// answered says how many of the questions about the tool of a new rule wait no more, and what
-// to do about those that a person still has to decide.
+// answered says how many of the questions about the tool of a new rule wait no more, and
+// where those are that a person still has to decide. A window of 80 columns shows all of it.
 func answered(others []core.ID, open []core.Approval) (text string) {
 	left := 0
 	for _, id := range others {
@@ -276,18 +276,13 @@ func answered(others []core.ID, open []core.Approval) (text string) {
 			left++
 		}
 	}
-	if n := len(others) - left; n == 1 {
-		text = ", 1 more question about it waits no more"
-	} else if n > 1 {
-		text = fmt.Sprintf(", %d more questions about it wait no more", n)
+	if n := len(others) - left; n > 0 {
+		text = fmt.Sprintf(", %d more answered", n)
 	}
-	switch left {
-	case 0:
-		return text
-	case 1:
-		return text + "; 1 still waits, to be decided by itself: 2 shows it"
+	if left > 0 {
+		text += fmt.Sprintf("; %d still to be decided: 2", left)
 	}
-	return text + fmt.Sprintf("; %d still wait, to be decided one by one: 2 shows them", left)
+	return text
 }
 
 // notRemembered says that neither the rule was written nor anything decided.

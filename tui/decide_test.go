@@ -154,7 +154,7 @@ func TestModel_Remember(t *testing.T) {
 			return api.Result{Status: api.StatusRunning}, nil
 		}
 		h.want(screen.Remember{Approval: list[0], Rule: rule})
-		h.shows("the rule is remembered, 2 more questions about it wait no more; 1 still waits, to be decided by itself: 2 shows it")
+		h.shows("the rule is remembered, 2 more answered; 1 still to be decided: 2")
 	})
 	t.Run("ThereAlready", func(t *testing.T) {
 		t.Parallel()

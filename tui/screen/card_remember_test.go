@@ -136,6 +136,7 @@ func TestCard_RememberHigh(t *testing.T) {
 	p.readAll()
 	p.press("A")
 	p.wait(decide.Quiet)
+	p.sees(", then say for how long")
 	for _, c := range p.approval(apTool).RunID.Short()[:4] {
 		p.press(string(c))
 	}

@@ -50,7 +50,10 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return "Risk HIGH: first say how it goes on, r or s; or deny it", bad
 	}
 	if want := c.rule.Wants(); want != "" && !c.rule.Confirmed() {
-		if c.mode == confirming {
+		switch {
+		case c.mode == confirming && c.then == decide.Remember:
+			return "Risk HIGH: type " + want + ", then say for how long", bad
+		case c.mode == confirming:
 			return "Risk HIGH: type " + want + ", then press a", bad
 		}
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
