@@ -113,7 +113,7 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 	}
 	switch {
 	case bad == "" && gone > 0:
-		return screen.Good, fmt.Sprintf("%d %s; with that the run has ended, so %d more of these are not asked any more", good, word, gone)
+		return screen.Good, fmt.Sprintf("%d %s; that ended the run, so %s not asked", good, word, more(gone))
 	case bad == "":
 		return screen.Good, fmt.Sprintf("%d %s", good, word)
 	}

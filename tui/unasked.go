@@ -75,17 +75,18 @@ func (u unasked) vanished(s *state.State, now time.Time) (text string) {
 		}
 		delete(u, id)
 		if n := states[core.ApprovalSuperseded]; n > 0 {
-			text = fmt.Sprintf("%s; the run %s, so %s not asked any more", d.text, endedAs(run.State), otherQuestions(n))
+			text = fmt.Sprintf("%s; the run %s, so %s not asked", d.text, endedAs(run.State), more(n))
 		}
 	}
 	return text
 }
 
-func otherQuestions(n int) string {
+// more are so many other questions, as the subject of a sentence that a narrow window shows.
+func more(n int) string {
 	if n == 1 {
-		return "its other question is"
+		return "1 more is"
 	}
-	return fmt.Sprintf("%d other questions of it are", n)
+	return fmt.Sprintf("%d more are", n)
 }
 
 // endedAs is how a run has ended, as a verb.

@@ -32,7 +32,7 @@ func TestModel_Unasked(t *testing.T) {
 			h.learn(func(s *state.State) { s.PutApprovals(gone...) })
 			h.release()
 			h.tick(time.Second)
-			h.shows("std:fetch: denied; the run failed, so 2 other questions of it are not asked any more")
+			h.shows("std:fetch: denied; the run failed, so 2 more are not asked")
 		})
 	}
 }
@@ -67,7 +67,7 @@ func TestModel_DenyMarked(t *testing.T) {
 		return api.Result{Status: api.StatusRunning}, nil
 	}
 	h.want(screen.Decide{Approvals: list})
-	h.shows("1 denied; with that the run has ended, so 2 more of these are not asked any more")
+	h.shows("1 denied; that ended the run, so 2 more are not asked")
 	h.backend.continued = nil
 	h.want(screen.Decide{Approvals: list, Approve: true})
 	h.shows("1 of 3 approved. tool perm std:fetch does not wait any more: it is over")

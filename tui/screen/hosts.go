@@ -186,6 +186,9 @@ func (p *hostsPanel) click(_, y int, _ *Env) []Intent {
 }
 
 func (p *hostsPanel) hints(*Env) []keys.Action {
+	if len(p.list) == 0 {
+		return []keys.Action{keys.Palette}
+	}
 	return []keys.Action{keys.Open, keys.CopyID, keys.Palette}
 }
 

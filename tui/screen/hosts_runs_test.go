@@ -2,6 +2,7 @@ package screen
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
@@ -27,5 +28,16 @@ func TestHosts_RunsSelected(t *testing.T) {
 	p := newPalette(PanelWorkflows, s.env(fixtureNow)).(*palette)
 	if p.run != runWaiting || !slices.Equal(s.panels[PanelWorkflows].(*workflowsPanel).ids(s.env(fixtureNow)), []core.ID{runWaiting}) {
 		t.Errorf("the palette is about %s", p.run)
+	}
+}
+
+// TestHosts_NoneToOpen: without an agent the footer offers nothing that is done with one.
+func TestHosts_NoneToOpen(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, emptyState(), 100, 30)
+	press(s, "8")
+	wantShown(t, s, "No agent is connected", ": command")
+	if got := s.Plain(fixtureNow); strings.Contains(got, "enter open") {
+		t.Errorf("\n%s", got)
 	}
 }
