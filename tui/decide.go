@@ -141,8 +141,11 @@ func one(v verdict, i screen.Decide, word string, now time.Time) (screen.Level, 
 		return screen.Note, fmt.Sprintf("already %s by %s", word, who(v.other, nameOf(v.approval), now))
 	}
 	stands := standing(v.result)
-	if i.Approve && v.result.Status == api.StatusHalted {
+	switch {
+	case i.Approve && v.result.Status == api.StatusHalted:
 		stands = "" // [model.untilResumed] says it, and more
+	case i.Approve && v.result.Status == api.StatusRunning && v.approval.Type == core.ApproveDependency:
+		stands = "; it is being installed"
 	}
 	return screen.Good, fmt.Sprintf("%s: %s%s", nameOf(v.approval), word, stands)
 }

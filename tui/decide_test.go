@@ -72,6 +72,19 @@ func TestModel_DecideRefused(t *testing.T) {
 	}
 }
 
+// TestModel_DecideInstall: who lets a server be installed is told that this takes its time.
+func TestModel_DecideInstall(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	a := h.approval(0)
+	a.Type, a.Tool, a.Subject = core.ApproveDependency, "memory", "memory"
+	h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) { return api.Result{Status: api.StatusRunning}, nil }
+	h.want(screen.Decide{Approvals: []core.Approval{a}, Approve: true})
+	h.shows("dependency memory: approved; it is being installed")
+	h.want(screen.Decide{Approvals: []core.Approval{a}})
+	h.hides("it is being installed")
+}
+
 // TestModel_TooLate: the words say what the other one decided, as far as that is
 // certain.
 func TestModel_TooLate(t *testing.T) {
