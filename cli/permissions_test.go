@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -139,5 +140,30 @@ func TestPermissions_Write(t *testing.T) {
 	f.world.pin = "1234"
 	if s := (&shell{tty: true, stdin: "y\n", fake: f}).run("permissions", "allow", "fs:write", "--for-all"); len(f.world.written) != 0 && f.world.written[0].Pin == "" {
 		t.Errorf("the home's rules were loosened without the PIN:\n%s", s.err)
+	}
+}
+
+// TestPermissions_AskedBefore: a rule answers what is asked from now on, and says how many
+// questions about its tools wait from before; those of another workspace only where it is for all.
+func TestPermissions_AskedBefore(t *testing.T) {
+	t.Parallel()
+	ask := func(tool, workspace string, typ core.ApprovalType) core.Approval {
+		return core.Approval{ID: core.ID(tool + workspace), Type: typ, Tool: tool, Workspace: workspace, State: core.ApprovalOpen}
+	}
+	for args, want := range map[string]string{
+		"allow fs:write":           "1 question about such a tool was asked before the rule",
+		"allow fs:*":               "2 questions about such tools were asked before the rule, and still wait: pml approve",
+		"allow fs:write --for-all": "2 questions",
+		"allow web:get":            "",
+		"ask fs:*":                 "",
+	} {
+		f := changing()
+		f.world.paths = &api.Paths{Workspace: "/w"}
+		f.pending = []core.Approval{ask("fs:write", "/w", core.ApproveTool), ask("fs:read", "/w", core.ApproveTool), ask("fs:write", "/other", core.ApproveTool), ask("fs", "/w", core.ApproveDependency)}
+		s := (&shell{tty: true, stdin: "y\n", fake: f}).run(append([]string{"permissions"}, strings.Fields(args)...)...)
+		s.want(t, 0)
+		if strings.Contains(s.err, "asked before") != (want != "") || !strings.Contains(s.err, want) {
+			t.Errorf("%s: %s", args, s.err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/casys-ai/pml/cli/changes"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/policy"
 )
 
 // writtenRule is a rule that a command writes or removes, and where.
@@ -53,7 +54,12 @@ A person at a terminal agrees to it, with the PIN where one is set: there is no
 		Args:    app.ExactArgs("PATTERN"),
 		RunE: a.With(func(ctx context.Context, b app.Backend, args []string) error {
 			o.rule.Tool = args[0]
-			return o.write(ctx, a, b, &changes.Proposal{Ask: "allow " + o.text() + "?", InPerson: true, AtOnce: o.home, Again: a.WithFlags()})
+			p := &changes.Proposal{Ask: "allow " + o.text() + "?", InPerson: true, AtOnce: o.home, Again: a.WithFlags()}
+			if err := o.write(ctx, a, b, p); err != nil || !p.Written {
+				return err
+			}
+			o.askedBefore(ctx, a, b)
+			return nil
 		}),
 	}
 	o.addFlags(cmd, "only calls for which this holds: under(args.path, 'docs')")
@@ -123,4 +129,34 @@ func (o *writtenRule) write(ctx context.Context, a *app.App, b app.Backend, p *c
 	}
 	p.ChangeSet = set
 	return changes.Conclude(a, p, changes.Propose(ctx, a, b, p, o.change), "pml", "permissions", "ls")
+}
+
+// askedBefore says how many questions wait about tools of the pattern: the rule answers what is
+// asked from now on, and those a person still decides.
+func (o *writtenRule) askedBefore(ctx context.Context, a *app.App, b app.Backend) {
+	paths, err := b.Paths(ctx)
+	if err != nil {
+		return
+	}
+	list, err := b.Approvals(ctx, false)
+	if err != nil {
+		return
+	}
+	p, err := policy.Compile(policy.Rules{Allow: policy.Patterns(o.rule.Tool)})
+	if err != nil {
+		return
+	}
+	n := 0
+	for _, ap := range list {
+		if ap.Type == core.ApproveTool && (o.home || ap.Workspace == paths.Workspace) && p.Decide(ap.Tool, false).Effect == policy.Allow {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+	case 1:
+		a.Note("note: 1 question about such a tool was asked before the rule, and still waits: pml approve")
+	default:
+		a.Note("note: %d questions about such tools were asked before the rule, and still wait: pml approve", n)
+	}
 }
