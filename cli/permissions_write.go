@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/casys-ai/pml/cli/changes"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
-	"github.com/casys-ai/pml/core/policy"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // writtenRule is a rule that a command writes or removes, and where.
@@ -131,6 +132,11 @@ func (o *writtenRule) write(ctx context.Context, a *app.App, b app.Backend, p *c
 	return changes.Conclude(a, p, changes.Propose(ctx, a, b, p, o.change), "pml", "permissions", "ls")
 }
 
+// names reports whether a tool is one of the pattern, or of the server that it names.
+func (o *writtenRule) names(tool string) bool {
+	return approval.Matches(o.rule.Tool, tool) || strings.HasPrefix(tool, o.rule.Tool+":")
+}
+
 // askedBefore says how many questions wait about tools of the pattern: the rule answers what is
 // asked from now on, and those a person still decides.
 func (o *writtenRule) askedBefore(ctx context.Context, a *app.App, b app.Backend) {
@@ -142,13 +148,9 @@ func (o *writtenRule) askedBefore(ctx context.Context, a *app.App, b app.Backend
 	if err != nil {
 		return
 	}
-	p, err := policy.Compile(policy.Rules{Allow: policy.Patterns(o.rule.Tool)})
-	if err != nil {
-		return
-	}
 	n := 0
 	for _, ap := range list {
-		if ap.Type == core.ApproveTool && (o.home || ap.Workspace == paths.Workspace) && p.Decide(ap.Tool, false).Effect == policy.Allow {
+		if ap.Type == core.ApproveTool && (o.home || ap.Workspace == paths.Workspace) && o.names(ap.Tool) {
 			n++
 		}
 	}

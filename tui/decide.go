@@ -28,7 +28,7 @@ type verdict struct {
 // decide carries decisions to their approvals, one by one: each is bound to
 // what was on screen.
 func (m *model) decide(i screen.Decide) tea.Cmd {
-	left := m.leftOpen(i.Approvals, m.o.Clock.Now())
+	left := leftOpen(m, i.Approvals, m.o.Clock.Now())
 	epochs := make([]int64, len(i.Approvals))
 	for n, a := range i.Approvals {
 		epochs[n] = m.epoch(a.RunID)
@@ -53,10 +53,10 @@ func (m *model) decide(i screen.Decide) tea.Cmd {
 			for _, a := range i.Approvals[len(done):] {
 				m.screen.Decided(a.ID, false)
 			}
-			m.noteLeft(done, verbOf(i), left, now)
+			noteLeft(m, done, verbOf(i), left, now)
 			level, text := summary(i, done, now)
 			if i.Approve && level == screen.Good {
-				text += m.untilResumed(i.Approvals)
+				text += untilResumed(m, i.Approvals)
 			}
 			m.say(level, text, now)
 			return nil
@@ -143,7 +143,7 @@ func one(v verdict, i screen.Decide, word string, now time.Time) (screen.Level, 
 	stands := standing(v.result)
 	switch {
 	case i.Approve && v.result.Status == api.StatusHalted:
-		stands = "" // [model.untilResumed] says it, and more
+		stands = "" // [untilResumed] says it, and more
 	case i.Approve && v.result.Status == api.StatusRunning && v.approval.Type == core.ApproveDependency:
 		stands = "; it is being installed"
 	}
@@ -220,7 +220,7 @@ func (m *model) askRule(i screen.AskRule) tea.Cmd {
 // before the run goes on, so that what is written is what was agreed to.
 func (m *model) remember(i screen.Remember) tea.Cmd {
 	epoch := m.epoch(i.Approval.RunID)
-	left, others := m.leftOpen([]core.Approval{i.Approval}, m.o.Clock.Now()), m.ofRule(i.Approval, m.o.Clock.Now())
+	left, others := leftOpen(m, []core.Approval{i.Approval}, m.o.Clock.Now()), ofRule(m, i.Approval, m.o.Clock.Now())
 	return m.act(func(ctx context.Context) then {
 		trusted, written := true, false
 		if string(i.Rule.Change.Before) != string(i.Rule.Change.After) {
@@ -240,7 +240,7 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 		open, unread := m.o.Backend.Approvals(ctx, false)
 		return func(m *model, now time.Time) tea.Cmd {
 			m.decided(v, epoch)
-			m.noteLeft([]verdict{v}, "approved", left, now)
+			noteLeft(m, []verdict{v}, "approved", left, now)
 			level, text := one(v, screen.Decide{Approve: true, Answer: answer}, "approved", now)
 			switch {
 			case v.err != nil && written:
@@ -252,7 +252,7 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 				if unread == nil {
 					text += answered(others, open)
 				}
-				text += m.untilResumed([]core.Approval{i.Approval})
+				text += untilResumed(m, []core.Approval{i.Approval})
 			}
 			m.say(level, text, now)
 			return nil
@@ -261,7 +261,7 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 }
 
 // ofRule are the other questions that a rule for the tool of an approval may answer.
-func (m *model) ofRule(a core.Approval, now time.Time) (out []core.ID) {
+func ofRule(m *model, a core.Approval, now time.Time) (out []core.ID) {
 	for _, o := range m.state.Waiting(now) {
 		if o.ID != a.ID && o.Type == a.Type && o.Tool == a.Tool && o.Side == a.Side && o.Workspace == a.Workspace && o.Owner == a.Owner {
 			out = append(out, o.ID)

@@ -43,7 +43,7 @@ func (m *model) halt(i screen.Intent) tea.Cmd {
 
 // untilResumed says of calls that a person has just approved that none starts before the halt
 // ends, and how that ends it; empty where their half is not halted.
-func (m *model) untilResumed(list []core.Approval) string {
+func untilResumed(m *model, list []core.Approval) string {
 	halted := func(a core.Approval) bool {
 		return slices.ContainsFunc(m.state.Halts, func(h core.Halt) bool { return h.Side == "" || h.Side == a.Side })
 	}

@@ -27,7 +27,7 @@ type decidedOne struct {
 
 // leftOpen are the questions of the runs of some approvals that a decision about these
 // does not answer.
-func (m *model) leftOpen(decided []core.Approval, now time.Time) map[core.ID][]core.ID {
+func leftOpen(m *model, decided []core.Approval, now time.Time) map[core.ID][]core.ID {
 	out := map[core.ID][]core.ID{}
 	for _, a := range decided {
 		if _, seen := out[a.RunID]; seen {
@@ -44,8 +44,8 @@ func (m *model) leftOpen(decided []core.Approval, now time.Time) map[core.ID][]c
 	return out
 }
 
-// noteLeft notes what decisions that count have left open: m.leftOpen of before.
-func (m *model) noteLeft(done []verdict, word string, left map[core.ID][]core.ID, now time.Time) {
+// noteLeft notes what decisions that count have left open: leftOpen of before.
+func noteLeft(m *model, done []verdict, word string, left map[core.ID][]core.ID, now time.Time) {
 	for _, v := range done {
 		if other := left[v.approval.RunID]; v.err == nil && v.other == nil && len(other) > 0 {
 			m.unasked[v.approval.RunID] = decidedOne{text: cmp.Or(whatOf(v.approval), nameOf(v.approval)) + ": " + word, at: now, other: other}

@@ -49,7 +49,7 @@ func plain(raw json.RawMessage) string {
 
 // Permitted reports whether the gates let a call through by now that they asked a person
 // about: a rule that was written meanwhile is read. before is the context of the question.
-func (h *Host) Permitted(ctx context.Context, call engine.Call, before json.RawMessage) bool {
+func Permitted(ctx context.Context, h *Host, call engine.Call, before json.RawMessage) bool {
 	h.reader.lookAgain()
 	v := h.Check(ctx, withFlowsOf(call, before))
 	return v.Known && v.Deny == nil && len(v.Ask) == 0

@@ -10,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/gate"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -214,5 +215,5 @@ func (c *decisions) permitted(ctx context.Context, decided core.Run, ap core.App
 	if len(ap.CallIDs) > 0 {
 		call.ID = ap.CallIDs[0]
 	}
-	return h.Permitted(ctx, call, ap.Context)
+	return gate.Permitted(ctx, h, call, ap.Context)
 }
