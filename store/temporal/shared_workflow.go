@@ -79,16 +79,13 @@ func sharedWorkflow(ctx workflow.Context, d *sharedState) error {
 		return err
 	}
 	signals := workflow.GetSignalChannel(ctx, signalAudit)
-	var rows []core.AuditRow
 	full := func() bool { return workflow.GetInfo(ctx).GetContinueAsNewSuggested() }
 	for !full() {
 		err := workflow.Await(ctx, func() bool { return signals.Len() > 0 || full() || len(d.Rows) >= auditPageRows })
 		if err != nil {
 			return err
 		}
-		for signals.ReceiveAsync(&rows) {
-			d.add(rows...)
-		}
+		d.take(signals)
 		if len(d.Rows) >= auditPageRows {
 			if err := d.seal(ctx); err != nil {
 				return err
@@ -101,9 +98,7 @@ func sharedWorkflow(ctx workflow.Context, d *sharedState) error {
 	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return err
 	}
-	for signals.ReceiveAsync(&rows) { // none may be left behind
-		d.add(rows...)
-	}
+	d.take(signals) // none may be left behind
 	return workflow.NewContinueAsNewError(ctx, sharedType, d)
 }
 
@@ -124,6 +119,18 @@ func (d *sharedState) seal(ctx workflow.Context) error {
 	d.Sealed = append(d.Sealed, auditPage{Blob: blob, Last: rows[len(rows)-1].Seq})
 	d.Rows = d.Rows[len(rows):]
 	return nil
+}
+
+// take adds the rows of all signals that have come. Each is read into a slice of its own: JSON
+// that is read into a used one keeps what was there wherever a row has no such field.
+func (d *sharedState) take(signals workflow.ReceiveChannel) {
+	for {
+		var rows []core.AuditRow
+		if !signals.ReceiveAsync(&rows) {
+			return
+		}
+		d.add(rows...)
+	}
 }
 
 // add chains rows to those before them.
