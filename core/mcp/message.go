@@ -61,7 +61,7 @@ type meta struct {
 }
 
 // own begins the names in _meta that are between a client and pml: they do not
-// pass to a server behind it.
+// pass to a server behind it, but for the level of the log that is wanted.
 const own = "io.modelcontextprotocol/"
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -108,6 +108,9 @@ func (m meta) passed() json.RawMessage {
 	maps.DeleteFunc(all, func(key string, _ json.RawMessage) bool {
 		return key == "progressToken" || strings.HasPrefix(key, own)
 	})
+	if mcp.IsModernProtocol(m.Version) && levels[m.Level] > 0 { // those with sessions set it by a request
+		all[mcp.MetaKeyLogLevel], _ = json.Marshal(m.Level) // a string
+	}
 	if len(all) == 0 {
 		return nil
 	}

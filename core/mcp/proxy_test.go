@@ -63,6 +63,27 @@ func offering(b *behind) func(*mcp.Options) {
 	}
 }
 
+// The level of the log that a request of the newest revision wants reaches the server, where it is one.
+func TestGateway_LogLevel(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	b := &behind{call: func(_ context.Context, c api.OfferedCall) (api.OfferedResult, error) {
+		got <- string(c.Meta)
+		return api.OfferedResult{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}}
+	w := dial(t, newEdge(t, &fake{t: t}, offering(b)))
+	for level, want := range map[string]string{
+		`"debug"`: `{"io.modelcontextprotocol/logLevel":"debug"}`, `"loud"`: "", `7`: "", `null`: "",
+	} {
+		w.send(strings.Replace(modernCall("1", "echo", `{}`, `{}`, ""), `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":`+level+`,`, 1))
+		if m := w.next(); m.Error != nil {
+			t.Errorf("%s: %+v", level, m.Error)
+		} else if meta := <-got; meta != want {
+			t.Errorf("%s: the server gets %s", level, meta)
+		}
+	}
+}
+
 // What a server sends reaches the client as it was sent, and the other way
 // round: arguments, _meta, progress, results, errors.
 func TestGateway_Unharmed(t *testing.T) {

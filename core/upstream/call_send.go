@@ -90,8 +90,14 @@ func (c *conn) callParams(req Request, meta map[string]json.RawMessage, token st
 }
 
 // callMeta is the _meta of a call, nil for none. What is the same for each call
-// of a connection is encoded once.
+// of a connection is encoded once. The level of the log is in it in the newest
+// revision only: that of the call, else that of the connection.
 func (c *conn) callMeta(meta map[string]json.RawMessage, token string) ([]byte, error) {
+	level := meta[mcp.MetaKeyLogLevel]
+	if level != nil && !c.modern {
+		meta = maps.Clone(meta)
+		delete(meta, mcp.MetaKeyLogLevel)
+	}
 	if !c.modern && len(meta) == 0 && token == "" {
 		return nil, nil
 	}
@@ -110,6 +116,9 @@ func (c *conn) callMeta(meta map[string]json.RawMessage, token string) ([]byte, 
 		}
 		if err != nil {
 			return nil, err
+		}
+		if level != nil {
+			all[mcp.MetaKeyLogLevel] = level
 		}
 	}
 	return json.Marshal(all)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -163,11 +164,13 @@ func (c Capabilities) serve(method string) bool {
 // request sends a request of a client, or of pml itself.
 func (c *conn) request(ctx context.Context, method string, fields map[string]json.RawMessage) (*answer, error) {
 	req := c.newRequest(method, nil)
-	if c.modern {
+	if c.modern || fields["_meta"] != nil {
 		var err error
 		if fields, err = c.withMeta(fields); err != nil {
 			return &answer{}, err
 		}
+	}
+	if c.modern {
 		text, err := json.Marshal(fields)
 		if err != nil {
 			return &answer{}, err
@@ -183,7 +186,7 @@ func (c *conn) request(ctx context.Context, method string, fields map[string]jso
 	return c.sendOwn(ctx, req)
 }
 
-// withMeta adds to a request the _meta that the newest revision asks for.
+// withMeta is a request with the _meta that the server's revision has, see callMeta.
 func (c *conn) withMeta(fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	var given map[string]json.RawMessage
 	if raw := fields["_meta"]; raw != nil {
@@ -192,17 +195,18 @@ func (c *conn) withMeta(fields map[string]json.RawMessage) (map[string]json.RawM
 		}
 	}
 	meta, err := c.callMeta(given, "")
-	out := map[string]json.RawMessage{"_meta": meta}
-	for name, value := range fields {
-		if name != "_meta" {
-			out[name] = value
-		}
+	out := maps.Clone(fields)
+	if out == nil {
+		out = map[string]json.RawMessage{}
+	}
+	if delete(out, "_meta"); len(meta) > 0 {
+		out["_meta"] = meta
 	}
 	return out, err
 }
 
 // cleanMeta is the _meta of a client's request without what tells of its own
-// connection to pml.
+// connection to pml. The level of the log that the request wants stays: callMeta.
 func cleanMeta[M ~[]byte](meta M) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if len(orNone(json.RawMessage(meta))) == 0 {
@@ -212,7 +216,7 @@ func cleanMeta[M ~[]byte](meta M) (map[string]json.RawMessage, error) {
 		return nil, core.Errorf(core.CodeInvalidArguments, "the _meta of a call must be one JSON object: %w", err)
 	}
 	for _, name := range []string{
-		"progressToken", mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, mcp.MetaKeySubscriptionID,
+		"progressToken", mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeySubscriptionID,
 	} {
 		delete(fields, name)
 	}

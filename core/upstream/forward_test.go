@@ -244,6 +244,13 @@ func TestForward_NewestRevision(t *testing.T) {
 	line(t, r)
 	got, err = call(t, m, l, "t", `{"do":"meta"}`)
 	sameJSON(t, meta+"}", got, err)
+	// A request that says its level gets that one.
+	const wanted = `{"io.modelcontextprotocol/logLevel":"debug","k":1}`
+	called := strings.Replace(meta, `"error"`, `"debug","k":1`, 1) + "}"
+	resp, err := m.Call(t.Context(), upstream.Request{Launch: l, Tool: "t", Args: json.RawMessage(`{"do":"meta"}`), Meta: json.RawMessage(wanted)})
+	sameJSON(t, called, string(resp.Value), err)
+	got, err = forward(t, m, l, "prompts/get", `{"name":"p","_meta":`+wanted+`}`)
+	sameJSON(t, `{"method":"prompts/get","params":{"name":"p","_meta":`+called+`},"n":1.10}`, got, err)
 }
 
 func TestCapabilities(t *testing.T) {
@@ -317,6 +324,7 @@ func TestCall_Meta(t *testing.T) {
 	for _, tt := range []struct{ meta, want string }{
 		{`{"k":{"n":12345678901234567890},"progressToken":7,"io.modelcontextprotocol/clientCapabilities":{}}`, `{"k":{"n":12345678901234567890}}`},
 		{`{"k":1,"progressToken":7}`, `{"k":1,"progressToken":"p1"}`},
+		{`{"k":1,"io.modelcontextprotocol/logLevel":"debug"}`, `{"k":1}`},
 	} {
 		req := upstream.Request{Launch: l, Tool: "t", Args: json.RawMessage(`{"do":"meta"}`), Meta: json.RawMessage(tt.meta)}
 		if strings.Contains(tt.want, "progressToken") {
