@@ -94,7 +94,9 @@ func (s suite) compare(t *testing.T, packages, itself, url string, known differe
 // is not what is known, empty if it is, and what the suite says of these checks.
 func (s suite) differ(t *testing.T, node, packages, itself, url string, known differences) (diff, said string) {
 	t.Helper()
-	direct, found := outcomes(s.run(t, node, packages, itself)), s.run(t, node, packages, url)
+	own, found := s.run(t, node, packages, itself), s.run(t, node, packages, url)
+	t.Logf("suite %s: %s; through pml %s", s.name, counts(own), counts(found))
+	direct := outcomes(own)
 	if passed := strings.Count(fmt.Sprint(direct), "SUCCESS"); passed < 40 {
 		t.Errorf("suite %s: only %d checks pass at the server itself", s.name, passed)
 	}
@@ -163,6 +165,29 @@ func offeredThrough(t *testing.T, entry map[string]any) string {
 	key := strings.TrimSpace(m.OK("server", "key", "add", "suite").Stdout)
 	m.Serving("--listen", "127.0.0.1:0")
 	return bearing(t, m.Status(0).Server.URL, key) + "/mcp"
+}
+
+// counts are how many checks pass, and scenarios of which none fails, of how many.
+func counts(found map[string][]check) string {
+	passed, made, whole := 0, 0, 0
+	for _, checks := range found {
+		failed := false
+		for _, c := range checks {
+			switch c.Status {
+			case "SUCCESS":
+				passed, made = passed+1, made+1
+			case "FAILURE":
+				failed = true
+				made++
+			case "WARNING":
+				made++
+			}
+		}
+		if !failed {
+			whole++
+		}
+	}
+	return fmt.Sprintf("%d of %d checks, %d of %d scenarios", passed, made, whole, len(found))
 }
 
 // outcomes are how the checks have ended, by scenario and check: a check may be made

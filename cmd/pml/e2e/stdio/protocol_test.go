@@ -33,10 +33,12 @@ type message struct {
 	JSONRPC string
 	ID      json.RawMessage
 	Method  string
+	Params  json.RawMessage
 	Result  json.RawMessage
 	Error   *struct {
 		Code    int
 		Message string
+		Data    json.RawMessage
 	}
 }
 
@@ -45,21 +47,27 @@ func openWire(m *pmltest.Machine) *wire {
 	m.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), pmltest.Patience)
 	m.T.Cleanup(cancel)
-	w := &wire{t: m.T, cmd: m.Command(ctx, "stdio")}
+	return wireTo(m.T, m.Command(ctx, "stdio"))
+}
+
+// wireTo starts what speaks on its stdio.
+func wireTo(t testing.TB, cmd *exec.Cmd) *wire {
+	t.Helper()
+	w := &wire{t: t, cmd: cmd}
 	w.cmd.Stderr = &w.err
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		m.T.Fatal(err)
+		t.Fatal(err)
 	}
 	out, err := w.cmd.StdoutPipe()
 	if err != nil {
-		m.T.Fatal(err)
+		t.Fatal(err)
 	}
 	w.out = bufio.NewReader(out)
 	if err := w.cmd.Start(); err != nil {
-		m.T.Fatal(err)
+		t.Fatal(err)
 	}
-	m.T.Cleanup(func() { _ = w.cmd.Process.Kill(); _ = w.cmd.Wait() }) // most have ended
+	t.Cleanup(func() { _ = w.cmd.Process.Kill(); _ = w.cmd.Wait() }) // most have ended
 	return w
 }
 
