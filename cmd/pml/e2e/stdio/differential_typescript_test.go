@@ -311,6 +311,10 @@ func see(t *testing.T, cmd *exec.Cmd, revision, capabilities string, crossed boo
 	for _, uri := range uris {
 		s.Read[uri] = s.ask("resources/read", map[string]any{"uri": uri})
 	}
+	question := func(raw json.RawMessage) string { return strings.Replace(constant(raw), "[server everything] ", "", 1) }
+	slices.SortFunc(s.Seen.Asked, func(a, b json.RawMessage) int { // those of one round come at the same time
+		return strings.Compare(question(a), question(b))
+	})
 	return s.sight
 }
 
