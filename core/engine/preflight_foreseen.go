@@ -32,17 +32,25 @@ func (e *Engine) Foresee(ctx context.Context, run core.Run, p core.Program) (*Fo
 	if ctx.Err() != nil {
 		return nil, nil
 	}
-	var refused []refusal
-	for i, pc := range p.Plan.Calls {
-		v := f.verdicts[pc.ID]
-		if v.Deny != nil && hopeless(run.Kind, pc, v.Deny.Code) {
-			refused = append(refused, refusal{i, pc, v.Deny})
-		}
-	}
-	if len(refused) > 0 {
-		return nil, refusals(p, refused)
+	if err := Refused(p, f.verdicts); err != nil {
+		return nil, err
 	}
 	return f, nil
+}
+
+// Refused is all that makes a program impossible in what the gates said of its planned
+// calls, by their ids, in one error.
+func Refused(p core.Program, verdicts map[string]Verdict) error {
+	var refused []refusal
+	for i, pc := range p.Plan.Calls {
+		if deny := verdicts[pc.ID].Deny; deny != nil && hopeless(p.Kind, pc, deny.Code) {
+			refused = append(refused, refusal{i, pc, deny})
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return refusals(p, refused)
 }
 
 // atOnce is how many servers are looked at at the same time.

@@ -177,8 +177,9 @@ func (c *programs) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, erro
 }
 
 // Plan says what a program would do: its calls, layers and the gates that they
-// would meet now. It may start servers that may run anyway, to learn their
-// tools; it calls none.
+// would meet now. A DAG whose tasks can never be called is refused, as it is when it
+// is to be run. It may start servers that may run anyway, to learn their tools; it
+// calls none.
 func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan, error) {
 	h, err := c.own()
 	if err != nil {
@@ -198,6 +199,7 @@ func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan,
 			return core.Plan{}, err
 		}
 	}
+	mistakes := map[string]engine.Verdict{}
 	for i := range plan.Calls {
 		pc := &plan.Calls[i]
 		if pc.Tool != core.CodeTool && pc.Tool != core.SleepTool {
@@ -215,14 +217,23 @@ func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan,
 			// A check that was cut short says nothing about the call.
 			return core.Plan{}, core.Errorf(core.CodeCancelled, "stopped before every call was checked: %w", context.Cause(ctx))
 		}
-		if v.Deny != nil {
-			pc.Gates = append(pc.Gates, core.PlanGate{Message: fmt.Sprintf("%s: %s", v.Deny.Code, v.Deny.Message)})
+		if _, ok := faultOf(i, v.Deny); ok && program.Kind == core.KindDAG {
+			mistakes[pc.ID] = v
 		}
-		for _, ask := range v.Ask {
-			pc.Gates = append(pc.Gates, core.PlanGate{Type: ask.Type, Message: ask.Description})
-		}
+		pc.Gates = append(pc.Gates, gatesOf(v)...)
 	}
-	return plan, nil
+	return plan, engine.Refused(program, mistakes)
+}
+
+// gatesOf are the gates that a verdict tells of.
+func gatesOf(v engine.Verdict) (list []core.PlanGate) {
+	if v.Deny != nil {
+		list = append(list, core.PlanGate{Message: fmt.Sprintf("%s: %s", v.Deny.Code, v.Deny.Message)})
+	}
+	for _, ask := range v.Ask {
+		list = append(list, core.PlanGate{Type: ask.Type, Message: ask.Description})
+	}
+	return list
 }
 
 // lookedAt adds the flows that may look at calls of a tool to the gates of such a call.

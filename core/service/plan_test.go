@@ -50,6 +50,21 @@ func TestPlan_UnseenMeetFlows(t *testing.T) {
 	}
 }
 
+// A DAG that a run would refuse is refused by the plan of it, with the place of each fault.
+func TestPlan_RefusesWhatARunDoes(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	_, err := c.Plan(c.ctx(), api.ExecuteRequest{By: me, Tasks: []core.TaskSpec{
+		{ID: "a", Tool: "workspace:read_file", Arguments: json.RawMessage(`{"path":"a.txt"}`)},
+		{ID: "b", Tool: "workspace:read_file"},
+		{ID: "c", Tool: "workspace:read_fiel"},
+	}})
+	e := code(t, err, core.CodeDAGInvalid)
+	if len(e.Faults) != 2 || e.Faults[0].Path != "/tasks/1/arguments" || e.Faults[1].Path != "/tasks/2/tool" {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestPlan_SaysGatesAndRunsNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
