@@ -232,6 +232,44 @@ func TestResult_Next(t *testing.T) {
 	}
 }
 
+// A run that has failed on a fault of its program is not retried, which would fail as well: its
+// file is run anew. What a tool has refused is.
+func TestNext_FaultOfProgram(t *testing.T) {
+	t.Parallel()
+	file := write(t, "fault.ts", "throw 1")
+	const anew, again = "next: pml run ", "next: pml retry 7f3a91c2"
+	own := core.Errorf(core.CodeScript, "Error: no title")
+	task := core.Errorf(core.CodeInvalidArguments, "1 of 2 tasks failed")
+	task.Failures = []core.Failure{{TaskID: "b", Code: core.CodeInvalidArguments}}
+	tool := core.Errorf(core.CodeScript, "Error: no such file")
+	tool.Failures = []core.Failure{{TaskID: "c1", Code: core.CodeToolFailed}}
+	for _, tt := range []struct {
+		err        *core.Error
+		file       string
+		run, shown string
+	}{
+		{own, file, anew + file, anew + file},
+		{task, file, anew + file, anew + file},
+		{own, "", "next: pml workflows show 7f3a91c2", "the fault is in the program: run it anew"},
+		{tool, file, "next: pml workflows show 7f3a91c2", again},
+		{core.Errorf(core.CodeToolFailed, "no"), file, again, again},
+	} {
+		f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, Workspace: filepath.Dir(file), State: core.RunFailed, Error: tt.err}}, program: core.Program{File: tt.file}}
+		f.world.paths = &api.Paths{Workspace: filepath.Dir(file)}
+		failed := api.Result{Status: api.StatusError, WorkflowID: runA, ErrorCode: tt.err.Code, Error: tt.err.Message, Failures: tt.err.Failures}
+		f.results = []api.Result{failed, failed}
+		(&shell{fake: f}).run("run", "--code", "throw 1").want(t, 1).has(t, "err", tt.run)
+		s := (&shell{fake: f}).run("workflows", "show", "7f3a91c2").want(t, 0).has(t, "out", tt.shown)
+		if tt.shown != again && strings.Contains(s.out, again) {
+			t.Error(s.out)
+		}
+		s = (&shell{fake: f}).run("run", "--code", "throw 1", "--json").want(t, 1)
+		if strings.Contains(s.out, `"run",`) {
+			t.Error(s.out) // who follows next would make the calls again
+		}
+	}
+}
+
 // Who has corrected the file of a run is told that a retry runs the program as it was.
 func TestRetry_FileChanged(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -199,6 +200,14 @@ func (e *Error) WithMade() *Error {
 	c := *e
 	c.Made = true
 	return &c
+}
+
+// OfProgram reports whether the error that a run has ended with is a fault of the program
+// itself, an exception of its own or arguments that cannot be: the same program fails
+// again in the same way, until somebody mends it.
+func (e *Error) OfProgram() bool {
+	faulty := func(c Code) bool { return c == CodeScript || c == CodeSyntax || c == CodeInvalidArguments }
+	return faulty(e.Code) && !slices.ContainsFunc(e.Failures, func(f Failure) bool { return !faulty(f.Code) })
 }
 
 // DeniedBy is whoever has refused a call, as the audit log names it: the flow that did,

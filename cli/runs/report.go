@@ -112,6 +112,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 			return reportDetached(a, r)
 		}
 		if d == nil {
+			r.Next = anew(ctx, a, b, r)
 			return report(a, r, prompted(r, f))
 		}
 		req := f.request(a, r.WorkflowID, d)
@@ -129,6 +130,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 	}
 	if err == nil {
 		if r.Warnings = f.warnings; r.Status != api.StatusRunning {
+			r.Next = anew(ctx, a, b, r)
 			return report(a, r, "")
 		}
 		err = core.Errorf(core.CodeCancelled, "stopped waiting: %w", context.Cause(ctx)).WithRun(r.WorkflowID)

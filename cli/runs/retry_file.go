@@ -62,6 +62,29 @@ func runsFile(err error, file string) error {
 	return err
 }
 
+// fileOf is the file of a run's program, empty where it is not known or not there any more.
+func fileOf(ctx context.Context, b app.Backend, id core.ID) string {
+	kept, err := keptProgram(ctx, b, id)
+	if err != nil {
+		return ""
+	}
+	return kept.File
+}
+
+// anew is what a result names as next: to a person whose run has failed on a fault of its
+// program, to run the file of it. A program that follows next would make the calls of the
+// unmended file again.
+func anew(ctx context.Context, a *app.App, b app.Backend, r api.Result) []string {
+	failed, ok := app.ResultError(r).(app.FailedRun)
+	if !ok || !a.Human() || r.Kind == core.KindAgent || len(failed.Err.Next) > 0 || !failed.Err.OfProgram() {
+		return r.Next
+	}
+	if file := fileOf(ctx, b, r.WorkflowID); file != "" {
+		return []string{"pml", "run", file}
+	}
+	return nil
+}
+
 // keptProgram is the program that is kept with a run of this workspace, empty where its
 // file is on another machine or may be that of another folder.
 func keptProgram(ctx context.Context, b app.Backend, id core.ID) (core.Program, error) {

@@ -49,6 +49,7 @@ type shownRun struct {
 	core.Workflow
 	below map[core.ID]core.Workflow // the runs that an agent has started
 	args  bool                      // the arguments of each call, whole
+	file  string                    // of the program, where the fault of the run is in it
 }
 
 func (wf shownRun) write(a *app.App, w *strings.Builder) {
@@ -104,9 +105,20 @@ func (wf shownRun) write(a *app.App, w *strings.Builder) {
 		}
 		fmt.Fprintf(w, "next: %s (asks again)\n", a.Paint(layout.Ident, "pml continue "+wf.ID.Short()))
 	}
-	if next := nextOf(wf.Run); next != "" {
+	switch next := nextOf(wf.Run); {
+	case next != "":
 		fmt.Fprintf(w, "\nnext: %s\n", a.Paint(layout.Ident, next))
+	case wf.file != "":
+		fmt.Fprintf(w, "\nnext: %s (once its fault is mended)\n", a.Paint(layout.Ident, layout.ShellJoin([]string{"pml", "run", wf.file})))
+	case faultOfProgram(wf.Run):
+		w.WriteString("\nthe fault is in the program: run it anew once it is mended; pml retry runs it as it was\n")
 	}
+}
+
+// faultOfProgram reports whether a run has failed on a fault of its program, so that a retry
+// fails as well.
+func faultOfProgram(r core.Run) bool {
+	return r.State == core.RunFailed && r.Kind != core.KindAgent && r.Error != nil && r.Error.OfProgram()
 }
 
 // nextOf is the command that goes on with a run that has stopped and waits for no decision.
@@ -116,7 +128,7 @@ func nextOf(r core.Run) string {
 		return "pml resume"
 	case r.State == core.RunInterrupted:
 		return "pml continue " + r.ID.Short()
-	case r.State == core.RunFailed && r.Kind != core.KindAgent:
+	case r.State == core.RunFailed && r.Kind != core.KindAgent && !faultOfProgram(r):
 		return "pml retry " + r.ID.Short()
 	}
 	return ""

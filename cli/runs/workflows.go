@@ -180,7 +180,11 @@ all of them, whole. What the calls returned is in --json.`,
 				return err
 			}
 		}
-		return a.Print(w, func(out *strings.Builder) { shownRun{w, below, args}.write(a, out) })
+		shown := shownRun{w, below, args, ""}
+		if a.Human() && faultOfProgram(w.Run) {
+			shown.file = fileOf(ctx, b, id)
+		}
+		return a.Print(w, func(out *strings.Builder) { shown.write(a, out) })
 	})
 	cmd.Flags().BoolVar(&args, "args", false, "show the arguments of each call, whole; JSON always has them")
 	return cmd

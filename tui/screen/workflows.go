@@ -278,10 +278,10 @@ func again(runs []core.Run, e *Env) []Intent {
 	return out
 }
 
-// byItself reports whether a script has failed with an exception of its own although none of its
-// calls had failed: there is nothing to try again.
+// byItself reports whether a run has failed on a fault of its program: there is nothing to try
+// again.
 func byItself(r core.Run) bool {
-	return r.State == core.RunFailed && r.Error != nil && r.Error.Code == core.CodeScript && len(r.Error.Failures) == 0
+	return r.State == core.RunFailed && r.Error != nil && r.Error.OfProgram()
 }
 
 // expiredOf are the approvals that a run waits for in vain: nothing else of it
