@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func configPinCmd(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pin",
 		Short:   "Set the PIN that approvals ask for",
-		Long:    "Sets, changes or removes the PIN of approvals, at a terminal and without echo.\n\n" + pinNote,
+		Long:    "Sets, changes or removes the PIN of approvals, at a terminal and without echo. A\nPIN has at least 6 characters.\n\n" + pinNote,
 		Example: "  pml config pin\n  pml config pin --remove",
 		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,8 +86,11 @@ func newPin(ctx context.Context, a *app.App, b app.Backend, remove bool) (change
 		}
 	}
 	if !remove {
-		if pin, err = a.AskSecret(ctx, "the new PIN: "); err != nil {
+		if pin, err = a.AskSecret(ctx, fmt.Sprintf("the new PIN (at least %d characters): ", api.MinPinLetters)); err != nil {
 			return none, "", err
+		}
+		if err := api.CheckPin(pin); err != nil {
+			return none, "", core.AsError(err).WithNext("pml", "config", "pin")
 		}
 		again, err := a.AskSecret(ctx, "the new PIN once more: ")
 		if err != nil {

@@ -33,6 +33,7 @@ func TestConfigPin(t *testing.T) {
 		{"Another", "111111", nil, []string{"111111", "493817", "493817"}, "y\n", 0, [][2]string{{"111111", "493817"}}, true, ""},
 		{"WrongOld", "111111", nil, []string{"222222", "493817", "493817"}, "y\n", 4, [][2]string{{"222222", "493817"}}, false, "not the PIN"},
 		{"NotTheSame", "", nil, []string{"493817", "493818"}, "y\n", 2, nil, false, "not the same"},
+		{"TooShort", "", nil, []string{"12345"}, "", 2, nil, false, "a PIN has at least 6 characters"},
 		{"Remove", "111111", []string{"--remove"}, []string{"111111"}, "y\n", 0, [][2]string{{"111111", ""}}, true, "remove the PIN?"},
 		{"NothingToRemove", "", []string{"--remove"}, []string{}, "", 2, nil, false, "no PIN to remove"},
 		{"No", "", nil, []string{"493817", "493817"}, "n\n", 9, [][2]string{{"", "493817"}}, false, "nothing was written"},

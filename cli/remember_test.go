@@ -274,3 +274,26 @@ func TestPrompt_WrongPin(t *testing.T) {
 		t.Errorf("%+v", s.fake.went)
 	}
 }
+
+// The question about a rule for what is of high risk says that characters follow, at the prompt and
+// where the command line has chosen the rule, and they are typed once.
+func TestRemember_RuleOfHighRisk(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		typed string
+		args  []string
+	}{
+		{"y\n7f3a\n", []string{"continue", "7f3a91", "--approve", "--remember", "rule"}},
+		{"w\ny\n7f3a\n", []string{"approve", "52e3f18c"}},
+	} {
+		f := asked()
+		for i := range f.pending {
+			f.pending[i].Risk = core.RiskHigh
+		}
+		s := (&shell{tty: true, stdin: tt.typed, fake: f}).run(tt.args...).want(t, 0).
+			has(t, "err", "approve, and write this rule? [y]es, then type 4 characters / [n]o: ")
+		if n := strings.Count(s.err, "type 7f3a to approve"); n != 1 || len(f.went) != 1 {
+			t.Errorf("%v: asked %d times, %+v", tt.args, n, f.went)
+		}
+	}
+}

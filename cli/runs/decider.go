@@ -102,8 +102,8 @@ func consent(ctx context.Context, a *app.App, b app.Backend, about []core.Approv
 			return err
 		}
 	}
-	if asks {
-		if err := confirm(ctx, a, about, !rule); err != nil {
+	if asks && !rule {
+		if err := confirm(ctx, a, about); err != nil {
 			return err
 		}
 	}
@@ -143,14 +143,14 @@ func askOne(ctx context.Context, a *app.App, b app.Backend, p core.Approval, of 
 }
 
 // confirm has each approval of high risk confirmed by its four characters, and the rest
-// by one question, unless they were agreed to already.
-func confirm(ctx context.Context, a *app.App, about []core.Approval, question bool) error {
+// by one question.
+func confirm(ctx context.Context, a *app.App, about []core.Approval) error {
 	for _, p := range about {
 		if err := typed(ctx, a, p); err != nil {
 			return err
 		}
 	}
-	if !question || !slices.ContainsFunc(about, func(p core.Approval) bool { return !approval.High(p, false) }) {
+	if !slices.ContainsFunc(about, func(p core.Approval) bool { return !approval.High(p, false) }) {
 		return nil
 	}
 	ok, err := app.YesNo{Question: fmt.Sprintf("approve these %d?", len(about)), Enter: true}.Ask(ctx, a)

@@ -131,11 +131,10 @@ func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choic
 		return d, err
 	}
 	if d.Answer != nil && d.Answer.Remember == core.RememberRule {
-		if ok, err := agreeToRule(ctx, a, b, p.ID); err != nil || !ok {
+		if ok, err := agreeToRule(ctx, a, b, p); err != nil || !ok {
 			return nil, tryAgain(a, err)
 		}
-	}
-	if want := approval.Confirmation(p, c.risky); want != "" {
+	} else if want := approval.Confirmation(p, c.risky); want != "" {
 		if ok, err := a.TypeDigits(ctx, want); err != nil || !ok {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/casys-ai/pml/cli/changes"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 const rememberOnce = "once"
@@ -29,12 +30,13 @@ func showRule(ctx context.Context, a *app.App, b api.Answers, id core.ID) error 
 	return nil
 }
 
-// agreeToRule shows the rule and asks whether it may be written.
-func agreeToRule(ctx context.Context, a *app.App, b api.Answers, id core.ID) (bool, error) {
-	if err := showRule(ctx, a, b, id); err != nil {
+// agreeToRule shows the rule and asks whether it may be written; a yes to what is of high
+// risk is confirmed by its characters.
+func agreeToRule(ctx context.Context, a *app.App, b api.Answers, p core.Approval) (bool, error) {
+	if err := showRule(ctx, a, b, p.ID); err != nil {
 		return false, err
 	}
-	return a.AskYes(ctx, "approve, and write this rule?")
+	return app.YesNo{Question: "approve, and write this rule?", Typed: approval.Confirmation(p, false)}.Ask(ctx, a)
 }
 
 // extras are the flags of continue that say more than yes to one approval.
@@ -118,7 +120,7 @@ func ruleShown(ctx context.Context, a *app.App, b api.Answers, p core.Approval, 
 		return core.Errorf(core.CodeAwaitingHuman, "nothing was decided: a rule is written only when somebody agrees to it, and there is no terminal to ask on; --yes agrees").
 			WithRun(p.RunID).WithNext(again...)
 	}
-	ok, err := agreeToRule(ctx, a, b, p.ID)
+	ok, err := agreeToRule(ctx, a, b, p)
 	if err == nil && !ok {
 		err = core.Errorf(core.CodeAwaitingHuman, "nothing was decided, and the rule was not written")
 	}

@@ -34,9 +34,10 @@ result, and the audit log has both.
 
 --shape approves a loop: the calls that the same place of the script makes in
 this run, as many as --max, with the arguments that the bounds let them have.
-What is the same in all calls that wait stays so, what differs is free, and
---fix, --free, --match and --until change that. The bounds are shown before
-they count. A call outside of them is asked about as before.
+What is the same in all calls that wait stays so; what differs is free, and so
+is what the script computes, also where one call waits: --fix and --match narrow
+that, --free widens it, and --until sets an end. The bounds are shown before they
+count. A call outside of them is asked about as before.
 
 ` + seenHelp,
 		Example: `  pml approve

@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/casys-ai/pml/core"
 )
 
 // What follows is the part of the contract that only this machine has: it
@@ -100,6 +103,20 @@ type Pin interface {
 	// ShowsPerson reports whether that PIN shows that somebody is a person: not one that came
 	// from a configuration after there were runs, until a person has typed it at a terminal.
 	ShowsPerson(ctx context.Context) (bool, error)
+}
+
+// How long a PIN is.
+const (
+	MinPinLetters = 6
+	MaxPinBytes   = 72 // more would not count in a bcrypt hash
+)
+
+// CheckPin refuses what can be no PIN: core.CodeInvalidArguments.
+func CheckPin(pin string) error {
+	if !utf8.ValidString(pin) || core.Visible(pin, 0, false) != pin || utf8.RuneCountInString(pin) < MinPinLetters || len(pin) > MaxPinBytes {
+		return core.Errorf(core.CodeInvalidArguments, "a PIN has at least %d characters that can be typed, and at most %d bytes", MinPinLetters, MaxPinBytes)
+	}
+	return nil
 }
 
 // PinSetup sets the PIN.

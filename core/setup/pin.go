@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -20,11 +19,7 @@ import (
 )
 
 // A PIN is slow to check, so that its hash is slow to guess.
-const (
-	pinCost       = 12
-	minPinLetters = 6
-	maxPinBytes   = 72 // more would not count in a bcrypt hash
-)
+const pinCost = 12
 
 // Wrong PINs: the first ones are free, each further one must wait twice as
 // long as the one before it.
@@ -130,7 +125,7 @@ func (p *Pin) provePin(ctx context.Context, hash, pin string, next ...string) er
 		return err
 	}
 	err := bcrypt.ErrMismatchedHashAndPassword
-	if len(pin) <= maxPinBytes {
+	if len(pin) <= api.MaxPinBytes {
 		err = bcrypt.CompareHashAndPassword([]byte(hash), []byte(pin))
 	}
 	switch {
@@ -283,11 +278,11 @@ func (p *Pin) PinChange(ctx context.Context, old, fresh string) (api.ChangeSet, 
 	if _, err := p.Check(ctx, old, "pml", "config", "pin"); err != nil {
 		return api.ChangeSet{}, err
 	}
-	if fresh != "" && (!utf8.ValidString(fresh) || core.Visible(fresh, 0, false) != fresh || utf8.RuneCountInString(fresh) < minPinLetters || len(fresh) > maxPinBytes) {
-		return api.ChangeSet{}, core.Errorf(core.CodeInvalidArguments, "a PIN has at least %d characters that can be typed, and at most %d bytes", minPinLetters, maxPinBytes)
-	}
 	hash := ""
 	if fresh != "" {
+		if err := api.CheckPin(fresh); err != nil {
+			return api.ChangeSet{}, err
+		}
 		sum, err := bcrypt.GenerateFromPassword([]byte(fresh), pinCost)
 		if err != nil {
 			return api.ChangeSet{}, core.Errorf(core.CodeInternal, "cannot hash the PIN: %w", err)

@@ -20,7 +20,7 @@ import (
 func setPIN(m *pmltest.Machine) {
 	m.T.Helper()
 	set := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
-		pmltest.Typed("the new PIN: ", pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
+		pmltest.Typed(`the new PIN \(at least 6 characters\): `, pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
 	}, "config", "pin")
 	if set.Exit != 0 {
 		m.T.Fatalf("no PIN was set: exit %d: %q", set.Exit, set.Text)

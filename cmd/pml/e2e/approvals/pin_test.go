@@ -20,7 +20,7 @@ func TestScenario33_Pin(t *testing.T) {
 	m := pmltest.BareMachine(t)
 	m.Write("a.txt", "hello")
 	set := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
-		pmltest.Typed("the new PIN: ", pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
+		pmltest.Typed(`the new PIN \(at least 6 characters\): `, pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
 	}, "config", "pin")
 	if set.Exit != 0 || strings.Contains(set.Text, pmltest.MachinePIN) || strings.Contains(set.Text, "$2a$") {
 		t.Fatalf("exit %d: %q", set.Exit, set.Text)

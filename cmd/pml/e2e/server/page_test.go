@@ -215,7 +215,7 @@ func TestPages_Person(t *testing.T) {
 		t.Errorf("without a PIN there is: %d %s", status, body)
 	}
 	set := m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
-		pmltest.Typed("the new PIN: ", pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
+		pmltest.Typed(`the new PIN \(at least 6 characters\): `, pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
 	}, "config", "pin")
 	if set.Exit != 0 {
 		t.Fatal(set.Text)

@@ -124,7 +124,7 @@ func (p *away) serves(listen string) {
 func (p *away) setPIN() {
 	p.T.Helper()
 	set := p.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
-		pmltest.Typed("the new PIN: ", pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
+		pmltest.Typed(`the new PIN \(at least 6 characters\): `, pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
 	}, "config", "pin")
 	if set.Exit != 0 {
 		p.T.Fatal(set.Text)

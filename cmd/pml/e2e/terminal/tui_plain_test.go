@@ -17,7 +17,7 @@ func TestTUI_PlainPin(t *testing.T) {
 	t.Parallel()
 	m := pmltest.BareMachine(t)
 	m.Terminal(pmltest.UsualSize, nil, []pmltest.Reply{
-		pmltest.Typed("the new PIN: ", pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
+		pmltest.Typed(`the new PIN \(at least 6 characters\): `, pmltest.MachinePIN), pmltest.Typed("the new PIN once more: ", pmltest.MachinePIN), pmltest.Typed(`\[y\]es / \[n\]o: `, "y"),
 	}, "config", "pin")
 	r := m.Execute(8, `await mcp.workspace.write_file({path: "b.txt", content: "x"}); return "done"`)
 	id := r.CheckpointID.Short()
