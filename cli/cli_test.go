@@ -139,7 +139,7 @@ func TestBadInput_NothingOpened(t *testing.T) {
 		{"BadInput", []string{"execute", file("script.ts", "1"), "--input", "{\n  bad}"}, 2, []string{"--input is not JSON at 2:3"}},
 		{"BadHIL", []string{"execute", "--code", "1", "--hil", "allways"}, 2, []string{"did you mean always"}},
 		{"BadOnApproval", []string{"execute", "--code", "1", "--on-approval", "ask"}, 2, []string{"prompt, wait, exit, deny"}},
-		{"PromptJSON", []string{"execute", "--code", "1", "--on-approval", "prompt", "-o", "yaml"}, 2, []string{"never asks"}},
+		{"PromptJSON", []string{"execute", "--code", "1", "--on-approval", "prompt", "-o", "yaml"}, 2, []string{"asks at a terminal, on stderr"}},
 		{"AcceptProgram", []string{"execute", "--code", "1", "--intent", "x", "--accept=a:b"}, 2, []string{"does not go with a program"}},
 		{"AcceptNothing", []string{"execute", "--accept"}, 2, []string{"--accept runs what was suggested"}},
 		{"ArgsAlone", []string{"execute", "--intent", "x", "--accept", "--args", "{}"}, 2, []string{"--accept TOOL"}},

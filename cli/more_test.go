@@ -286,6 +286,24 @@ func TestRest(t *testing.T) {
 	(&shell{}).run("--help").want(t, 0).has(t, "out", "Run and decide:", "Look:", "Set up:")
 }
 
+// Who tells a command with output for a program to prompt is asked on stderr, at a terminal; stdout
+// has the result alone.
+func TestOnApproval_PromptJSON(t *testing.T) {
+	t.Parallel()
+	f := &fake{results: []api.Result{waiting(dependency()), {Status: api.StatusComplete, WorkflowID: runA, Result: json.RawMessage(`"done"`)}}}
+	s := (&shell{tty: true, stdin: "y\n", fake: f}).run("run", "--code", "x", "--json", "--on-approval", "prompt").want(t, 0).has(t, "err", "approve? [y]es")
+	var r api.Result
+	if err := json.Unmarshal([]byte(s.out), &r); err != nil || r.Status != api.StatusComplete || len(f.went) != 1 || !f.went[0].Decision.Approve {
+		t.Errorf("%v: %s %+v", err, s.out, f.went)
+	}
+	f = &fake{results: []api.Result{waiting(dependency())}}
+	(&shell{tty: true, stdin: "l\n", fake: f}).run("run", "--code", "x", "--json", "--on-approval", "prompt").want(t, 8).has(t, "out", `"approval_required"`)
+	unasked := &fake{results: []api.Result{waiting(dependency())}}
+	if (&shell{tty: true, stdin: "y\n", fake: unasked}).run("run", "--code", "x", "--json").want(t, 8); len(unasked.went) > 0 {
+		t.Error("asked, and nobody has said so")
+	}
+}
+
 func TestOnApproval_WaitAfterRetry(t *testing.T) {
 	t.Parallel()
 	s := (&shell{fake: &fake{results: []api.Result{waiting(dependency())}}}).run("retry", "@latest", "--on-approval", "wait").want(t, 0)

@@ -44,8 +44,8 @@ type App struct {
 	Folder string
 	// NextIn is the folder where the command that an error names is to be run; empty: here.
 	NextIn string
-	// Decides is set by a command that holds a decision: it asks on standard error also where
-	// standard output is for a program.
+	// Decides is set by a command that holds a decision or is told to prompt: it asks on standard
+	// error also where standard output is for a program.
 	Decides bool
 	// passive is set where a person has asked for nothing yet: a shell completes.
 	passive bool

@@ -41,7 +41,7 @@ func AddWaitFlags(cmd *cobra.Command, f *WaitFlags, approvals bool) {
 	cmd.Annotations = map[string]string{app.WaitsForRun: "yes"}
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long (default: until it is done or pauses)")
 	if approvals {
-		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal where the command names no decision itself and the output is text, else exit)")
+		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal where the command names no decision itself and the output is text, else exit; with --json prompt asks on stderr)")
 		_ = cmd.RegisterFlagCompletionFunc("on-approval", app.CompleteFixed(onApprovals...))
 	}
 }
@@ -60,8 +60,9 @@ func (f *WaitFlags) Check(a *app.App, cmd *cobra.Command, decided bool) error {
 			f.onApproval = onPrompt
 		}
 	case onPrompt:
-		if !a.Human() {
-			return app.Usagef("--on-approval prompt does not go with -o %s: output for programs never asks", a.Format())
+		a.Decides = true // on stderr, also where the result is for a program
+		if !a.Human() && !a.CanAsk() {
+			return app.Usagef("--on-approval prompt with -o %s asks at a terminal, on stderr, and there is none here", a.Format())
 		}
 	default:
 		return app.OneOf("on-approval", f.onApproval, onApprovals...)
