@@ -46,7 +46,7 @@ func TestHelp_Topics(t *testing.T) {
 	(&shell{}).run("help", "exit-codes").want(t, 0).has(t, "out", "8    somebody must decide", "124  --timeout")
 	(&shell{}).run("help", "environment").want(t, 0).has(t, "out", "PML_HOME", "NO_COLOR")
 	(&shell{}).run("help", "config").want(t, 0).has(t, "out", "approvals.decider", "pml config schema")
-	(&shell{}).run("help", "programs").want(t, 0).has(t, "out", "depends_on", "mcp.SERVER.TOOL")
+	(&shell{}).run("help", "programs").want(t, 0).has(t, "out", "depends_on", "mcp.SERVER.TOOL", `mcp.every["get-sum"]`, "structured content")
 	(&shell{}).run("help", "json").want(t, 0).has(t, "out", "error_code", "context.arguments", "layers[].tasks[]", "at_terminal")
 	for code := range app.ExitCodes {
 		(&shell{}).run("help", "exit-codes").has(t, "out", string(code))

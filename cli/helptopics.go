@@ -7,8 +7,12 @@ layers of either and runs nothing; "pml tools ls" lists what can be called, and
 
 A script is TypeScript or JavaScript. mcp.SERVER.TOOL(arguments) is all there is
 to the outside; await, loops and try/catch mean what they mean, and a script waits
-with "await new Promise((done) => setTimeout(done, 1000))". "input" is what --input
-gave, and what the script returns is the result:
+with "await new Promise((done) => setTimeout(done, 1000))". A name that is no word
+of JavaScript is quoted: mcp.every["get-sum"]({ a: 1, b: 2 }). A call gives the
+structured content of the tool's answer; without one its text, read as JSON where it
+is some and a string where not; of several contents or other kinds a list of them,
+{type, …}. A call that fails throws. "input" is what --input gave, and what the
+script returns is the result:
 
   const files = await Promise.all(["a.txt", "b.txt"].map((path) =>
     mcp.workspace.read_file({ path })));

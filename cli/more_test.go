@@ -257,7 +257,9 @@ func TestTools(t *testing.T) {
 	if strings.Count(s.out, "\n") != 2 {
 		t.Errorf("%s", s.out)
 	}
-	(&shell{fake: f}).run("tools", "show", "fs:read_file").want(t, 0).has(t, "out", "effect: reads", `"type": "object"`)
+	(&shell{fake: f}).run("tools", "show", "fs:read_file").want(t, 0).has(t, "out", "effect: reads", `"type": "object"`, "in a script: await mcp.fs.read_file({})\n")
+	f.tools = append(f.tools, core.Tool{Server: "my-every", Name: "get-sum", InputSchema: json.RawMessage(`{"type":"object","required":["a","the-b"]}`)})
+	(&shell{fake: f}).run("tools", "show", "my-every:get-sum").want(t, 0).has(t, "out", `in a script: await mcp["my-every"]["get-sum"]({ a: …, "the-b": … })`)
 	(&shell{fake: f}).run("tools", "show", "fs:raed_file").want(t, 3).has(t, "err", "did you mean fs:read_file")
 	(&shell{fake: &fake{results: []api.Result{waiting(permission(core.RiskLow))}}}).run("tools", "call", "fs:write", "--args", "{}").want(t, 8)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -157,6 +159,7 @@ func writeTool(w *strings.Builder, t core.Tool) {
 		fmt.Fprintf(w, "title: %s\n", core.Visible(t.Title, 0, false))
 	}
 	fmt.Fprintf(w, "effect: %s\n", effect(t))
+	fmt.Fprintf(w, "in a script: %s\n", core.Visible(scriptCall(t), 0, false))
 	if t.Description != "" {
 		fmt.Fprintf(w, "\n%s\n", core.Visible(strings.TrimSpace(t.Description), 0, true))
 	}
@@ -168,6 +171,35 @@ func writeTool(w *strings.Builder, t core.Tool) {
 			fmt.Fprintf(w, "\n%s schema:\n%s\n", s.title, core.Visible(layout.Indent(s.schema), 0, true))
 		}
 	}
+}
+
+// plainName is a name that JavaScript takes without quotes.
+var plainName = regexp.MustCompile(`^[A-Za-z_$][\w$]*$`)
+
+// scriptCall is a call of a tool as a script makes it, with the arguments that it must have.
+func scriptCall(t core.Tool) string {
+	call := "await mcp"
+	for _, name := range []string{t.Server, t.Name} {
+		if plainName.MatchString(name) {
+			call += "." + name
+		} else {
+			call += fmt.Sprintf("[%q]", name)
+		}
+	}
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(t.InputSchema, &schema) != nil || len(schema.Required) == 0 {
+		return call + "({})"
+	}
+	var args []string
+	for _, name := range schema.Required {
+		if !plainName.MatchString(name) {
+			name = strconv.Quote(name)
+		}
+		args = append(args, name+": …")
+	}
+	return call + "({ " + strings.Join(args, ", ") + " })"
 }
 
 func toolsCallCmd(a *app.App) *cobra.Command {
