@@ -83,6 +83,8 @@ type Error struct {
 	RunID    ID         `json:"workflow_id,omitempty"`
 	Faults   []Fault    `json:"faults,omitempty"`
 	Failures []Failure  `json:"failures,omitempty"`
+	// Warnings are, of a program that is not valid, what is probably wrong with it besides.
+	Warnings []PlanNote `json:"warnings,omitempty"`
 	Decided  *DecidedBy `json:"decided_by,omitempty"` // with CodeAlreadyDecided and CodeDenied
 	// Ambiguous are the ids that a prefix could mean, with CodeNotFound.
 	Ambiguous []ID `json:"ambiguous,omitempty"`

@@ -20,6 +20,7 @@ type errorBody struct {
 	NextIn     string          `json:"next_in,omitempty"` // the folder where next is to be run
 	Faults     []core.Fault    `json:"faults,omitempty"`
 	Failures   []core.Failure  `json:"failures,omitempty"`
+	Warnings   []core.PlanNote `json:"warnings,omitempty"`
 	Location   *core.Position  `json:"location,omitempty"`
 	WorkflowID core.ID         `json:"workflow_id,omitempty"`
 	Decided    *core.DecidedBy `json:"decided_by,omitempty"`
@@ -59,6 +60,9 @@ func (a *App) printError(e *core.Error, exit int) {
 		for _, text := range failures(e.Failures) {
 			b.WriteString(Below(a, text))
 		}
+	}
+	for _, n := range e.Warnings {
+		b.WriteString(Below(a, "warning: "+core.Visible(n.Message, 0, false)))
 	}
 	if e.Stack != "" {
 		last := ""
@@ -116,7 +120,7 @@ func failures(list []core.Failure) []string {
 
 func (a *App) printErrorJSON(e *core.Error, exit int, next []string) {
 	raw, err := json.Marshal(map[string]errorBody{"error": {
-		Code: e.Code, Message: e.Message, Exit: exit, Next: next, NextIn: a.NextIn, Faults: e.Faults, Failures: e.Failures,
+		Code: e.Code, Message: e.Message, Exit: exit, Next: next, NextIn: a.NextIn, Faults: e.Faults, Failures: e.Failures, Warnings: e.Warnings,
 		Location: e.Location, WorkflowID: e.RunID, Decided: e.Decided, Stack: e.Stack,
 	}})
 	if err != nil {

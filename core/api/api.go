@@ -137,8 +137,8 @@ type Result struct {
 	// Notices are what the caller has to know beside the outcome, e.g. that a
 	// restriction was taken out of the workspace's files.
 	Notices []string `json:"notices,omitempty"`
-	// Warnings are those of the plan of a run that was just begun: mistakes of the program
-	// that do not stop it.
+	// Warnings are those of the plan of a run that was just begun, or of a program that is
+	// not valid: mistakes that do not stop it by themselves.
 	Warnings []core.PlanNote `json:"warnings,omitempty"`
 
 	// suggestions

@@ -95,7 +95,9 @@ func (b *builder) build(tasks []core.TaskSpec, from *Graph, floor int) (*Graph, 
 		}
 	}
 	if len(b.faults) > 0 {
-		return nil, invalid(b.faults)
+		e := invalid(b.faults)
+		e.Warnings = g.warnings
+		return nil, e
 	}
 	b.order(floor)
 	return g, nil

@@ -120,6 +120,30 @@ func TestParse_Faults(t *testing.T) {
 	}
 }
 
+// An unknown key hides nothing else that is wrong with its task, and warnings come with the faults.
+func TestParse_FaultsAndWarnings(t *testing.T) {
+	t.Parallel()
+	_, err := dag.Parse([]byte(`[{"id":"a","tool":"s:t","depend_on":[],"timeout_ms":-1,"arguments":{"x":"$OUTPUT[zz]","y":"${lst}"}}]`))
+	if d := cmp.Diff([]string{
+		`1:25:/0/depend_on: unknown key "depend_on" (did you mean depends_on?)`,
+		"/0/timeout_ms: task a: a time-out of -1 ms is not possible",
+		`/0/arguments: task a refers to "$OUTPUT[zz]", but there is no task "zz" (did you mean a?)`,
+	}, faults(t, err)); d != "" {
+		t.Error(d)
+	}
+	warned := func(err error) {
+		t.Helper()
+		if list := core.AsError(err).Warnings; len(list) != 1 || list[0].Message != `task a: "${lst}" names no task and is passed as it is` {
+			t.Errorf("%+v", list)
+		}
+	}
+	warned(err)
+	_, err = dag.Build(mustParse(t, `[{"id":"a","tool":"s:t","depends_on":["b"],"arguments":{"y":"${lst}"}}]`), nil)
+	warned(err)
+	_, err = dag.Parse([]byte(`[{"id":"a","tool":"s:t","depend_on":[],"arguments":{"y":"${lst}"}}]`)) // of shape alone
+	warned(err)
+}
+
 func TestBuild_Faults(t *testing.T) {
 	t.Parallel()
 	known := func(tool string) (bool, []string) { return tool == "s:t", []string{"s:t"} }

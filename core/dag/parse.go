@@ -44,21 +44,26 @@ func Parse(data []byte) (Document, error) {
 		if data[root.start] == '[' {
 			prefix = ""
 		}
-		return Document{Tasks: doc.Tasks}, invalid(append(p.faults, meaning(doc.Tasks, p.faults, prefix)...))
+		more, warnings := meaning(doc.Tasks, p.faults, prefix)
+		e := invalid(append(p.faults, more...))
+		e.Warnings = warnings
+		return Document{Tasks: doc.Tasks}, e
 	}
 	return doc, nil
 }
 
 // meaning is what Build finds wrong beside faults of shape, so that both are
-// told at once. Of a task with a wrong shape only what it waits for is checked:
-// the rest may follow from the shape. prefix is the path of the tasks.
-func meaning(tasks []core.TaskSpec, shape []core.Fault, prefix string) []core.Fault {
+// told at once, and what it warns of. Of a task with a wrong shape only what stands in it
+// is checked: that something is not there may follow from the shape. prefix is the path of
+// the tasks.
+func meaning(tasks []core.TaskSpec, shape []core.Fault, prefix string) ([]core.Fault, []core.PlanNote) {
 	var e *core.Error
 	if len(tasks) == 0 {
-		return nil
+		return nil, nil
 	}
-	if _, err := Build(tasks, nil); !errors.As(err, &e) {
-		return nil
+	g, err := Build(tasks, nil)
+	if !errors.As(err, &e) {
+		return nil, g.Warnings()
 	}
 	wrong := map[string]bool{}
 	for _, f := range shape {
@@ -69,11 +74,12 @@ func meaning(tasks []core.TaskSpec, shape []core.Fault, prefix string) []core.Fa
 	for _, f := range e.Faults {
 		f.Path = prefix + strings.TrimPrefix(f.Path, "/tasks")
 		task := taskPath(f.Path, prefix)
-		if !wrong[f.Path] && (!wrong[task] || strings.HasPrefix(f.Path, task+"/depends_on")) {
+		part, _, _ := strings.Cut(strings.TrimPrefix(f.Path, task+"/"), "/")
+		if !wrong[f.Path] && (!wrong[task] || part == "depends_on" || part == "arguments" || part == "timeout_ms") {
 			out = append(out, f)
 		}
 	}
-	return out
+	return out, e.Warnings
 }
 
 // taskPath is the beginning of a fault's path that names the task.

@@ -125,6 +125,7 @@ func refusals(p core.Program, list []refusal) *core.Error {
 		message = fmt.Sprintf("%d calls cannot be made", len(list))
 	}
 	e := core.Errorf(code, "%s; nothing was run", message).WithNext(first.Next...)
+	e.Warnings = p.Plan.Warnings
 	for _, r := range list {
 		if r.err.Code == core.CodeInvalidConfig && len(r.err.Faults) > 0 {
 			e.Faults = append(e.Faults, once(e.Faults, r.err.Faults)...)

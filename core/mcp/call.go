@@ -250,7 +250,7 @@ func failed(err error) (*mcp.CallToolResult, error) {
 	}
 	r := api.Result{
 		Status: api.StatusError, WorkflowID: ce.RunID, Error: ce.Message, ErrorCode: ce.Code, Location: ce.Location,
-		Failures: ce.Failures, Faults: ce.Faults, Next: ce.Next, Decided: ce.Decided, Stack: ce.Stack, Retryable: ce.Retryable,
+		Failures: ce.Failures, Faults: ce.Faults, Warnings: ce.Warnings, Next: ce.Next, Decided: ce.Decided, Stack: ce.Stack, Retryable: ce.Retryable,
 	}
 	if ce.Code == core.CodeAwaitingHuman {
 		// The run is well, and the agent has done nothing wrong: it must tell a person.

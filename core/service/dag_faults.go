@@ -36,7 +36,7 @@ func (c *programs) allFaults(ctx context.Context, tasks []core.TaskSpec, by core
 		if ctx.Err() != nil {
 			break
 		}
-		if f, ok := faultOf(i, deny); ok && !(f.Path == argumentsOf(i) && malformed(invalid.Faults, i)) && !slices.ContainsFunc(out.Faults, func(g core.Fault) bool { return g.Path == f.Path }) {
+		if f, ok := faultOf(i, deny); ok && !(f.Path == argumentsOf(i) && len(tasks[i].Arguments) == 0 && malformed(invalid.Faults, i)) && !slices.ContainsFunc(out.Faults, func(g core.Fault) bool { return g.Path == f.Path }) {
 			out.Faults = append(out.Faults, f)
 		}
 	}
@@ -48,8 +48,8 @@ func (c *programs) allFaults(ctx context.Context, tasks []core.TaskSpec, by core
 
 func argumentsOf(task int) string { return fmt.Sprintf("/tasks/%d/arguments", task) }
 
-// malformed reports whether a task could not be read as it was meant: then its
-// arguments may not be those of its author.
+// malformed reports whether a task could not be read as it was meant: then arguments that
+// it lacks may stand there by another name.
 func malformed(faults []core.Fault, task int) bool {
 	return slices.ContainsFunc(faults, func(f core.Fault) bool {
 		return strings.HasPrefix(f.Path, fmt.Sprintf("/tasks/%d/", task)) || strings.HasPrefix(f.Path, fmt.Sprintf("/%d/", task))

@@ -49,6 +49,11 @@ func TestDAG_FaultsTogether(t *testing.T) {
 	if diff := cmp.Diff([]string{"/tasks/0/argments", "/tasks/1/argumets", "/tasks/0/tool"}, paths(err)); diff != "" {
 		t.Error(diff)
 	}
+	// Arguments that are there are checked, whatever else is wrong with their task.
+	_, _, err = c.ParseDAG([]byte(`{"tasks": [{"id": "a", "tool": "workspace:read_file", "depend_on": [], "arguments": {}}]}`))
+	if diff := cmp.Diff([]string{"/tasks/0/depend_on", "/tasks/0/arguments"}, paths(err)); diff != "" {
+		t.Error(diff)
+	}
 	page, err := c.Workflows(c.ctx(), nil, 0, "")
 	if err != nil || len(page.Items) != 0 {
 		t.Errorf("%v: %d runs", err, len(page.Items))

@@ -55,12 +55,12 @@ func TestPlan_RefusesWhatARunDoes(t *testing.T) {
 	t.Parallel()
 	c := newMachine(t).client()
 	_, err := c.Plan(c.ctx(), api.ExecuteRequest{By: me, Tasks: []core.TaskSpec{
-		{ID: "a", Tool: "workspace:read_file", Arguments: json.RawMessage(`{"path":"a.txt"}`)},
+		{ID: "a", Tool: "workspace:read_file", Arguments: json.RawMessage(`{"path":"${lst}"}`)},
 		{ID: "b", Tool: "workspace:read_file"},
 		{ID: "c", Tool: "workspace:read_fiel"},
 	}})
 	e := code(t, err, core.CodeDAGInvalid)
-	if len(e.Faults) != 2 || e.Faults[0].Path != "/tasks/1/arguments" || e.Faults[1].Path != "/tasks/2/tool" {
+	if len(e.Faults) != 2 || e.Faults[0].Path != "/tasks/1/arguments" || e.Faults[1].Path != "/tasks/2/tool" || len(e.Warnings) != 1 {
 		t.Errorf("%+v", e)
 	}
 }
