@@ -78,11 +78,11 @@ type Error struct {
 	Code    Code   `json:"error_code"`
 	Message string `json:"error"`
 	// Next is the argument vector of a command that helps, e.g. ["pml", "continue", "7f3a…"].
-	Next     []string   `json:"next,omitempty"`
-	Location *Position  `json:"location,omitempty"`
-	RunID    ID         `json:"workflow_id,omitempty"`
-	Faults   []Fault    `json:"faults,omitempty"`
-	Failures []Failure  `json:"failures,omitempty"`
+	Next     []string  `json:"next,omitempty"`
+	Location *Position `json:"location,omitempty"`
+	RunID    ID        `json:"workflow_id,omitempty"`
+	Faults   []Fault   `json:"faults,omitempty"`
+	Failures []Failure `json:"failures,omitempty"`
 	// Warnings are, of a program that is not valid, what is probably wrong with it besides.
 	Warnings []PlanNote `json:"warnings,omitempty"`
 	Decided  *DecidedBy `json:"decided_by,omitempty"` // with CodeAlreadyDecided and CodeDenied

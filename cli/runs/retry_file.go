@@ -75,8 +75,8 @@ func fileOf(ctx context.Context, b app.Backend, id core.ID) string {
 // program, to run the file of it. A program that follows next would make the calls of the
 // unmended file again.
 func anew(ctx context.Context, a *app.App, b app.Backend, r api.Result) []string {
-	failed, ok := app.ResultError(r).(app.FailedRun)
-	if !ok || !a.Human() || r.Kind == core.KindAgent || len(failed.Err.Next) > 0 || !failed.Err.OfProgram() {
+	var failed app.FailedRun
+	if !errors.As(app.ResultError(r), &failed) || !a.Human() || r.Kind == core.KindAgent || len(failed.Err.Next) > 0 || !failed.Err.OfProgram() {
 		return r.Next
 	}
 	if file := fileOf(ctx, b, r.WorkflowID); file != "" {
