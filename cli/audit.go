@@ -225,15 +225,22 @@ func auditReason(a *app.App, r core.AuditRow) string {
 	if auditWhat(a, r) == reason {
 		reason = ""
 	}
-	parts := slices.DeleteFunc([]string{rememberedText(r), reason}, func(s string) bool { return s == "" })
+	ended := ""
+	if r.Aborted {
+		ended = core.AbortedRun
+	}
+	parts := slices.DeleteFunc([]string{rememberedText(r), ended, reason}, func(s string) bool { return s == "" })
 	return strings.Join(parts, ": ")
 }
 
-// rememberedText says what a decision was to allow from then on.
+// rememberedText says what a decision was to allow from then on. An older pml has not
+// written the rule into the reason.
 func rememberedText(r core.AuditRow) string {
 	switch r.Remember {
 	case core.RememberRule:
-		return "allow " + r.Tool
+		if rule := "allow " + r.Tool; r.Reason != rule && !strings.HasPrefix(r.Reason, rule+": ") {
+			return rule
+		}
 	case core.RememberRun, core.RememberSession:
 		return "allow for this " + string(r.Remember)
 	}

@@ -73,6 +73,12 @@ func TestAuditLs_Aborted(t *testing.T) {
 		t.Error(s.out)
 	}
 	(&shell{fake: f}).run("audit", "ls", "--json").want(t, 0).has(t, "out", `"outcome": "denied"`)
+	f.audit[0].Tool, f.audit[0].Reason, f.audit[0].Aborted = "fs:x", "wrong input", true
+	(&shell{fake: f}).run("audit", "ls").want(t, 0).has(t, "out", "denied", "aborted the run: wrong input")
+	f.audit[0] = core.AuditRow{Side: core.SideClient, Seq: 1, At: at, Tool: "fs:x", Outcome: core.ApprovalApproved, Remember: core.RememberRule, Reason: "allow fs:x: mine"}
+	if s := (&shell{fake: f}).run("audit", "ls").want(t, 0).has(t, "out", "allow fs:x: mine"); strings.Count(s.out, "allow") != 1 {
+		t.Error(s.out)
+	}
 }
 
 func TestAuditLs_Filters(t *testing.T) {

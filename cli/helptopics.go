@@ -109,12 +109,18 @@ An approval (approvals ls, approvals show, pending):
 
 A row of the audit log (audit ls):
 
-  seq, at, outcome, by, tool, approval_type, checkpoint_id, workflow_id,
-  workflow_name, workspace, digest, reason, asked, arguments (--args)
+  seq, at, by, tool, approval_type, checkpoint_id, workflow_id, workflow_name,
+  workspace, digest, reason, asked, arguments (--args)
+  outcome        what is stored, and covered by the hash
+  shown          the outcome as the table has it, and as --outcome takes it
+  aborted        true: this no aborted the run; --outcome aborted finds it as well
+  remember       run, session or rule: for how long a yes counts
 
 The outcome is approved, denied, expired, superseded or refused. What was done with
 a whole run or with all calls (pml abort, halt, resume) has a row without a
-checkpoint_id, and says it in its reason.
+checkpoint_id, and says it in its reason: there shown is aborted, halted or resumed,
+and outcome denied or approved. With remember "rule" the reason begins with the rule,
+as in "allow files:write_file".
 
 "pml help exit-codes" has the codes of errors, and "pml config schema" is the JSON
 Schema of .pml.json.`

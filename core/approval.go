@@ -298,7 +298,12 @@ type AuditRow struct {
 	Tool       string        `json:"tool,omitempty"`
 	Digest     string        `json:"digest,omitempty"`
 	Outcome    ApprovalState `json:"outcome"`
-	By         Actor         `json:"by"`
+	// Shown is the outcome as people read it and as filters take it (ShownOutcome), filled in
+	// for readers. The hash does not cover it.
+	Shown string `json:"shown,omitempty"`
+	// Aborted says that who decided has aborted the run as well.
+	Aborted bool  `json:"aborted,omitempty"`
+	By      Actor `json:"by"`
 	Reason     string        `json:"reason,omitempty"`
 	// Remember is for how long the decision was to count; with RememberRule a rule
 	// that allows the tool was to be written.

@@ -9,18 +9,20 @@ const (
 	LetGoOn    = "let calls go on that were "
 )
 
-// DoneOutcomes are all that DoneOutcome says.
-var DoneOutcomes = []string{"halted", "resumed", "aborted"}
+const aborted = "aborted"
 
-// DoneOutcome is what a row of the audit log that is about no approval says was done: with
+// DoneOutcomes are all that doneOutcome says.
+var DoneOutcomes = []string{"halted", "resumed", aborted}
+
+// doneOutcome is what a row of the audit log that is about no approval says was done: with
 // all calls "halted" or "resumed", with a run "aborted"; empty for any other row. What is
 // stored, and covered by the hash, is "denied" or "approved": people read this instead.
-func DoneOutcome(r AuditRow) string {
+func doneOutcome(r AuditRow) string {
 	switch {
 	case r.Type != "" || r.Tool != "":
 	case r.RunID != "":
 		if r.Outcome == ApprovalDenied && strings.HasPrefix(r.Reason, AbortedRun) {
-			return "aborted"
+			return aborted
 		}
 	case r.Outcome == ApprovalDenied && strings.HasPrefix(r.Reason, HaltedAll):
 		return "halted"
@@ -32,8 +34,14 @@ func DoneOutcome(r AuditRow) string {
 
 // ShownOutcome is the outcome of a row as people read it.
 func ShownOutcome(r AuditRow) string {
-	if done := DoneOutcome(r); done != "" {
+	if done := doneOutcome(r); done != "" {
 		return done
 	}
 	return string(r.Outcome)
+}
+
+// ofOutcome reports whether a row has the outcome that is asked for, as people read it; a no
+// with which somebody has aborted the run is denied and aborted.
+func (f AuditFilter) ofOutcome(r AuditRow) bool {
+	return ShownOutcome(r) == string(f.Outcome) || r.Aborted && f.Outcome == aborted
 }

@@ -87,7 +87,7 @@ func (f AuditFilter) Match(r AuditRow) bool {
 	switch {
 	case !f.From.IsZero() && r.At.Before(f.From), !f.Until.IsZero() && !r.At.Before(f.Until):
 		return false
-	case f.Outcome != "" && r.Outcome != f.Outcome && DoneOutcome(r) != string(f.Outcome), !f.ofType(r):
+	case f.Outcome != "" && !f.ofOutcome(r), !f.ofType(r):
 		return false
 	case f.Approval != "" && !strings.HasPrefix(string(r.ApprovalID), string(f.Approval)):
 		return false

@@ -87,24 +87,48 @@ func TestAuditFilter_Rules(t *testing.T) {
 	}
 }
 
-// What was done reads as that, and is found so; what is stored, and found as well, stays.
+// What was done reads as that, and is found as it reads only. A no that has aborted the run
+// is found as both.
 func TestAuditFilter_Done(t *testing.T) {
 	t.Parallel()
 	rows := map[string]core.AuditRow{
-		"aborted": {RunID: "r", Outcome: core.ApprovalDenied, Reason: core.AbortedRun + ": no"},
-		"halted":  {Outcome: core.ApprovalDenied, Reason: core.HaltedAll},
-		"resumed": {Outcome: core.ApprovalApproved, Reason: core.LetGoOn + "halted"},
-		"denied":  {RunID: "r", Tool: "fs:x", Outcome: core.ApprovalDenied, Reason: core.AbortedRun},
+		"aborted":  {RunID: "r", Outcome: core.ApprovalDenied, Reason: core.AbortedRun + ": no"},
+		"halted":   {Outcome: core.ApprovalDenied, Reason: core.HaltedAll},
+		"resumed":  {Outcome: core.ApprovalApproved, Reason: core.LetGoOn + "halted"},
+		"denied":   {RunID: "r", Tool: "fs:x", Outcome: core.ApprovalDenied, Reason: core.AbortedRun},
+		"approved": {RunID: "r", Tool: "fs:x", Outcome: core.ApprovalApproved},
+	}
+	found := func(outcome string, row core.AuditRow) bool {
+		var f core.AuditFilter
+		if err := f.Set("outcome", outcome, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		return f.Match(row)
 	}
 	for want, row := range rows {
 		if got := core.ShownOutcome(row); got != want {
 			t.Errorf("%s is shown as %s", want, got)
 		}
-		for _, outcome := range []string{"aborted", "halted", "resumed", string(row.Outcome)} {
-			var f core.AuditFilter
-			if err := f.Set("outcome", outcome, time.Now()); err != nil || f.Match(row) != (outcome == want || outcome == string(row.Outcome)) {
-				t.Errorf("%s by %s: %v", want, outcome, err)
+		for outcome := range rows {
+			if found(outcome, row) != (outcome == want) {
+				t.Errorf("%s by %s", want, outcome)
 			}
+		}
+	}
+	both := core.AuditRow{RunID: "r", Tool: "fs:x", Outcome: core.ApprovalDenied, Aborted: true}
+	if !found("denied", both) || !found("aborted", both) || found("halted", both) {
+		t.Error("a no that has aborted the run is denied and aborted")
+	}
+}
+
+// What pml does by itself, where nobody has decided, was done by no rule.
+func TestActor_ByItself(t *testing.T) {
+	t.Parallel()
+	for by, want := range map[core.Actor]string{
+		{Who: "pml", Via: core.ViaRule}: "pml pml", {Who: "policy", Via: core.ViaRule}: "policy/rule policy via rule", {Who: "pml", Via: core.ViaCLI}: "pml/cli pml via cli",
+	} {
+		if got := by.Label() + " " + by.Origin(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -145,6 +145,10 @@ func (a Actor) Name() string {
 	}
 }
 
+// byItself is pml where nobody has decided and no rule either: what has expired, or what no
+// answer is needed to any more.
+var byItself = Actor{Who: "pml", Via: ViaRule}
+
 // Label is who it is in a list: "agent claude-code", "ann/cli", "ann in claude-code". It
 // is foreign text.
 func (a Actor) Label() string {
@@ -153,6 +157,8 @@ func (a Actor) Label() string {
 		return "agent " + host
 	case a.Via == ViaMCP || (a.Via == ViaElicitation || a.Via == ViaPage) && host != "" || a.Via == "":
 		return a.Name()
+	case a == byItself:
+		return a.Who
 	default:
 		return a.Who + "/" + string(a.Via)
 	}
@@ -161,7 +167,7 @@ func (a Actor) Label() string {
 // Origin is who it is and by what means: "agent claude-code (ann)", "ann via cli", "ann
 // in claude-code". It is foreign text.
 func (a Actor) Origin() string {
-	if a.Via == "" || a.Via == ViaMCP || (a.Via == ViaElicitation || a.Via == ViaHook) && a.Host() != "" {
+	if a.Via == "" || a.Via == ViaMCP || a == byItself || (a.Via == ViaElicitation || a.Via == ViaHook) && a.Host() != "" {
 		return a.Name()
 	}
 	if a.Via == ViaPage && a.Host() != "" {

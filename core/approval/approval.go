@@ -77,6 +77,9 @@ func Decide(a core.Approval, d core.Decision, now time.Time) (Result, error) {
 	r := row(a, at, d.By, d.Reason)
 	if d.Answer != nil {
 		r.Remember, r.SentDigest = d.Answer.Remember, d.Answer.Digest
+		if r.Remember == core.RememberRule {
+			r.Reason = core.OneLine("allow "+a.Tool+because(d.Reason), maxRowReason)
+		}
 	}
 	if s := a.Shape(); s != nil {
 		digest, err := s.Digest()

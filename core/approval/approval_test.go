@@ -231,3 +231,25 @@ func TestVerify(t *testing.T) {
 		})
 	}
 }
+
+// The row of a decision that writes a rule names the rule; what is filled in for readers is
+// not covered by its hash.
+func TestDecide_RuleInRow(t *testing.T) {
+	t.Parallel()
+	a := core.Approval{ID: "a", RunID: "r", Type: core.ApproveTool, Tool: "fs:write", State: core.ApprovalOpen, CreatedAt: now}
+	for reason, want := range map[string]string{"": "allow fs:write", "mine": "allow fs:write: mine"} {
+		d := core.Decision{ApprovalID: a.ID, Approved: true, By: ann, Reason: reason, Answer: &core.Answer{Remember: core.RememberRule}}
+		got, err := approval.Decide(a, d, now)
+		if err != nil || got.Row.Reason != want || got.Approval.DecidedBy.Reason != reason {
+			t.Errorf("%q: %+v %v", reason, got, err)
+		}
+		row, err := approval.Chain(core.AuditRow{}, got.Row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.Shown = "approved"
+		if _, why := approval.Verify([]core.AuditRow{row}); why != "" {
+			t.Error(why)
+		}
+	}
+}

@@ -60,6 +60,7 @@ type hashed struct {
 	Hash      *string `json:"hash,omitempty"`
 	Side      *string `json:"side,omitempty"`
 	Arguments *string `json:"arguments,omitempty"`
+	Shown     *string `json:"shown,omitempty"`
 }
 
 func hash(row core.AuditRow) (string, error) {

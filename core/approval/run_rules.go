@@ -104,6 +104,7 @@ func Rule(g core.Guard, a core.Approval, r *core.Run, d core.Decision, until *ti
 	}
 	if abort {
 		r.Abort = &core.AbortRequest{By: d.By, At: at, Reason: d.Reason}
+		res.Row.Aborted = res.Changed
 	}
 	if res.Changed && r.State == core.RunWaiting {
 		r.ExpiresAt, r.HeldMS = core.UTC(until), 0

@@ -107,6 +107,7 @@ func (t *Trail) Audit(ctx context.Context, q api.AuditQuery) ([]core.AuditRow, e
 			dir = t.view.Workspace
 		}
 		rows[i].Reason = t.o.Machine.Redactor(dir).Text(rows[i].Reason)
+		rows[i].Shown = core.ShownOutcome(rows[i])
 		if err == nil && q.Args {
 			rows[i].Arguments, rows[i].Sent, err = args.of(ctx, rows[i], dir)
 		}

@@ -145,7 +145,7 @@ func (v *Verdict) wrong(seq int64, text string, args ...any) {
 // a key was declared may show its value here or there: then it is the row as it was
 // written, which its hash tells.
 func same(file, log core.AuditRow) bool {
-	if file.Hash != log.Hash {
+	if file.Hash != log.Hash || file.Shown != "" && file.Shown != log.Shown { // which the hash does not cover
 		return false
 	}
 	a, errA := json.Marshal(file)

@@ -162,6 +162,9 @@ func testDecideAbort(k *kit) {
 	if _, err := k.Store.Decide(k.ctx(), d, store.Renewal{}); err != nil {
 		k.t.Fatal(err)
 	}
+	if rows := k.audit(); len(rows) != 1 || !rows[0].Aborted {
+		k.t.Errorf("the row of a no that aborts says so: %+v", rows)
+	}
 	want := &core.AbortRequest{By: human, At: k.now(), Reason: "no"}
 	if diff := cmp.Diff(want, k.get(run.ID).Abort); diff != "" {
 		k.t.Error(diff)
