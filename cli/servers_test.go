@@ -46,6 +46,17 @@ func TestServers_Golden(t *testing.T) {
 	(&shell{}).run("servers", "ls").want(t, 0).has(t, "err", "no servers are configured")
 }
 
+// One that was never started is not said to be ready: what it asks for is not known.
+func TestServers_NotStarted(t *testing.T) {
+	t.Parallel()
+	f := &fake{world: world{list: []api.ServerInfo{{Name: "new", State: api.ServerReady, Kind: "npm"}, {Name: "workspace", State: api.ServerReady, Kind: "builtin"}}}}
+	(&shell{fake: f}).run("servers", "ls").want(t, 0).has(t, "out", "new        not started", "workspace  ready")
+	f.world.list[0].Tools = 3
+	if s := (&shell{fake: f}).run("servers", "ls").want(t, 0); strings.Contains(s.out, "not started") {
+		t.Error(s.out)
+	}
+}
+
 func TestServers_JSON(t *testing.T) {
 	t.Parallel()
 	s := (&shell{fake: withServers()}).run("servers", "ls", "--json").want(t, 0)

@@ -102,6 +102,26 @@ func TestServersInstall_LookupFails(t *testing.T) {
 	}
 }
 
+// A package that is nowhere is said with its server and what corrects that; what the others
+// need is asked about all the same.
+func TestServersInstall_NotFound(t *testing.T) {
+	t.Parallel()
+	f := needy()
+	f.world.list = f.world.list[1:] // notes misses its package, db is to be accepted
+	f.world.lookErr = core.Errorf(core.CodeInstallFailed, "cannot resolve @x/y@latest: Not Found").WithNext("pml", "servers", "add", "notes", "--replace", "--", "COMMAND")
+	f.world.keysIn = 1
+	s := (&shell{tty: true, fake: f, stdin: "y\nbeef\n"}).run("servers", "install", "--all").want(t, 1).
+		has(t, "err", "error: notes: cannot resolve @x/y@latest: Not Found", "next: pml servers add notes --replace -- COMMAND")
+	if len(f.world.accepted) != 1 || strings.Contains(s.err, "installed ") {
+		t.Errorf("accepted %+v\n%s", f.world.accepted, s.err)
+	}
+	for _, checked := range f.world.checked {
+		if strings.Contains(checked, "notes") {
+			t.Errorf("started %q", checked)
+		}
+	}
+}
+
 // needy are servers that need one of each: trust, a key, a package, and somebody who
 // accepts what one of them is now.
 func needy() *fake {

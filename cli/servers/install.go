@@ -68,27 +68,75 @@ func installServers(ctx context.Context, a *app.App, o installOptions) error {
 	if err != nil {
 		return err
 	}
-	missing, failed, err := missingPackages(ctx, a, b, list)
+	missing, lost, err := missingPackages(ctx, a, b, list)
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
 		if err := printMissing(a, missing); err != nil {
-			return err
+			return lost.or(err)
 		}
 		if err := agreeToInstall(ctx, a, o, len(missing)); err != nil {
-			return err
+			return lost.or(err)
 		}
 		if err := installMissing(ctx, a, b, missing); err != nil {
-			return err
+			return lost.or(err)
 		}
-	} else if failed == nil && !slices.ContainsFunc(list, notLookedAt) {
+	} else if lost.first == nil && !slices.ContainsFunc(list, notLookedAt) {
 		a.Note("no package is missing")
 	}
-	if failed != nil {
-		return failed
+	return o.acceptRest(ctx, a, b, list, lost)
+}
+
+// lookups are the servers whose package could not be looked up, and why the first could not,
+// which the command ends with.
+type lookups struct {
+	names []string
+	first *core.Error
+}
+
+// or is the failure of the first look-up, else another error.
+func (l lookups) or(err error) error {
+	if l.first != nil {
+		return errors.Join(l.first, err)
 	}
-	return o.accept(ctx, a, b)
+	return err
+}
+
+// add says at once which server it was where another is what the command ends with.
+func (l *lookups) add(a *app.App, name string, err error) {
+	e := *core.AsError(err)
+	e.Message = core.Visible(name, 80, false) + ": " + e.Message
+	l.names = append(l.names, name)
+	if l.first == nil {
+		l.first = &e
+		return
+	}
+	a.Note("%s", core.Visible(e.Message, 2000, false))
+	if len(e.Next) > 0 {
+		a.Note("next: %s", layout.ShellJoin(e.Next))
+	}
+}
+
+// acceptRest asks what is left to ask about the servers whose package could be looked up.
+func (o installOptions) acceptRest(ctx context.Context, a *app.App, b app.Backend, list []api.ServerInfo, lost lookups) error {
+	if lost.first == nil {
+		return o.accept(ctx, a, b)
+	}
+	o.names = nil
+	for _, s := range list {
+		if s.Kind != "builtin" && !slices.Contains(lost.names, s.Name) {
+			o.names = append(o.names, s.Name)
+		}
+	}
+	if len(o.names) == 0 {
+		return lost.first
+	}
+	err := o.accept(ctx, a, b)
+	if _, said := errors.AsType[app.ExitStatus](err); err != nil && !said {
+		a.Note("%s", core.Visible(err.Error(), 2000, false))
+	}
+	return lost.first
 }
 
 // namedServers are the servers of these names, all without any.
@@ -110,9 +158,8 @@ func namedServers(ctx context.Context, b app.Backend, names []string) ([]api.Ser
 }
 
 // missingPackages are the trees that servers would install. What keeps one server
-// from it, trust or its registry, is said and keeps no other from it; failed is what
-// could not be looked up.
-func missingPackages(ctx context.Context, a *app.App, b app.Backend, list []api.ServerInfo) (out []api.Update, failed, err error) {
+// from it, trust or its registry, is said and keeps no other from it.
+func missingPackages(ctx context.Context, a *app.App, b app.Backend, list []api.ServerInfo) (out []api.Update, lost lookups, err error) {
 	for _, s := range list {
 		if notLookedAt(s) {
 			a.Note("%s: not installed, its workspace is not trusted on this machine; next: pml trust, then pml servers install %s",
@@ -125,9 +172,9 @@ func missingPackages(ctx context.Context, a *app.App, b app.Backend, list []api.
 		u, err := askUpdate(ctx, a, b, api.UpdateRequest{Name: s.Name, By: a.Actor()}, "asking the registry: "+s.Name)
 		switch {
 		case ctx.Err() != nil:
-			return nil, nil, err
+			return nil, lost, err
 		case err != nil:
-			failed = errors.Join(failed, err)
+			lost.add(a, s.Name, err)
 		case u.Current:
 		case u.From != "" && !nothingNewer(u):
 			a.Note("%s: %s is pinned and %s is newer; next: pml servers update %s", core.Visible(s.Name, 0, false), u.From, u.To, layout.ShellQuote(s.Name))
@@ -135,7 +182,7 @@ func missingPackages(ctx context.Context, a *app.App, b app.Backend, list []api.
 			out = append(out, u)
 		}
 	}
-	return out, failed, nil
+	return out, lost, nil
 }
 
 // notLookedAt reports whether nobody knows what a server would install: its

@@ -40,7 +40,9 @@ func serversLsCmd(a *app.App) *cobra.Command {
 		Short:   "List the configured servers; start nothing",
 		Long: `Lists the configured servers with what is known of them without starting one:
 how they stand, what they run, which version is pinned. One whose last start
-failed is broken, with the reason below the list, until it starts again.`,
+failed, or whose package could not be found, is broken, with the reason below the
+list, until that goes well. One that was started before needs what was left to
+ask about its tools; of one that is "not started" nobody knows that yet.`,
 		Example: "  pml servers ls\n  pml servers ls -o wide\n  pml servers ls --json | jq -r '.items[] | select(.state != \"ready\").name'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
@@ -92,8 +94,11 @@ func printServers(a *app.App, list []api.ServerInfo) error {
 
 // stateOf is the state of a server in a word for people.
 func stateOf(s api.ServerInfo) string {
-	if s.State == api.ServerFailed {
+	switch {
+	case s.State == api.ServerFailed:
 		return "broken"
+	case s.State == api.ServerReady && s.Kind != "builtin" && s.Tools == 0 && len(s.Changed) == 0 && s.Health == nil:
+		return "not started" // nobody knows yet what it asks for once it is
 	}
 	return string(s.State)
 }

@@ -173,3 +173,28 @@ func TestClaims_OtherPackage(t *testing.T) {
 	}
 	t.Error("the claims of another package were not asked about")
 }
+
+// A list, which starts nothing, has the question that the last start has left, as long as it
+// would be asked.
+func TestClaims_Listed(t *testing.T) {
+	t.Parallel()
+	p := settle(t, readOnly)
+	p.write("../tools.json", claiming("read", "delete_all"))
+	p.trust().open()
+	if i := named(t, p.servers(), "fake"); i.State != api.ServerReady {
+		t.Errorf("never started: %+v", i)
+	}
+	checked := named(t, p.checked("fake"), "fake")
+	for _, q := range []*place{p, p.open()} {
+		i := named(t, q.servers(), "fake")
+		if i.State != api.ServerNeeds || len(i.Needs) != 1 || i.Needs[0].Digest != checked.Needs[0].Digest || len(i.Next) == 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+	p.mustApprove(p.want("fake:read", "{}", "integrity"))
+	for _, q := range []*place{p, p.open()} {
+		if i := named(t, q.servers(), "fake"); i.State != api.ServerReady {
+			t.Errorf("%+v", i)
+		}
+	}
+}

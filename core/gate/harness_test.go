@@ -130,6 +130,7 @@ type npm struct {
 	version string // empty: 1.2.3
 	scripts bool   // the package has an install script
 	hang    bool   // it works until it is ended
+	gone    bool   // the registry does not have it
 }
 
 func (f *npm) Run(ctx context.Context, c install.CommandLine) (install.CommandOutput, error) {
@@ -145,6 +146,9 @@ func (f *npm) Run(ctx context.Context, c install.CommandLine) (install.CommandOu
 		strings.Repeat("A", 86) + `==","bin":{"demo":"cli.js"}}}}`
 	if f.scripts {
 		lock = strings.Replace(lock, `"bin":`, `"hasInstallScript":true,"bin":`, 1)
+	}
+	if f.gone {
+		return install.CommandOutput{Stderr: []byte("npm error code E404\nnpm error 404 Not Found - GET https://registry/demo\n")}, errors.New("exit status 1")
 	}
 	if c.Args[0] == "install" {
 		return install.CommandOutput{}, os.WriteFile(filepath.Join(c.Dir, "package-lock.json"), []byte(lock), 0o600)

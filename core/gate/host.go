@@ -73,7 +73,7 @@ type Host struct {
 	commands    commandLines
 	remote      *remote
 	flows       *flowGate
-	starts      failedStarts
+	starts      lastStarts
 	faulty      faulty
 }
 
@@ -94,7 +94,7 @@ func Open(o Options) (*Host, error) {
 		clients:  &clients{byRun: map[core.ID]*Guest{}},
 		commands: commandLines{filepath.Join(o.Home.Dir, "commands"), o.Logger},
 		flows:    &flowGate{runner: o.Flows, workspace: o.Workspace.Dir, results: o.Upstream},
-		starts:   failedStarts{o.Home.Broken(), o.Workspace.Dir, o.Clock, o.Logger},
+		starts:   lastStarts{o.Home.Broken(), o.Workspace.Dir, o.Clock, o.Logger},
 	}
 	h.servers = &servers{clock: o.Clock, at: h.serverOf, lives: o.Upstream.Lives, keepers: map[string]*keeper{}, newsOf: map[string]int{}}
 	h.connections = newConnections(o.OAuth, o.Logger, h.connected)

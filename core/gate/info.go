@@ -25,7 +25,8 @@ const (
 
 // Servers lists all configured servers, by name, and the one that is built in.
 // Nothing is started and the network is not asked: a server counts as ready
-// when nothing that is known here speaks against it, and its last start did not fail.
+// when nothing that is known here speaks against it, and its last start neither failed nor
+// left a question about its tools.
 func (h *Host) Servers() ([]api.ServerInfo, error) {
 	s, err := h.reader.fresh()
 	if err != nil {
@@ -33,7 +34,9 @@ func (h *Host) Servers() ([]api.ServerInfo, error) {
 	}
 	var out []api.ServerInfo
 	for _, name := range s.names() {
-		out = append(out, h.info(s, name))
+		i := h.info(s, name)
+		h.starts.pending(h.serverOf(s, name), &i)
+		out = append(out, i)
 	}
 	return out, nil
 }
@@ -176,11 +179,25 @@ func mend(i *api.ServerInfo) {
 	if !failed || len(i.Next) > 0 || len(i.Command) == 0 {
 		return
 	}
-	i.Next = []string{"pml", "servers", "add", i.Name, "--replace"}
-	if i.Origin == string(env.FromHome) {
-		i.Next = append(i.Next, "--global")
+	i.Next = replaceCommand(i.Name, i.Origin)
+}
+
+// replaceCommand is the command that gives a server another command.
+func replaceCommand(name, origin string) []string {
+	next := []string{"pml", "servers", "add", name, "--replace"}
+	if origin == string(env.FromHome) {
+		next = append(next, "--global")
 	}
-	i.Next = append(i.Next, "--", "COMMAND")
+	return append(next, "--", "COMMAND")
+}
+
+// unresolved names, in the error of a package that the registry does not have, the command
+// that gives its server another one.
+func (s *server) unresolved(err error) error {
+	if !install.IsNotFound(err) {
+		return err
+	}
+	return core.AsError(err).WithNext(replaceCommand(s.name, string(s.entry.Origin))...)
 }
 
 // need says that somebody must decide something about a server first, and which

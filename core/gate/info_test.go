@@ -203,6 +203,33 @@ func TestServers_WorksAgain(t *testing.T) {
 	}
 }
 
+// A package that nobody has is what is wrong with its server in lists too, until it is found,
+// with what gives the server another one.
+func TestServers_NoPackage(t *testing.T) {
+	t.Parallel()
+	for name, look := range map[string]func(p *place){
+		"check": func(p *place) { p.checked("demo") },
+		"install": func(p *place) {
+			_, _ = p.Packages().Update(t.Context(), api.UpdateRequest{Name: "demo"}, func(string) {})
+		},
+	} {
+		p := settle(t, allow).trust().open()
+		p.npm.gone = true
+		look(p)
+		for _, list := range [][]api.ServerInfo{p.open().servers(), p.checked("demo")} {
+			i := named(t, list, "demo")
+			if i.State != api.ServerFailed || len(i.Needs) > 0 || !strings.Contains(i.Error, "Not Found") || strings.Join(i.Next, " ") != "pml servers add demo --replace -- COMMAND" {
+				t.Errorf("%s: %+v", name, i)
+			}
+		}
+		p.npm.gone = false
+		look(p.open())
+		if i := named(t, p.open().servers(), "demo"); i.State != api.ServerNeeds {
+			t.Errorf("%s: found again: %+v", name, i)
+		}
+	}
+}
+
 // Who has a server purged has what its last start left removed, too.
 func TestPurge_BrokenStart(t *testing.T) {
 	t.Parallel()

@@ -153,9 +153,7 @@ func (k *keeper) prepare(ctx context.Context, s *settings) (readiness, error) {
 	if errors.Is(err, launch.ErrChanged) { // between the check and the start: the question follows
 		r, err = srv.find(ctx)
 	}
-	if err != nil || len(r.asks) == 0 {
-		srv.host.starts.keep(ctx, srv, err)
-	}
+	srv.host.starts.ended(ctx, srv, r, err)
 	if err != nil {
 		end := k.in.clock.Now()
 		if took := end.Sub(now); took >= failureTakes && ctx.Err() == nil && core.CodeOf(err) != core.CodeCancelled {

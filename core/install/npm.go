@@ -140,6 +140,9 @@ func (m *npm) patience() []string {
 // package or a version of it.
 var errNotFound = errors.New("npm did not find it")
 
+// IsNotFound reports whether the registry has no such package, or none of the version.
+func IsNotFound(err error) bool { return errors.Is(err, errNotFound) }
+
 // errRefused is wrapped by the error of npm ci that does not take a lock.
 var errRefused = errors.New("npm refused the lock")
 
@@ -259,9 +262,9 @@ func npmFailed(what string, out CommandOutput, err error) *core.Error {
 	return e
 }
 
-// npmAdvice is what npm says after each failure of the network; pml's own hint
+// npmAdvice is what npm says after each failure of the network or of a look-up; pml's own hint
 // says it in fewer words.
-var npmAdvice = []string{"This is a problem related to network", "In most cases you are behind a proxy", "If you are behind a proxy", "'proxy' config"}
+var npmAdvice = []string{"This is a problem related to network", "In most cases you are behind a proxy", "If you are behind a proxy", "'proxy' config", "Note that you can also install from a", "tarball, folder, http url, or git url."}
 
 // npmErrors returns npm's error code and its last error lines; warnings and
 // notices are left out.
@@ -281,11 +284,12 @@ func npmErrors(text string) (code string, lines []string) {
 			continue
 		}
 		rest = strings.TrimSpace(strings.TrimPrefix(rest, "network"))
+		// npm repeats its code before each line; those that say nothing go.
+		rest = strings.TrimSpace(strings.TrimPrefix(rest, strings.TrimPrefix(code, "E")+" "))
 		if strings.HasPrefix(rest, "errno ") || strings.HasPrefix(rest, "syscall ") || slices.ContainsFunc(npmAdvice, func(s string) bool { return strings.HasPrefix(rest, s) }) {
 			continue
 		}
-		// npm repeats its code before each line; those that say nothing go.
-		if rest = strings.TrimSpace(strings.TrimPrefix(rest, strings.TrimPrefix(code, "E")+" ")); rest != strings.TrimPrefix(code, "E") && rest != "" {
+		if rest != strings.TrimPrefix(code, "E") && rest != "" {
 			lines = append(lines, rest)
 		}
 	}
