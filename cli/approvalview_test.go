@@ -34,6 +34,7 @@ func TestBlock_Golden(t *testing.T) {
 	}
 	foot := "  digest       " + hashA + "\n"
 	long := "https://id.example.com/authorize?x=" + strings.Repeat("y", 500)
+	const no = "  no           its tools are not called, and pml asks again at the next run\n"
 	tests := []struct {
 		name    string
 		typ     core.ApprovalType
@@ -47,9 +48,9 @@ func TestBlock_Golden(t *testing.T) {
 			"changed":  []string{"- readOnlyHint: true", "+ readOnlyHint: \x1b[8mfalse\u202e", "  two\nlines\rhere"},
 			"old_hash": "sha256:" + strings.Repeat("a", 64), "new_hash": "sha256:" + strings.Repeat("b", 64),
 		},
-			"  changed:\n    - readOnlyHint: true\n    + readOnlyHint: \\x1b[8mfalse\\u{202e}\n      two\\nlines\\rhere\n" +
+			no + "  changed:\n    - readOnlyHint: true\n    + readOnlyHint: \\x1b[8mfalse\\u{202e}\n      two\\nlines\\rhere\n" +
 				"  new hash     sha256:" + strings.Repeat("b", 64) + "\n  old hash     sha256:" + strings.Repeat("a", 64) + "\n"},
-		{"NothingChanged", core.ApproveIntegrity, map[string]any{"changed": []string{}}, "  changed      none\n"},
+		{"NothingChanged", core.ApproveIntegrity, map[string]any{"changed": []string{}}, no + "  changed      none\n"},
 		{"Dependency", core.ApproveDependency, map[string]any{"dependency": map[string]any{
 			"name": "x", "scripts": []string{"a: node x.js", "b: sh\x07"}, "size_bytes": 0,
 		}},

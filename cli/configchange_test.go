@@ -93,6 +93,9 @@ func TestChange_TrustInPerson(t *testing.T) {
 		if written := len(s.fake.world.written); written != map[int]int{0: 1, 8: 0}[tt.code] {
 			t.Errorf("%v: written %d times", tt.flags, written)
 		}
+		if tt.code != 0 {
+			s.has(t, "err", "error: nothing was written: people decide in /w", "next: pml servers add files --trust -- npx -y x\n")
+		}
 	}
 }
 

@@ -302,9 +302,9 @@ type AuditRow struct {
 	// for readers. The hash does not cover it.
 	Shown string `json:"shown,omitempty"`
 	// Aborted says that who decided has aborted the run as well.
-	Aborted bool  `json:"aborted,omitempty"`
-	By      Actor `json:"by"`
-	Reason     string        `json:"reason,omitempty"`
+	Aborted bool   `json:"aborted,omitempty"`
+	By      Actor  `json:"by"`
+	Reason  string `json:"reason,omitempty"`
 	// Remember is for how long the decision was to count; with RememberRule a rule
 	// that allows the tool was to be written.
 	Remember Remember `json:"remember,omitempty"`

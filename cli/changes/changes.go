@@ -25,10 +25,12 @@ type Flags struct {
 
 // AddFlags adds --yes and, where a change may be one of a workspace, --trust.
 func AddFlags(cmd *cobra.Command, f *Flags, workspace bool) {
-	cmd.Flags().BoolVar(&f.Yes, "yes", false, "write without asking")
-	if workspace {
-		cmd.Flags().BoolVar(&f.trust, "trust", false, "keep a trusted workspace trusted with exactly this change")
+	if !workspace {
+		cmd.Flags().BoolVar(&f.Yes, "yes", false, "write without asking")
+		return
 	}
+	cmd.Flags().BoolVar(&f.Yes, "yes", false, "write without asking (with --trust only with the PIN where people decide)")
+	cmd.Flags().BoolVar(&f.trust, "trust", false, "keep a trusted workspace trusted with exactly this change; where people decide, one of them agrees at a terminal, with the PIN if one is set")
 }
 
 // Proposal is a change that a command would make, as a program reads it, and
@@ -72,7 +74,7 @@ func Propose(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Flag
 	}
 	keep, touches, err := keepTrust(ctx, a, b, p, f)
 	if err == nil && keep && f.trust && f.Yes { // else a person has just said yes at a terminal
-		err = mayKeepTrust(ctx, b)
+		err = mayKeepTrust(ctx, b, p)
 	}
 	if err != nil {
 		return err
@@ -153,15 +155,26 @@ func keepTrust(ctx context.Context, a *app.App, b app.Backend, p *Proposal, f Fl
 }
 
 // mayKeepTrust refuses --trust where people decide and no PIN shows that one does.
-func mayKeepTrust(ctx context.Context, b app.Backend) error {
+func mayKeepTrust(ctx context.Context, b app.Backend, p *Proposal) error {
 	if shows, err := b.ShowsPerson(ctx); err != nil || shows {
 		return err // the PIN is asked for
 	}
 	t, err := b.Trust(ctx)
 	if err == nil && t.Human {
-		err = TrustsInPerson(t)
+		err = core.Errorf(core.CodeAwaitingHuman, "nothing was written: people decide in %s (approvals.decider is human), so one of them agrees to --trust: at a terminal without --yes, or with the PIN (pml config pin; without a terminal --pin-fd)",
+			core.Visible(t.Workspace, 0, false)).WithNext(withoutYes(p.Again)...)
 	}
 	return err
+}
+
+// withoutYes is a command without --yes; what stands after -- is another program's.
+func withoutYes(argv []string) []string {
+	end := slices.Index(argv, "--")
+	if end < 0 {
+		end = len(argv)
+	}
+	own := slices.DeleteFunc(slices.Clone(argv[:end]), func(arg string) bool { return arg == "--yes" })
+	return append(own, argv[end:]...)
 }
 
 // Conclude prints what became of a proposal. A program gets it when nothing

@@ -49,6 +49,9 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("expires", expiry(p, now))
 	}
 	line("what", p.Description)
+	if p.Type == core.ApproveIntegrity && p.DecidedBy == nil {
+		line("no", whose(p.Tool)+" not called, and pml asks again at the next run")
+	}
 	WriteContext(&b, p.Context, p.Tool)
 	if server, _, _ := strings.Cut(p.Tool, ":"); p.Type == core.ApproveOAuth {
 		line("to do", "sign in at this address while the process that asked is alive, or with: "+layout.ShellJoin([]string{"pml", "servers", "connect", server})+"; then approve")
@@ -137,6 +140,14 @@ func risk(p core.Approval) string {
 		return string(p.Risk) + ": " + why
 	}
 	return string(p.Risk)
+}
+
+// whose is what a question about integrity is about: a tool, or all of a server's.
+func whose(tool string) string {
+	if strings.Contains(tool, ":") {
+		return "the tool is"
+	}
+	return "its tools are"
 }
 
 // run is the run that asks: its name, if it has one, and its id.

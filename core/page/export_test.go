@@ -235,7 +235,7 @@ func TestVerify_Forged(t *testing.T) {
 		return r
 	}
 	for name, change := range map[string]func(r page.Rows) page.Rows{
-		"an outcome": func(r page.Rows) page.Rows { r.Of[0].Outcome = core.ApprovalApproved; return r },
+		"an outcome":    func(r page.Rows) page.Rows { r.Of[0].Outcome = core.ApprovalApproved; return r },
 		"what is shown": func(r page.Rows) page.Rows { r.Of[0].Shown = "aborted"; return r },
 		"one with a hash": func(r page.Rows) page.Rows {
 			r.Of[0].Outcome = core.ApprovalApproved
