@@ -46,6 +46,13 @@ func TestServers_Golden(t *testing.T) {
 	(&shell{}).run("servers", "ls").want(t, 0).has(t, "err", "no servers are configured")
 }
 
+// A broken one has below its reason what corrects it.
+func TestServers_BrokenNext(t *testing.T) {
+	t.Parallel()
+	f := &fake{world: world{list: []api.ServerInfo{{Name: "bad", State: api.ServerFailed, Kind: "npm", Error: "gone", Next: []string{"pml", "servers", "add", "bad", "--replace", "--", "COMMAND"}}}}}
+	(&shell{fake: f}).run("servers", "ls").want(t, 0).has(t, "err", "bad: broken: gone\n  next: pml servers add bad --replace -- COMMAND\n")
+}
+
 // One that was never started is not said to be ready: what it asks for is not known.
 func TestServers_NotStarted(t *testing.T) {
 	t.Parallel()

@@ -115,6 +115,9 @@ func sayBroken(a *app.App, list []api.ServerInfo) {
 		}
 		reason := core.Visible(strings.Join(strings.Fields(s.Error), " "), 2000, false)
 		a.Note("%s: %s: %s%s", core.Visible(s.Name, 80, false), a.PaintErr(layout.Bad, "broken"), reason, when)
+		if len(s.Next) > 2 && s.Next[2] != "check" { // a look alone corrects nothing
+			a.Note("  next: %s", layout.ShellJoin(s.Next))
+		}
 	}
 }
 
