@@ -221,15 +221,11 @@ const (
 
 // auditReason is why, and the rule that the decision wrote.
 func auditReason(a *app.App, r core.AuditRow) string {
-	reason := r.Reason
+	reason := core.ShownReason(r)
 	if auditWhat(a, r) == reason {
 		reason = ""
 	}
-	ended := ""
-	if r.Aborted {
-		ended = core.AbortedRun
-	}
-	parts := slices.DeleteFunc([]string{rememberedText(r), ended, reason}, func(s string) bool { return s == "" })
+	parts := slices.DeleteFunc([]string{rememberedText(r), reason}, func(s string) bool { return s == "" })
 	return strings.Join(parts, ": ")
 }
 

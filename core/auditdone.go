@@ -40,6 +40,18 @@ func ShownOutcome(r AuditRow) string {
 	return string(r.Outcome)
 }
 
+// ShownReason is the reason of a row as people read it: of a no that has aborted the run it
+// says so.
+func ShownReason(r AuditRow) string {
+	switch {
+	case r.Aborted && r.Reason == "":
+		return AbortedRun
+	case r.Aborted:
+		return AbortedRun + ": " + r.Reason
+	}
+	return r.Reason
+}
+
 // ofOutcome reports whether a row has the outcome that is asked for, as people read it; a no
 // with which somebody has aborted the run is denied and aborted.
 func (f AuditFilter) ofOutcome(r AuditRow) bool {

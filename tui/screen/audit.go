@@ -71,7 +71,7 @@ func auditOutcome(r *core.AuditRow) string {
 // auditMatches reports whether every word is somewhere in a row.
 func auditMatches(r core.AuditRow, words []string) bool {
 	text := strings.ToLower(strings.Join([]string{
-		string(r.Side), string(r.Outcome), auditOutcome(&r), string(r.Type), typeName(r.Type), r.Tool, r.By.Name(), string(r.By.Via), r.Reason, string(r.RunID), string(r.ApprovalID),
+		string(r.Side), auditOutcome(&r), string(r.Type), typeName(r.Type), r.Tool, r.By.Name(), string(r.By.Via), core.ShownReason(r), string(r.RunID), string(r.ApprovalID),
 	}, "\n"))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -273,7 +273,7 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, 
 	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))
 	cols[auRun].Text(in, y, muted, auditRun(r, e))
 	if r.Tool != "" || r.Type != "" { // else it is what the row is about
-		cols[auReason].Text(in, y, muted, core.Visible(r.Reason, 200, false))
+		cols[auReason].Text(in, y, muted, core.Visible(core.ShownReason(*r), 200, false))
 	}
 }
 

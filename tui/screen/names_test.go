@@ -225,10 +225,14 @@ func TestAudit_Told(t *testing.T) {
 		{Seq: 2, At: ago(3 * time.Minute), RunID: "gone", RunName: "old.ts", ApprovalID: "gone", Type: core.ApproveLayer, Outcome: core.ApprovalApproved},
 		approval.AbortRows(core.Run{ID: runLayer}, core.AbortRequest{By: halt.By, At: ago(2 * time.Second), Reason: "wrong input"})[0],
 		approval.HaltedRow(halt), approval.ResumedRow(halt, core.Resumption{By: halt.By, At: ago(time.Second)}),
+		{At: ago(time.Second), RunID: runLayer, Type: core.ApproveTool, Tool: "fs:x", Outcome: core.ApprovalDenied, Aborted: true, Reason: "mine"},
 	})
 	s := newScreen(t, st, 80, 24)
 	press(s, "6")
 	wantShown(t, s, "RUN", "db-migrate-pr", "approved   layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed", "✗ aborted", "aborted the run")
+	s = newScreen(t, st, 200, 45)
+	press(s, "6", "z")
+	wantShown(t, s, "aborted the run: mine")
 }
 
 // TestTabs_Waiting: what waits is on its tab in 80 columns, too.
