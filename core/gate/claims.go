@@ -24,11 +24,11 @@ func (s *server) onlyByClaim(v policy.Verdict, tool string) bool {
 // claimsOpen reports whether a tool of a server that is ready would be let through
 // by nothing but its own claim.
 func (s *server) claimsOpen(r readiness) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(r.tools)), func(name string) bool { return s.claimOpen(r, name) })
+	return slices.ContainsFunc(slices.Collect(maps.Keys(r.tools)), func(name string) bool { return claimOpen(s, r, name) })
 }
 
 // claimOpen is claimsOpen of one tool.
-func (s *server) claimOpen(r readiness, name string) bool {
+func claimOpen(s *server, r readiness, name string) bool {
 	t := r.tools[name]
 	_, changed := r.changed[name]
 	return !changed && believed(t).IsReadOnly() && s.onlyByClaim(s.set.policy.Decide(t.ID(), true), name)

@@ -57,7 +57,7 @@ func (s *server) command(ctx context.Context, resolved env.Resolved) (start, *en
 	defer cancel()
 	want, err := in.Resolve(ctx, spec, pinned)
 	if err != nil {
-		return start{}, nil, s.unresolved(err)
+		return start{}, nil, unresolved(s, err)
 	}
 	installed, ok, err := s.approvedTree(spec, want.Digest)
 	if ok && pinned == nil { // somebody removed the entry; what runs is pinned

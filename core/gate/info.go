@@ -193,7 +193,7 @@ func replaceCommand(name, origin string) []string {
 
 // unresolved names, in the error of a package that the registry does not have, the command
 // that gives its server another one.
-func (s *server) unresolved(err error) error {
+func unresolved(s *server, err error) error {
 	if !install.IsNotFound(err) {
 		return err
 	}

@@ -61,7 +61,7 @@ func (f lastStarts) ended(ctx context.Context, s *server, r readiness, failed er
 	}
 	last := lastStart{Asks: &api.ServerNeed{Type: ask.Type, Description: ask.Description, Context: ask.Context, Digest: ask.Digest}}
 	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
-		if s.claimOpen(r, name) {
+		if claimOpen(s, r, name) {
 			last.Tools = append(last.Tools, name)
 		}
 	}

@@ -28,7 +28,7 @@ func (p Packages) Update(ctx context.Context, req api.UpdateRequest, progress fu
 	resolving, cancel := srv.set.resolving(ctx)
 	defer cancel()
 	want, err := in.Latest(resolving, spec)
-	err = srv.unresolved(err)
+	err = unresolved(srv, err)
 	if !p.host.info(srv.set, req.Name).Installed { // what would be started cannot be found out, or can again
 		p.host.starts.keep(ctx, srv, err, lastStart{})
 	}
