@@ -136,3 +136,16 @@ func TestApproval_Fits(t *testing.T) {
 		t.Error(s.err)
 	}
 }
+
+// TestApproval_Edited: an approval whose arguments were changed before the yes shows what was
+// sent, and the run as well.
+func TestApproval_Edited(t *testing.T) {
+	t.Parallel()
+	p := core.Approval{
+		ID: appA, RunID: runA, Type: core.ApproveTool, Tool: "web:post", Context: json.RawMessage(`{"arguments":{"to":"ann"}}`), Digest: hashA,
+		State: core.ApprovalApproved, CreatedAt: at, Answer: &core.Answer{Arguments: json.RawMessage(`{"to":"bob"}`)},
+		DecidedBy: &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: at},
+	}
+	(&shell{fake: &fake{pending: []core.Approval{p}}}).run("approvals", "show", "41d2").want(t, 0).
+		has(t, "out", "to  ann", "edited       before the yes; what was sent instead of these arguments:\n    to  bob\n", "ann via tui")
+}

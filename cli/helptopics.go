@@ -95,6 +95,7 @@ A task (layers[].tasks[]), one call of a script or a task of a DAG:
   id, tool, layer_index, attempt, depends_on
   state          queued, running, waiting, success, error, failed_safe or skipped
   arguments      what it was called with, whole
+  sent           what was sent instead, where a person or a flow has changed them
   output, error  what came back
   started_at, ended_at, execution_time_ms
   predicted      true: it is expected, and nothing has called it yet

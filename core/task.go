@@ -42,13 +42,24 @@ type Task struct {
 	EndedAt    *time.Time      `json:"ended_at,omitempty"`
 	DurationMS float64         `json:"execution_time_ms,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
-	Output     json.RawMessage `json:"output,omitempty"`
-	Error      *Error          `json:"error,omitempty"`
+	// Sent is what was sent instead of Arguments, where a person or a hook flow has
+	// changed them.
+	Sent   json.RawMessage `json:"sent,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *Error          `json:"error,omitempty"`
 	// DependsOn are the tasks that it comes after, where that is known: of a DAG,
 	// and of code that has called nothing yet.
 	DependsOn []string `json:"depends_on,omitempty"`
 	// Predicted marks a task that analysis expects and nothing has called yet.
 	Predicted bool `json:"predicted,omitempty"`
+}
+
+// Made are the arguments that the call is, or was, made with.
+func (t Task) Made() json.RawMessage {
+	if len(t.Sent) > 0 {
+		return t.Sent
+	}
+	return t.Arguments
 }
 
 // TaskType is the type of a task of a DAG. The empty value means TypeTool.

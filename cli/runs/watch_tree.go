@@ -169,7 +169,7 @@ func leftText(a *app.App, p core.Approval) string {
 // treeTask is a call in one line: what it is in, what is called with what, how long it
 // took, and why it failed.
 func treeTask(t core.Task) string {
-	text := "  " + glyphs[t.State] + " " + core.CallName(t.Tool, t.Arguments)
+	text := "  " + glyphs[t.State] + " " + core.CallName(t.Tool, t.Made())
 	if t.DurationMS > 0 {
 		text += "  " + layout.Millis(t.DurationMS)
 	}

@@ -180,7 +180,10 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 		for i, line := range strings.SplitAfter(layout.AlignCells(rows, a.LineLimit(), a.Colour()), "\n") {
 			w.WriteString(line)
 			if wf.args && i < len(tasks) {
-				w.WriteString(view.CallArguments(tasks[i].Arguments))
+				w.WriteString(view.CallArguments(tasks[i].Made()))
+				if len(tasks[i].Sent) > 0 {
+					w.WriteString("      changed before it was sent, from\n" + view.CallArguments(tasks[i].Arguments))
+				}
 			}
 		}
 		layers = layers[n:]
@@ -232,7 +235,7 @@ const besideCall = 40
 // taskRow is a call in words as in pml workflows watch: the tool with the argument that
 // tells most. A limit above 0 is how wide the line is.
 func taskRow(t core.Task, limit int) []layout.Cell {
-	call := core.CallName(t.Tool, t.Arguments)
+	call := core.CallName(t.Tool, t.Made())
 	if limit > 0 {
 		call = layout.Cut(call, max(limit-besideCall, besideCall/2))
 	}

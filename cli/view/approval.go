@@ -53,6 +53,10 @@ func Approval(p core.Approval, n, of int, now time.Time) string {
 		line("no", whose(p.Tool)+" not called, and pml asks again at the next run")
 	}
 	WriteContext(&b, p.Context, p.Tool)
+	if edited := p.IfEdited(); edited != nil {
+		line("edited", "before the yes; what was sent instead of these arguments:")
+		writeLines(&b, asked.Arguments(edited.Answer.Arguments, nil))
+	}
 	if server, _, _ := strings.Cut(p.Tool, ":"); p.Type == core.ApproveOAuth {
 		line("to do", "sign in at this address while the process that asked is alive, or with: "+layout.ShellJoin([]string{"pml", "servers", "connect", server})+"; then approve")
 	}

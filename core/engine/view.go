@@ -70,6 +70,9 @@ func (v *viewer) add(r core.Record) {
 	if len(r.Args) > 0 {
 		t.Arguments = r.Args
 	}
+	if len(r.Sent) > 0 {
+		t.Sent = r.Sent
+	}
 	if !r.StartedAt.IsZero() {
 		t.StartedAt = new(r.StartedAt)
 	}

@@ -81,3 +81,16 @@ func TestView_UnderWay(t *testing.T) {
 		})
 	}
 }
+
+// TestView_Sent: a call whose arguments were changed has both.
+func TestView_Sent(t *testing.T) {
+	t.Parallel()
+	records := []core.Record{
+		{Kind: core.RecordStarted, CallID: "1", Tool: "s:a", Args: json.RawMessage(`{"n":1}`), Sent: json.RawMessage(`{"n":7}`)},
+		{Kind: core.RecordSettled, CallID: "1", Tool: "s:a", Outcome: core.OutcomeSuccess},
+	}
+	got := engine.View(core.Run{Kind: core.KindCode}, core.Program{Kind: core.KindCode}, records, nil).Layers[0].Tasks[0]
+	if string(got.Arguments) != `{"n":1}` || string(got.Sent) != `{"n":7}` || string(got.Made()) != `{"n":7}` {
+		t.Errorf("%s, sent %s, made %s", got.Arguments, got.Sent, got.Made())
+	}
+}

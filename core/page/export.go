@@ -215,7 +215,7 @@ func (g *Group) add(t core.Task, left *int) {
 	if *left--; *left < 0 {
 		return
 	}
-	c := Call{ID: shown(t.ID), Tool: shown(t.Tool), State: t.State, Took: took(t.DurationMS), Arguments: value(t.Arguments), Result: value(t.Output)}
+	c := Call{ID: shown(t.ID), Tool: shown(t.Tool), State: t.State, Took: took(t.DurationMS), Arguments: value(t.Made()), Result: value(t.Output)}
 	if t.StartedAt != nil {
 		c.When = stamp(*t.StartedAt)
 	}

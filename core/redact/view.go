@@ -66,7 +66,7 @@ func (v View) Workflow(w core.Workflow) core.Workflow {
 func (v View) Tasks(list []core.Task) {
 	for i := range list {
 		t := &list[i]
-		t.Arguments, t.Output, t.Error = v.JSON(t.Arguments), v.JSON(t.Output), v.Error(t.Error)
+		t.Arguments, t.Sent, t.Output, t.Error = v.JSON(t.Arguments), v.JSON(t.Sent), v.JSON(t.Output), v.Error(t.Error)
 	}
 }
 

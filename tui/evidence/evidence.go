@@ -24,9 +24,6 @@ type proof struct {
 	lines  []widget.Line
 }
 
-// sentHead stands above the arguments of a call.
-const sentHead = "what will be sent; values of keys stand as «NAME» (J: as JSON)"
-
 // Of returns all that a decision on an approval binds, as it came: the
 // pager shows what is hidden in it as escapes. tasks are those of its run, for
 // the arguments of a layer, nil as long as they were not read.
@@ -63,9 +60,9 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	case core.ApproveHost:
 		p.show("host", "host")
 		p.show("folder", "folder")
-		p.permission()
+		p.permission(a)
 	case core.ApproveTool:
-		p.permission()
+		p.permission(a)
 	case core.ApproveOAuth:
 		p.oauth(a.Tool)
 	case core.ApproveLayer:
@@ -306,26 +303,26 @@ func diffStyle(l string) paint.Style {
 	return paint.Style{}
 }
 
-func (p *proof) permission() {
+func (p *proof) permission(a core.Approval) {
 	var needs bool
 	if p.into("needs_installation", &needs) && needs {
 		p.text("first", "its server is installed, which is asked for by itself")
 	}
-	p.arguments()
+	p.sent(a)
 	var leaves bool
 	if p.into("leaves_workspace", &leaves) && leaves {
 		p.text("leaves workspace", "true")
 	}
 }
 
-func (p *proof) arguments() {
+func (p *proof) arguments(head string) {
 	args := p.take("arguments")
 	if args == nil {
 		return
 	}
 	var file *asked.File
 	p.into("file", &file)
-	p.head(sentHead)
+	p.head(head)
 	p.laidOut("", asked.Arguments(args, file))
 	if before := p.take("arguments_before_flows"); before != nil {
 		p.head(asked.ChangedBy(p.take("changed_by_flows")))
@@ -372,6 +369,11 @@ func Raw(a core.Approval) []widget.Line {
 	p.head("as JSON, whole; values of keys stand as «NAME» (J goes back)")
 	p.laidOut("", asked.Raw(a.Context))
 	p.blank()
+	if edited := a.IfEdited(); edited != nil {
+		p.head("what was sent instead of its arguments")
+		p.laidOut("", asked.Raw(edited.Answer.Arguments))
+		p.blank()
+	}
 	p.text("digest", a.Digest)
 	return p.lines
 }
@@ -397,7 +399,7 @@ func (p *proof) inDoubt() {
 		"Deny "+noFails+".")
 	p.blank()
 	p.show("started", "started_at")
-	p.arguments()
+	p.arguments(sentHead)
 }
 
 // rest adds the fields that were not shown yet. What says the tool's name again

@@ -384,7 +384,7 @@ func (c *card) build(e *Env) {
 		c.pager.SetLines(c.lines(e))
 		return
 	}
-	if same && made == c.made && a.ID == b.ID && a.Digest == b.Digest && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
+	if same && made == c.made && a.ID == b.ID && a.Digest == b.Digest && a.State == b.State && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
 		return
 	}
 	c.built, c.of, c.wait, c.made = a, of, wait, made

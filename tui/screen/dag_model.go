@@ -150,7 +150,7 @@ func (m *dagModel) name(task int) string {
 	}
 	t := m.tasks[task]
 	if m.names[task] = visibleName(t.ID); m.code && t.Tool != "" {
-		m.names[task] = core.CallName(t.Tool, t.Arguments)
+		m.names[task] = core.CallName(t.Tool, t.Made())
 	}
 	return m.names[task]
 }

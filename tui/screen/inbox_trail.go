@@ -70,6 +70,10 @@ func trailLines(id core.ID, e *Env) []widget.Line {
 		if d.Reason != "" {
 			add("reason", d.Reason)
 		}
+		if edited := a.IfEdited(); edited != nil {
+			add("edited", "by "+d.Origin()+" before the yes; sent: "+string(edited.Answer.Arguments))
+			add("proposed", string(argumentsOf(a)))
+		}
 	} else {
 		add("state", string(a.StateAt(e.Now)))
 	}

@@ -82,9 +82,52 @@ func TestTask_Below(t *testing.T) {
 	wantWords(t, p.shown(e, c), "[Args]", " result ")
 	p.tab = tabResult
 	wantWords(t, p.shown(e, c), "[Result]", " args ")
-	if p, e, c = taskOf(t, "summarize", 72, 6); strings.Contains(p.shown(e, c), " result ─") {
-		t.Errorf("there is no room:\n%s", c.Plain())
+	p, e, c = taskOf(t, "summarize", 72, 7)
+	if got := p.shown(e, c); strings.Contains(got, "all shown") || !strings.Contains(got, "1-3/9") {
+		t.Errorf("what is below the edge is not counted:\n%s", got)
 	}
+	p.do(keys.Last, e)
+	if got := p.shown(e, c); !strings.Contains(got, "7-9/9") {
+		t.Errorf("the end of the result is not reached:\n%s", got)
+	}
+	intents, _ := p.do(keys.CopyID, e)
+	if got := intents[0].(Copy).Text; strings.Contains(got, "result") {
+		t.Errorf("copied more than the arguments: %s", got)
+	}
+}
+
+// TestTask_Edited: arguments that a person has changed are those that were sent, and then
+// those that were proposed.
+func TestTask_Edited(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "git_log", 72, 24)
+	w := edgedWorkflow()
+	w.Layers[0].Tasks[0].Sent = raw(map[string]any{"repo": "acme/other"})
+	e.State.PutWorkflow(w)
+	got := p.shown(e, c)
+	sent, proposed := strings.Index(got, "acme/other"), strings.Index(got, "acme/shop")
+	if sent < 0 || proposed < sent {
+		t.Errorf("not what was sent, then what was proposed:\n%s", got)
+	}
+	wantWords(t, got, " what was sent ", " what was proposed ", " result ")
+}
+
+// TestCard_Edited: the card and the trail of an approval with changed arguments say what was
+// sent and who changed it.
+func TestCard_Edited(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 100, 40)
+	p.sees("what will be sent")
+	p.change(apTool, func(a *core.Approval) {
+		a.State, a.Answer = core.ApprovalApproved, &core.Answer{Arguments: raw(map[string]any{"tag_name": "v3.0.0"})}
+		a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: p.now}
+	})
+	p.sees("what was sent, edited by ann via tui")
+	p.sees("v3.0.0")
+	p.sees("what was proposed, and not sent")
+	p.press("i")
+	p.sees(`edited      by ann via tui before the yes; sent: {"tag_name":"v3.0.0"}`)
+	p.sees("proposed ")
 }
 
 // TestAudit_What: a row says the call with what tells most of it, and what was sent where

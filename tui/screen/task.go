@@ -113,18 +113,24 @@ func (p *taskPanel) pageOf(tab taskTab, t *core.Task, e *Env) *widget.Pager {
 		return page
 	}
 	p.made[tab] = true
+	page.SetLines(partLines(tab, t, e))
+	return page
+}
+
+// textOf is the text of a tab without what is shown below it.
+func (p *taskPanel) textOf(tab taskTab, t *core.Task, e *Env) string {
 	switch tab {
 	case tabArgs:
-		page.SetText(prettyJSON(t.Arguments))
+		return prettyJSON(t.Made())
 	case tabResult:
-		page.SetText(prettyJSON(t.Output))
+		return prettyJSON(t.Output)
 	case tabError:
-		page.SetText(errorText(t.Error))
+		return errorText(t.Error)
 	case tabRaw:
-		page.SetText(indented(t))
+		return indented(t)
 	case tabLog, taskTabs:
 	}
-	return page
+	return p.pageOf(tab, t, e).Text()
 }
 
 // prettyJSON indents a value. One that is no JSON is shown as it came.
@@ -194,7 +200,7 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	if page.Do(act) {
 		return nil, true
 	}
-	return p.copyOut(act, t, page)
+	return p.copyOut(act, t, p.textOf(p.tab, t, e))
 }
 
 // decide opens the card of what the task, or its layer, waits for.
@@ -210,19 +216,19 @@ func (p *taskPanel) decide(act keys.Action, t *core.Task, e *Env) []Intent {
 }
 
 // copyOut copies, saves or views what is shown.
-func (p *taskPanel) copyOut(act keys.Action, t *core.Task, page *widget.Pager) ([]Intent, bool) {
+func (p *taskPanel) copyOut(act keys.Action, t *core.Task, text string) ([]Intent, bool) {
 	name := "task-" + fileName(t.ID)
 	switch act {
 	case keys.CopyID:
-		return []Intent{Copy{What: "the " + strings.ToLower(taskTabNames[p.tab]), Text: page.Text()}}, true
+		return []Intent{Copy{What: "the " + strings.ToLower(taskTabNames[p.tab]), Text: text}}, true
 	case keys.CopyAll:
 		return []Intent{Copy{What: "a task", Text: indented(t)}}, true
 	case keys.CopyCommand:
 		return []Intent{Copy{What: "a command", Text: "pml workflows show " + string(p.run)}}, true
 	case keys.Edit:
-		return []Intent{View{Name: name + "." + taskTabFiles[p.tab], Text: page.Text()}}, true
+		return []Intent{View{Name: name + "." + taskTabFiles[p.tab], Text: text}}, true
 	case keys.Save:
-		return []Intent{Save{Name: name + "." + taskTabFiles[p.tab], Text: page.Text()}}, true
+		return []Intent{Save{Name: name + "." + taskTabFiles[p.tab], Text: text}}, true
 	default:
 		return nil, false
 	}
@@ -297,7 +303,6 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 	body := in.Sub(0, used, in.W, in.H-used)
 	if page.Text() == "" {
 		body.Text(0, 0, body.W, paint.Style{Role: paint.Muted}, noText(p.tab, t))
-		p.drawBelow(body, 1, t, e)
 		return
 	}
 	if found := page.Searching(); found != "" && body.H > 2 {
@@ -305,36 +310,7 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 		body = body.Sub(0, 0, body.W, body.H-1)
 	}
 	page.Draw(body)
-	if page.Rows() <= body.H {
-		p.drawBelow(body, page.Rows(), t, e)
-	}
 	p.drawFoot(a, page)
-}
-
-// drawBelow shows what belongs to the open text, where that leaves room: below arguments
-// what came of them, below a result or an error the arguments. used is how many rows the
-// open text takes.
-func (p *taskPanel) drawBelow(a paint.Area, used int, t *core.Task, e *Env) {
-	other := tabArgs
-	switch {
-	case p.tab == tabArgs && t.Error != nil:
-		other = tabError
-	case p.tab == tabArgs:
-		other = tabResult
-	case p.tab == tabLog || p.tab == tabRaw:
-		return
-	}
-	if used+3 > a.H { // a blank row, the name, and one row
-		return
-	}
-	a.Rule(used+1, strings.ToLower(taskTabNames[other]))
-	rest := a.Sub(0, used+2, a.W, a.H-used-2)
-	page := p.pageOf(other, t, e)
-	if page.Text() == "" {
-		rest.Text(0, 0, rest.W, paint.Style{Role: paint.Muted}, noText(other, t))
-		return
-	}
-	page.Draw(rest)
 }
 
 // tabsText are the tabs with the open one in brackets, or that one alone where

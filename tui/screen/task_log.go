@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
 
@@ -60,4 +61,51 @@ func (l *taskLog) write(b *strings.Builder, ev core.Event, e *Env) {
 	}
 	b.WriteString(widget.OneLine(text))
 	b.WriteByte('\n')
+}
+
+// partLines are the lines of a tab, and below them what belongs to it: below arguments
+// what came of them, below a result or an error the arguments. Arguments that were changed
+// are those that were sent, and then those that were proposed.
+func partLines(tab taskTab, t *core.Task, e *Env) (out []widget.Line) {
+	add := func(name, text, none string) {
+		if name != "" {
+			if len(out) > 0 {
+				out = append(out, widget.Line{})
+			}
+			rule := strings.Repeat(e.Theme.Glyph.Thin.Top, 2)
+			out = append(out, widget.Line{Text: rule + " " + name + " " + rule, Style: paint.Style{Role: paint.Muted}})
+		}
+		if text == "" {
+			out = append(out, widget.Line{Text: none, Style: paint.Style{Role: paint.Muted}})
+			return
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			out = append(out, widget.Line{Text: line})
+		}
+	}
+	args := func(name string) {
+		if len(t.Sent) > 0 {
+			add("what was sent", prettyJSON(t.Sent), "")
+			name = "what was proposed"
+		}
+		add(name, prettyJSON(t.Arguments), noText(tabArgs, t))
+	}
+	switch tab {
+	case tabArgs:
+		if args(""); t.Error != nil {
+			add("error", errorText(t.Error), "")
+		} else {
+			add("result", prettyJSON(t.Output), noText(tabResult, t))
+		}
+	case tabResult:
+		add("", prettyJSON(t.Output), noText(tabResult, t))
+		args("args")
+	case tabError:
+		add("", errorText(t.Error), noText(tabError, t))
+		args("args")
+	case tabRaw:
+		add("", indented(t), "")
+	case tabLog, taskTabs:
+	}
+	return out
 }

@@ -45,7 +45,7 @@ func TestTask_Tabs(t *testing.T) {
 	for _, want := range [][]string{
 		{"[Error]", "tool_failed", "rate limited, retry 2 of 5"}, // it has failed
 		{"[Raw]", `"id": "notify"`},
-		{"[Args]", `"repo": "acme/shop"`, "~ failed_safe", "812 ms", "slack:post", "all shown"},
+		{"[Args]", `"repo": "acme/shop"`, "~ failed_safe", "812 ms", "slack:post", "1-10/12", "error"},
 		{"[Result]", `"commits": 84`},
 		{"[Log]", "14:02:32.000 trying again", "14:02:34.000 of the code"},
 	} {

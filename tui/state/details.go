@@ -125,7 +125,7 @@ func sizeOf(w *core.Workflow) int {
 	for _, l := range w.Layers {
 		for i := range l.Tasks {
 			t := &l.Tasks[i]
-			n += task + len(t.Arguments) + len(t.Output)
+			n += task + len(t.Arguments) + len(t.Sent) + len(t.Output)
 			if t.Error != nil {
 				n += task + len(t.Error.Message) + len(t.Error.Stack)
 			}

@@ -1,0 +1,45 @@
+package evidence
+
+import (
+	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/asked"
+)
+
+// sentHead stands above the arguments of a call that waits for a decision.
+const sentHead = "what will be sent" + headRest
+
+// headRest is how the heads of arguments end.
+const headRest = "; values of keys stand as «NAME» (J: as JSON)"
+
+// headOf is what stands above the arguments of a call: once it was decided, nothing will be
+// sent any more.
+func headOf(s core.ApprovalState) string {
+	switch s {
+	case core.ApprovalApproved:
+		return "what was sent" + headRest
+	case core.ApprovalDenied:
+		return "what was not sent" + headRest
+	case core.ApprovalSuperseded:
+		return "what was asked about" + headRest
+	case core.ApprovalOpen, core.ApprovalExpired:
+	}
+	return sentHead
+}
+
+// sent adds the arguments of a call under what became of them, and before those that were
+// asked about what a person has put in their place.
+func (p *proof) sent(a core.Approval) {
+	edited := a.IfEdited()
+	if edited == nil {
+		p.arguments(headOf(a.State))
+		return
+	}
+	head := "what was sent"
+	if d := a.DecidedBy; d != nil {
+		head += ", edited by " + d.Origin()
+	}
+	p.head(head + headRest)
+	p.laidOut("", asked.Arguments(edited.Answer.Arguments, nil))
+	p.blank()
+	p.arguments("what was proposed, and not sent")
+}
