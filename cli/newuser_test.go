@@ -257,10 +257,12 @@ func TestShow_Args(t *testing.T) {
 		f.workflow = core.Workflow{Run: core.Run{ID: runA, State: core.RunComplete}, Layers: []core.Layer{{Tasks: []core.Task{
 			{ID: "c1", Tool: "fs:write", State: core.TaskSuccess, Arguments: json.RawMessage(`{"path":"a.txt","content":"one\ntwo"}`)},
 			{ID: "c2", Tool: "fs:ls", State: core.TaskSuccess},
+			{ID: "c3", Tool: "fs:rm", State: core.TaskSuccess, Arguments: json.RawMessage(`{"path":"x.txt"}`), Sent: json.RawMessage(`{"path":"y.txt"}`)},
 		}}}}
 		return f
 	}
-	s := (&shell{fake: f()}).run("workflows", "show", string(runA), "--args").want(t, 0).has(t, "out", "  c1  write a.txt", "    path     a.txt\n", "| one\n", "| two\n", "  c2  ls")
+	s := (&shell{fake: f()}).run("workflows", "show", string(runA), "--args").want(t, 0).has(t, "out", "  c1  write a.txt", "    path     a.txt\n", "| one\n", "| two\n", "  c2  ls",
+		"  c3  rm y.txt", "    path  y.txt\n      changed before it was sent, from\n    path  x.txt\n")
 	if plain := (&shell{fake: f()}).run("workflows", "show", string(runA)).want(t, 0); strings.Contains(plain.out, "| two") || !strings.HasPrefix(s.out, plain.out[:strings.Index(plain.out, "layer 1")]) {
 		t.Errorf("%s", plain.out)
 	}

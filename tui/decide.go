@@ -53,7 +53,7 @@ func (m *model) decide(i screen.Decide) tea.Cmd {
 			for _, a := range i.Approvals[len(done):] {
 				m.screen.Decided(a.ID, false)
 			}
-			noteLeft(m, done, verbOf(i), left, now)
+			noteLeft(m, done, verbOf(i), i.Answer, left, now)
 			level, text := summary(i, done, now)
 			if i.Approve && level == screen.Good {
 				text += untilResumed(m, i.Approvals)
@@ -240,7 +240,7 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 		open, unread := m.o.Backend.Approvals(ctx, false)
 		return func(m *model, now time.Time) tea.Cmd {
 			m.decided(v, epoch)
-			noteLeft(m, []verdict{v}, "approved", left, now)
+			noteLeft(m, []verdict{v}, "approved", answer, left, now)
 			level, text := one(v, screen.Decide{Approve: true, Answer: answer}, "approved", now)
 			switch {
 			case v.err != nil && written:

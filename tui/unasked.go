@@ -14,15 +14,17 @@ import (
 // is told as its consequence.
 const unaskedWithin = 20 * time.Second
 
-// unasked finds questions that nobody has decided and that vanish because their run has
-// ended after a decision that was made here about another one.
+// unasked finds questions that nobody has decided and that vanish after a decision that was
+// made here about another one: it has answered them as well, or their run has ended.
 type unasked map[core.ID]decidedOne // by run
 
-// decidedOne is the last decision about a run, and the questions that it left open.
+// decidedOne is the last decision about a run, the questions that it left open, and those
+// of them that it answers as well: a yes for the run, say.
 type decidedOne struct {
-	text  string // what was decided, for people
-	at    time.Time
-	other []core.ID
+	text    string // what was decided, for people
+	at      time.Time
+	other   []core.ID
+	permits []core.ID
 }
 
 // leftOpen are the questions of the runs of some approvals that a decision about these
@@ -44,41 +46,77 @@ func leftOpen(m *model, decided []core.Approval, now time.Time) map[core.ID][]co
 	return out
 }
 
-// noteLeft notes what decisions that count have left open: leftOpen of before.
-func noteLeft(m *model, done []verdict, word string, left map[core.ID][]core.ID, now time.Time) {
+// noteLeft notes what decisions that count have left open: leftOpen of before. answer is what
+// they said beyond yes or no.
+func noteLeft(m *model, done []verdict, word string, answer *core.Answer, left map[core.ID][]core.ID, now time.Time) {
 	for _, v := range done {
-		if other := left[v.approval.RunID]; v.err == nil && v.other == nil && len(other) > 0 {
-			m.unasked[v.approval.RunID] = decidedOne{text: cmp.Or(whatOf(v.approval), nameOf(v.approval)) + ": " + word, at: now, other: other}
+		if v.err != nil || v.other != nil {
+			continue
+		}
+		d := decidedOne{text: cmp.Or(whatOf(v.approval), nameOf(v.approval)) + ": " + word, at: now}
+		for _, id := range left[v.approval.RunID] {
+			o, _ := m.state.Approval(id)
+			switch permitted := permits(v.approval, answer, o); {
+			case !permitted:
+				d.other = append(d.other, id)
+			case answer.Remember != core.RememberRule: // who has written a rule is told how many it answers
+				d.permits = append(d.permits, id)
+			}
+		}
+		if len(d.other)+len(d.permits) > 0 {
+			m.unasked[v.approval.RunID] = d
 		}
 	}
 }
 
-// vanished says that the run of a decision has ended and its other questions with it; empty
-// where there is nothing new to say.
+// permits reports whether an answer to a question counts for another one of its run, too.
+func permits(a core.Approval, answer *core.Answer, other core.Approval) bool {
+	return answer != nil && (answer.Remember != "" || answer.Shape != nil) &&
+		other.Type == a.Type && other.Tool == a.Tool && !other.Once && a.Type == core.ApproveTool
+}
+
+// vanished says what became of the other questions of a run after a decision: that it has
+// answered them as well, or that the run has ended without them; empty where there is nothing
+// new to say.
 func (u unasked) vanished(s *state.State, now time.Time) (text string) {
 	for id, d := range u {
 		run, known := s.Run(id)
-		switch {
-		case !known || now.Sub(d.at) > unaskedWithin:
+		if !known || now.Sub(d.at) > unaskedWithin {
 			delete(u, id)
 			continue
-		case !run.State.Final():
-			continue
 		}
-		states := map[core.ApprovalState]int{}
-		for _, o := range d.other {
-			a, _ := s.Approval(o)
-			states[a.StateAt(now)]++
+		failed := run.State.Final() && run.State != core.RunComplete
+		if failed { // what it had permitted was not made any more, as far as anybody knows
+			d.other, d.permits = append(d.other, d.permits...), nil
 		}
-		if states[core.ApprovalOpen] > 0 { // their end is still to be read
-			continue
+		if n, open := superseded(s, d.permits, now); !open && n > 0 {
+			text = fmt.Sprintf("%s; %d more approved by it", d.text, n)
+			d.permits = nil
 		}
-		delete(u, id)
-		if n := states[core.ApprovalSuperseded]; n > 0 {
-			text = fmt.Sprintf("%s; the run %s, so %s not asked", d.text, endedAs(run.State), more(n))
+		u[id] = d
+		if n, open := superseded(s, d.other, now); run.State.Final() && !open { // else their end is still to be read
+			if delete(u, id); n > 0 {
+				text = fmt.Sprintf("%s; the run %s, so %s not asked", cmp.Or(text, d.text), endedAs(run.State), more(n))
+			}
 		}
 	}
 	return text
+}
+
+// superseded is how many of some questions nobody has decided and that wait no more; open
+// reports whether one still waits.
+func superseded(s *state.State, ids []core.ID, now time.Time) (n int, open bool) {
+	for _, id := range ids {
+		a, _ := s.Approval(id)
+		switch a.StateAt(now) {
+		case core.ApprovalOpen:
+			open = true
+		case core.ApprovalSuperseded:
+			n++
+		case core.ApprovalApproved, core.ApprovalDenied, core.ApprovalExpired:
+		}
+	}
+	return n, open
 }
 
 // more are so many other questions, as the subject of a sentence that a narrow window shows.

@@ -37,6 +37,39 @@ func TestModel_Unasked(t *testing.T) {
 	}
 }
 
+// TestModel_ApprovedByIt: what a yes for the run permits as well was approved by it, also where
+// the run is complete before that is read; what else waited was not asked.
+func TestModel_ApprovedByIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run   core.RunState
+		other string // the tool of the last question
+		want  string
+	}{
+		"GoesOn":   {core.RunRunning, "std:fetch", "std:fetch: approved; 2 more approved by it"},
+		"Complete": {core.RunComplete, "std:fetch", "std:fetch: approved; 2 more approved by it"},
+		"Both":     {core.RunComplete, "std:post", "std:fetch: approved; 1 more approved by it; the run is complete, so 1 more is not asked"},
+		"Failed":   {core.RunFailed, "std:fetch", "std:fetch: approved; the run failed, so 2 more are not asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, nil)
+			list := []core.Approval{h.approval(0), h.approval(0), h.approval(0)}
+			list[1].ID, list[2].ID, list[2].Tool = "a2", "a3", c.other
+			h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunWaiting)); s.PutApprovals(list...) })
+			h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) {
+				return api.Result{Status: api.StatusRunning}, nil
+			}
+			h.want(screen.Decide{Approvals: list[:1], Approve: true, Answer: &core.Answer{Remember: core.RememberRun}})
+			gone := append([]core.Approval(nil), list...)
+			gone[0].State, gone[1].State, gone[2].State = core.ApprovalApproved, core.ApprovalSuperseded, core.ApprovalSuperseded
+			h.learn(func(s *state.State) { s.PutRuns(h.run1(c.run)); s.PutApprovals(gone...) })
+			h.tick(time.Second)
+			h.shows(c.want)
+		})
+	}
+}
+
 // TestModel_UnaskedLater: what ends long after the decision has another reason.
 func TestModel_UnaskedLater(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,7 @@ func (c *decisions) RuleOf(_ context.Context, ap core.Approval) (api.Rule, error
 		return api.Rule{}, err
 	}
 	ch, err := c.Setup.Workspace.Change(file, before, after)
+	ch.About = list + " " + pattern
 	return api.Rule{Approval: ap.ID, List: list, Pattern: pattern, Change: ch}, err
 }
 

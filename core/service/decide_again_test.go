@@ -108,6 +108,12 @@ func TestDecide_RuleAnswersWaiting(t *testing.T) {
 	if _, err := c.Write(c.ctx(), api.ChangeSet{Changes: []api.Change{rule.Change}}, true, ""); err != nil {
 		t.Fatal(err)
 	}
+	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
+	if err != nil || !slices.ContainsFunc(rows, func(r core.AuditRow) bool {
+		return strings.HasPrefix(r.Reason, "allow workspace:write_file, by the change of ")
+	}) {
+		t.Errorf("the audit log does not say which rule was written: %+v, %v", rows, err)
+	}
 	if _, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: first.ID, Answer: &core.Answer{Remember: core.RememberRule}}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +130,7 @@ func TestDecide_RuleAnswersWaiting(t *testing.T) {
 	if err != nil || !cmp.Equal(open, []string{"left.txt", "tasks.json"}) {
 		t.Errorf("%v: still open: %q", err, open)
 	}
-	rows, err := c.Audit(c.ctx(), api.AuditQuery{})
+	rows, err = c.Audit(c.ctx(), api.AuditQuery{})
 	if err != nil || !slices.ContainsFunc(rows, func(a core.AuditRow) bool { return a.Reason == "the rule that allows workspace:write_file" }) {
 		t.Errorf("%v: the audit log does not say why: %+v", err, rows)
 	}
