@@ -98,6 +98,7 @@ var bindings = []binding{
 	{Unfold, dag, "unfold all", []string{"="}},
 	{PreviousTab, task | flows, "previous tab, or later flow run", []string{"["}},
 	{NextTab, task | flows, "next tab, or earlier flow run", []string{"]"}},
+	{RunResult, lists | dag | task, "result of the run", []string{"r"}},
 	{Follow, task | events, "follow", []string{"F"}},
 	{Wrap, task | inbox, "wrap long lines", []string{"w"}},
 	{Times, task | events, "times", []string{"t"}},

@@ -67,6 +67,7 @@ const (
 	Save          Action = "save"  // or open a URL
 	NextTab       Action = "next_tab"
 	PreviousTab   Action = "previous_tab"
+	RunResult     Action = "run_result"
 	Follow        Action = "follow"
 	Wrap          Action = "wrap"
 	Times         Action = "times"

@@ -11,6 +11,8 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/asked"
+	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -23,7 +25,6 @@ type auditPanel struct {
 	cursor core.AuditRow // the selected row
 	moved  bool          // the cursor is not on the newest
 	scroll widget.Scroll
-	detail detail
 
 	rows    []core.AuditRow // that match, newest first
 	version int64
@@ -103,9 +104,6 @@ func ByAuditTime(a, b core.AuditRow) int {
 }
 
 func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
-	if p.detail.do(act) {
-		return nil, true
-	}
 	rows := p.list(e)
 	at := p.at(rows)
 	if to, ok := p.scroll.Move(act, at, len(rows)); ok {
@@ -116,18 +114,16 @@ func (p *auditPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	}
 	switch act {
 	case keys.Open:
-		p.detail.open = !p.detail.open
+		if at >= 0 {
+			return []Intent{showText{"audit: row " + rowName(rows[at]), auditText(&rows[at], e)}}, true
+		}
 	case keys.Filter:
 		return []Intent{openOverlay{p.filterPrompt(e)}}, true
 	case keys.Back:
-		switch {
-		case p.detail.open:
-			p.detail.open = false
-		case p.words != "":
-			p.words = ""
-		default:
+		if p.words == "" {
 			return nil, false
 		}
+		p.words = ""
 	default:
 		if at < 0 {
 			return nil, false
@@ -223,10 +219,9 @@ func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
 		p.drawEmpty(in, e)
 		return
 	}
-	below := p.detail.height(in.H)
 	cols := auditColumns(in.W)
 	widget.DrawTitles(in, 0, cols)
-	height := in.H - 1 - below
+	height := in.H - 1
 	p.scroll.Show(at, len(rows), height)
 	for y := 0; y < height && p.scroll.Top+y < len(rows); y++ {
 		drawAuditRow(in, 1+y, cols, &rows[p.scroll.Top+y], e)
@@ -234,8 +229,6 @@ func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
 			widget.DrawCursor(in, 1+y, focus)
 		}
 	}
-	r := rows[at]
-	p.detail.draw(in.Sub(0, in.H-below, in.W, below), "row "+rowName(r), rowName(r), func() string { return indented(r) })
 }
 
 // rowName is a row's number, and whose it is where there are two.
@@ -302,6 +295,54 @@ func auditWhat(r *core.AuditRow, e *Env) string {
 		return core.Visible(core.CallName(r.Tool, args), 200, false)
 	}
 	return core.Visible(r.Tool, 200, false)
+}
+
+// auditText is all that a row says, field by field, and then as JSON.
+func auditText(r *core.AuditRow, e *Env) string {
+	var b strings.Builder
+	add := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-*s%s\n", evidence.LabelWidth, label, core.Visible(text, 4000, false))
+		}
+	}
+	add("when", r.At.In(e.Now.Location()).Format("2006-01-02 15:04:05 -0700"))
+	what := auditOutcome(r)
+	if r.Count > 1 {
+		what += ", " + itoa(r.Count) + " times"
+	}
+	add("what", strings.TrimSpace(what+"  "+typeName(r.Type)))
+	add("tool", r.Tool)
+	addArguments(&b, fmt.Sprintf("%-*s", evidence.LabelWidth, "arguments"), r.Arguments)
+	addArguments(&b, fmt.Sprintf("%-*s", evidence.LabelWidth, "sent"), r.Sent)
+	add("reason", r.Reason)
+	add("by", r.By.Origin())
+	add("asked via", string(r.Asked))
+	add("remember", string(r.Remember))
+	if r.RunID != "" {
+		add("run", withID(auditRun(r, e), r.RunID))
+	}
+	add("approval", string(r.ApprovalID))
+	add("asks again", string(r.Renewed))
+	add("bounds", strings.TrimSpace(r.Shape+"  "+r.CallID))
+	add("workspace", r.Workspace)
+	add("digest", r.Digest)
+	add("row", rowName(*r))
+	add("hash", r.Hash)
+	return b.String() + "\nas JSON\n" + indented(*r) + "\n"
+}
+
+// addArguments writes arguments under a label, key by key and texts with their lines.
+func addArguments(b *strings.Builder, label string, args json.RawMessage) {
+	if len(args) == 0 {
+		return
+	}
+	for _, l := range asked.Arguments(args, nil) {
+		if l.Label != "" {
+			l.Text = l.Label + "  " + l.Text
+		}
+		b.WriteString(strings.TrimRight(label+l.Text, " ") + "\n")
+		label = strings.Repeat(" ", len(label))
+	}
 }
 
 func (p *auditPanel) click(x, y int, e *Env) []Intent {

@@ -124,6 +124,8 @@ func (p *dagPanel) doTask(act keys.Action, e *Env) ([]Intent, bool) {
 	switch act {
 	case keys.Abort, keys.Again, keys.Replan:
 		return doOneRun(act, run, e), true
+	case keys.RunResult:
+		return runResult(run, e), true
 	case keys.Back:
 		return nil, p.up(run, e)
 	case keys.CopyCommand:
@@ -290,6 +292,9 @@ func (p *dagPanel) hints(e *Env) []keys.Action {
 		if _, below := waitsBelow(p.model.child(i), e); own || below {
 			hints = append([]keys.Action{keys.Approve, keys.Deny}, hints...)
 		}
+	}
+	if run, _ := e.State.Run(e.Sel.Run); run.State.Final() {
+		hints = append(hints, keys.RunResult)
 	}
 	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom, keys.FlowLink)
 }

@@ -162,6 +162,9 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	case keys.PreviousTab:
 		p.tab = (p.tab + taskTabs - 1) % taskTabs
 		return nil, true
+	case keys.RunResult:
+		run, ok := e.State.Run(e.Sel.Run)
+		return runResult(run, e), ok
 	case keys.Abort, keys.Again:
 		if run, ok := e.State.Run(e.Sel.Run); ok {
 			return doOneRun(act, run, e), true
@@ -278,7 +281,7 @@ func byFlow(t *core.Task) bool {
 
 // reading are the keys that help to read.
 func (p *taskPanel) reading() []keys.Action {
-	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times, keys.FlowLink}
+	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times, keys.FlowLink, keys.RunResult}
 }
 
 func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {

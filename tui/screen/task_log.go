@@ -1,9 +1,11 @@
 package screen
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/asked"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
@@ -108,4 +110,37 @@ func partLines(tab taskTab, t *core.Task, e *Env) (out []widget.Line) {
 	case tabLog, taskTabs:
 	}
 	return out
+}
+
+// runResult shows what a run has returned, or says why there is nothing.
+func runResult(run core.Run, e *Env) []Intent {
+	result := run.Result
+	if w, ok := e.State.Workflow(run.ID); ok && len(result) == 0 {
+		result = w.Result
+	}
+	switch {
+	case len(result) > 0:
+		return []Intent{showText{"result: " + fullName(run.ID, e), resultText(result)}}
+	case run.Error != nil:
+		return []Intent{showText{"error: " + fullName(run.ID, e), errorText(run.Error)}}
+	case run.State.Final():
+		return []Intent{say{Note, "the run has returned nothing"}}
+	}
+	return []Intent{say{Note, "the run has no result yet"}}
+}
+
+// resultText is a result for people: a text as it is, an object key by key with the lines of
+// its texts and then as JSON, anything else as JSON.
+func resultText(result json.RawMessage) string {
+	var text string
+	if json.Unmarshal(result, &text) == nil && text != "" {
+		return text
+	}
+	fields, ok := asked.Fields(result)
+	if !ok || len(fields) == 0 {
+		return prettyJSON(result)
+	}
+	var b strings.Builder
+	addArguments(&b, "", result)
+	return b.String() + "\nas JSON\n" + prettyJSON(result)
 }

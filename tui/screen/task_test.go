@@ -286,3 +286,39 @@ func TestTask_Space(t *testing.T) {
 		t.Errorf("rows %d to %d are in view (%v), one row of the page before is to stay", first, last, err)
 	}
 }
+
+// TestRunResult: a key shows what a run has returned, a text of it with its lines, or says why
+// there is nothing; the help finds it.
+func TestRunResult(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		state  core.RunState
+		result string
+		err    *core.Error
+		want   []string
+	}{
+		"Text":    {core.RunComplete, `"one\ntwo\u001b[1m"`, nil, []string{"result: release-notes", "┃ one ", `┃ two\x1b[1m`}},
+		"Object":  {core.RunComplete, `{"n":3,"report":"one\ntwo"}`, nil, []string{"n       3", "| one", "| two", "as JSON", `"n": 3`}},
+		"List":    {core.RunComplete, `[7]`, nil, []string{"┃ [ ", "  7"}},
+		"Nothing": {core.RunComplete, "", nil, []string{"the run has returned nothing"}},
+		"Waits":   {core.RunWaiting, "", nil, []string{"the run has no result yet"}},
+		"Failed":  {core.RunFailed, "", core.Errorf(core.CodeToolFailed, "exit 1"), []string{"error: release-notes", "exit 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, panel := range []string{"1", "3", "4"} {
+				st := fixtureState()
+				run, _ := st.Run(runNotes)
+				run.State, run.Result, run.Error = c.state, json.RawMessage(c.result), c.err
+				st.PutRuns(run)
+				s := newScreen(t, st, 100, 30)
+				s.sel.Run = runNotes
+				press(s, panel, "r")
+				wantShown(t, s, c.want...)
+			}
+		})
+	}
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "3", "?", "r", "e", "s", "u", "l", "t")
+	wantShown(t, s, "result of the run")
+}

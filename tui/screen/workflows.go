@@ -156,6 +156,8 @@ func (p *workflowsPanel) doRun(act keys.Action, ids []core.ID, row int, e *Env) 
 		return again(p.chosen(e), e), true
 	case keys.Replan:
 		return replan(run), true
+	case keys.RunResult:
+		return runResult(run, e), true
 	case keys.Approve, keys.ApproveRemember, keys.Deny, keys.Message, keys.Trail:
 		return p.openNext(act, run, e), true
 	default:

@@ -247,6 +247,29 @@ func TestAudit_Rows(t *testing.T) {
 	wantShown(t, s, `"outcome"`)
 }
 
+// TestAudit_Open: enter shows a row field by field, which the keys of a text scroll, and its
+// JSON at the end.
+func TestAudit_Open(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.SetAudit([]core.AuditRow{{
+		Seq: 7, At: ago(time.Minute), RunID: runNotes, Type: core.ApproveTool, Tool: "fs:write_file", Outcome: core.ApprovalApproved, Reason: "it is right\x1b[1m",
+		By: core.Actor{Who: "ann", Via: core.ViaTUI}, Asked: core.PresenceTerminal, Digest: "sha256:77", Hash: "abc",
+		Arguments: raw(map[string]any{"path": "a.txt", "content": "one\ntwo"}), Sent: raw(map[string]any{"path": "b.txt"}),
+	}})
+	s := newScreen(t, st, 100, 30)
+	press(s, "6", "enter")
+	wantShown(t, s, "audit: row 7", "when        2026-11-22 14:01:31", "what        approved  tool perm", "tool        fs:write_file",
+		"path     a.txt", "| two", "sent        path  b.txt", `reason      it is right\x1b[1m`, "by          ann via tui", "asked via   terminal",
+		"run         release-notes 7f3a77e1", "hash        abc")
+	press(s, "G")
+	wantShown(t, s, `"hash": "abc"`)
+	press(s, "g")
+	wantShown(t, s, "when        2026-11-22 14:01:31")
+	press(s, "esc")
+	wantShown(t, s, "6 Audit", "1/1")
+}
+
 // TestAudit_BothHalves: the cursor is on a row, and not on a number that both logs
 // have.
 func TestAudit_BothHalves(t *testing.T) {
@@ -262,10 +285,11 @@ func TestAudit_BothHalves(t *testing.T) {
 	press(s, "enter")
 	wantShown(t, s, "row server 1", `"side": "server"`)
 	st.SetAudit(append(st.Audit(), row(core.SideServer, 2, 6, "four"))) // one more above it
-	wantShown(t, s, "row server 1", "3/4")
+	press(s, "esc")
+	wantShown(t, s, "3/4")
 	press(s, "j")
-	wantShown(t, s, "row client 1", "4/4")
-	press(s, "esc", "/", `"server"`, "enter")
+	wantShown(t, s, "4/4")
+	press(s, "/", `"server"`, "enter")
 	wantShown(t, s, "2 of 4 rows")
 }
 
