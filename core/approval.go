@@ -147,6 +147,13 @@ func (a *Approval) IfEdited() *Approval {
 	return a
 }
 
+// Permits reports whether a yes lets all calls of its tool on, and so the call of another
+// question of the same run: nobody has to answer that one any more.
+func (a Approval) Permits(other Approval) bool {
+	return a.Type == ApproveTool && a.State == ApprovalApproved && !a.Once && a.Answer != nil && a.Answer.Remember != "" &&
+		a.ID != other.ID && a.RunID == other.RunID && a.Tool == other.Tool && other.Type == ApproveTool && !other.Once
+}
+
 // NotForAgents says why an agent may not approve it unless its configuration says
 // otherwise (approvals.agent_may): it is of high risk, or reaches beyond this
 // machine, or is about a tool of which nothing is known yet. Empty: it may.

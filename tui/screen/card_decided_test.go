@@ -149,3 +149,29 @@ func TestEvidence_LongLabel(t *testing.T) {
 	p.sees("leaves workspace false")
 	p.sees("exactly twelv x")
 }
+
+// TestCard_Permitted: a question that nobody had to answer because of a yes for the run says
+// which that was.
+func TestCard_Permitted(t *testing.T) {
+	t.Parallel()
+	const other core.ID = "a9000000-0000-4000-8000-000000000000"
+	for name, c := range map[string]struct {
+		answer *core.Answer
+		sees   string
+	}{
+		"Run":  {&core.Answer{Remember: core.RememberRun}, "permitted by the approval a9000000"},
+		"Once": {nil, "not needed any more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := atCard(t, apTool, 100, 40)
+			yes := p.approval(apTool)
+			yes.ID, yes.State, yes.Answer = other, core.ApprovalApproved, c.answer
+			w := edgedWorkflow()
+			w.Approvals = append(w.Approvals, yes)
+			p.st.PutWorkflow(w)
+			p.change(apTool, func(a *core.Approval) { a.State = core.ApprovalSuperseded })
+			p.sees(c.sees)
+		})
+	}
+}

@@ -81,6 +81,9 @@ func became(rule *decide.Card, e *Env) (text string, own bool) {
 		if own && a.DecidedBy != nil {
 			return decidedHere(a, e.Now), true
 		}
+		if by, ok := permittedBy(a, e); ok {
+			return "permitted by the approval " + by.ID.Short() + ", which counts for all calls of the tool", false
+		}
 		return rule.Ended(e.Now), false
 	}
 	next := a
@@ -105,6 +108,23 @@ func became(rule *decide.Card, e *Env) (text string, own bool) {
 	last := decide.Open(next, e.Now)
 	last.RunIs(runState(next, e))
 	return text + ": " + cmp.Or(last.Ended(e.Now), "that has expired, too"), false
+}
+
+// permittedBy is the yes of the same run because of which nobody had to answer a question.
+func permittedBy(a core.Approval, e *Env) (core.Approval, bool) {
+	if a.State != core.ApprovalSuperseded {
+		return core.Approval{}, false
+	}
+	w, _ := e.State.Workflow(a.RunID)
+	for _, o := range w.Approvals {
+		if now, known := e.State.Approval(o.ID); known {
+			o = now
+		}
+		if o.Permits(a) {
+			return o, true
+		}
+	}
+	return core.Approval{}, false
 }
 
 // wasShown says how much of a text has been in view once a decision is unlocked: what
