@@ -245,11 +245,13 @@ func (o *output) draw(a paint.Area, e *Env) {
 	if o.line != "" {
 		title.Left, title.Right = "pml "+core.Visible(o.line, 200, false), fmt.Sprintf("exit code %d", o.code)
 	}
-	title.Foot = o.pager.Position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
 	if o.code != 0 {
 		title.Style.Role = paint.Danger
 	}
-	o.pager.Draw(popup(a, a.W-8, a.H-6).Frame(title))
+	window := popup(a, a.W-8, a.H-6)
+	o.pager.Draw(window.Frame(title)) // only then it knows what is in view
+	title.Foot = o.pager.Position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
+	o.pager.Draw(window.Frame(title))
 }
 
 // newQuit asks before leaving: what waits is not told any more, and what this

@@ -319,6 +319,8 @@ func whatText(ap core.Approval) string {
 		text = c.Flow + ": " + c.Node
 	case ap.Type == core.ApproveBudget:
 		text = ap.Description
+	case ap.IfEdited() != nil:
+		text = callText(ap.Tool, ap.Answer.Arguments)
 	case ap.Tool != "" && len(c.Arguments) > 2:
 		text = callText(ap.Tool, c.Arguments)
 	}

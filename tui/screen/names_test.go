@@ -125,6 +125,9 @@ func TestCard_Edited(t *testing.T) {
 	p.sees("what was sent, edited by ann via tui")
 	p.sees("v3.0.0")
 	p.sees("what was proposed, and not sent")
+	if what := whatText(p.approval(apTool)); what != "create_release v3.0.0 (gh)" {
+		t.Errorf("its row: %s", what)
+	}
 	p.press("i")
 	p.sees(`edited      by ann via tui before the yes; sent: {"tag_name":"v3.0.0"}`)
 	p.sees("proposed ")

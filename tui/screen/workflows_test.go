@@ -261,7 +261,7 @@ func TestAudit_Open(t *testing.T) {
 	press(s, "6", "enter")
 	wantShown(t, s, "audit: row 7", "when        2026-11-22 14:01:31", "what        approved  tool perm", "tool        fs:write_file",
 		"path     a.txt", "| two", "sent        path  b.txt", `reason      it is right\x1b[1m`, "by          ann via tui", "asked via   terminal",
-		"run         release-notes 7f3a77e1", "hash        abc")
+		"run         release-notes 7f3a77e1", "hash        abc", "1-22/")
 	press(s, "G")
 	wantShown(t, s, `"hash": "abc"`)
 	press(s, "g")
