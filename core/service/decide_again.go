@@ -157,8 +157,8 @@ func (c *decisions) reaches(ctx context.Context, ap core.Approval, top core.Run)
 }
 
 // decideRuled carries a yes that a rule remembers to the other calls of its tool that wait: to
-// those about which the gates, which have the rule by now, would ask nobody. None is of higher
-// risk than the person has seen, a person's where theirs was not, or of a run that nobody runs.
+// those about which the gates, which have the rule by now, would ask nobody. None is of high risk,
+// a person's where theirs was not ([approval.RuleLeaves]), or of a run that nobody runs.
 func (c *decisions) decideRuled(ctx context.Context, run core.Run, ap core.Approval, d core.Decision, until store.Renewal) {
 	if !d.Approved || d.Answer == nil || d.Answer.Remember != core.RememberRule || ap.Type != core.ApproveTool || ap.Owner != "" || !approval.PersonsVia(d.By.Via) {
 		return
@@ -170,10 +170,7 @@ func (c *decisions) decideRuled(ctx context.Context, run core.Run, ap core.Appro
 	}
 	d.Answer, d.Reason = nil, "the rule that allows "+core.Visible(ap.Tool, 120, false)
 	for _, other := range list {
-		if other.ID == ap.ID || other.Type != ap.Type || other.Tool != ap.Tool || other.Owner != "" || other.Once || other.Human && !ap.Human || ap.Risk.Below(other.Risk) {
-			continue
-		}
-		if !c.permitted(ctx, run, other) {
+		if !approval.AskedAlike(ap, other) || approval.RuleLeaves(ap, other) != "" || !c.permitted(ctx, run, other) {
 			continue
 		}
 		d.ApprovalID, d.ExpectDigest = other.ID, other.Digest

@@ -135,3 +135,43 @@ func TestDecide_RuleAnswersWaiting(t *testing.T) {
 		t.Errorf("%v: the audit log does not say why: %+v", err, rows)
 	}
 }
+
+// A rule that was written from a question of high risk answers none of high risk all the same:
+// those are approved one by one.
+func TestDecide_RuleLeavesHigh(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.write(".pml.json", ownConfig)
+	for _, name := range []string{"one.txt", "two.txt"} {
+		m.write(name, strings.Repeat("a line\n", 300))
+	}
+	c := m.client()
+	c.trust()
+	r := c.execute(`const w = path => mcp.workspace.write_file({path, content: "x\n".repeat(300)});
+		await Promise.all([w("one.txt"), w("two.txt"), w("new.txt")])`, api.StatusApprovalRequired)
+	risks := map[string]core.Approval{}
+	for _, ap := range r.Pending {
+		for _, path := range []string{"one.txt", "two.txt", "new.txt"} {
+			if strings.Contains(string(ap.Context), `"`+path+`"`) {
+				risks[path] = ap
+			}
+		}
+	}
+	if risks["one.txt"].Risk != core.RiskHigh || risks["two.txt"].Risk != core.RiskHigh || risks["new.txt"].Risk != core.RiskMedium {
+		t.Fatalf("%+v", r.Pending)
+	}
+	rule, err := c.RuleFor(c.ctx(), risks["one.txt"].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(c.ctx(), api.ChangeSet{Changes: []api.Change{rule.Change}}, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: risks["one.txt"].ID, Answer: &core.Answer{Remember: core.RememberRule}}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Approvals(c.ctx(), false)
+	if err != nil || len(list) != 1 || list[0].ID != risks["two.txt"].ID {
+		t.Errorf("%v: still open: %+v", err, list)
+	}
+}

@@ -10,13 +10,23 @@ import (
 )
 
 // Rule shows what a rule says and what it changes in which file.
-func Rule(r api.Rule) []widget.Line {
+// answers are the other calls that it lets through now, left those that stay asked.
+func Rule(r api.Rule, answers, left []string) []widget.Line {
 	out := []widget.Line{
 		{Text: "This rule would be written, and then the call approved:", Style: paint.Style{Role: paint.Accent}.Bold()},
 		{},
 		{Label: fmt.Sprintf("%-*s", LabelWidth, "rule"), Text: fmt.Sprintf("permissions.%s gets %q", r.List, r.Pattern)},
 		{Label: fmt.Sprintf("%-*s", LabelWidth, "file"), Text: r.Change.File},
 		{},
+	}
+	if len(answers) > 0 {
+		out = append(out, widget.Line{Text: "also answers now: " + strings.Join(answers, ", ")})
+	}
+	if len(left) > 0 {
+		out = append(out, widget.Line{Text: "still asked: " + strings.Join(left, ", ")})
+	}
+	if len(answers)+len(left) > 0 {
+		out = append(out, widget.Line{})
 	}
 	if r.Change.Diff == "" {
 		out = append(out, widget.Line{Text: "The file stays as it is: the rule stands there already."})

@@ -358,7 +358,6 @@ func (c *card) showRule(rule api.Rule, err error, now time.Time) {
 		return
 	}
 	c.asked, c.rules = &rule, widget.Pager{}
-	c.rules.SetLines(evidence.Rule(rule))
 }
 
 // runs are those that must be read for what is shown.

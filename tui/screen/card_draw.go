@@ -63,6 +63,7 @@ func (c *card) draw(window paint.Area, e *Env) {
 	c.drawHead(box.Sub(0, 0, box.W, top), ap, e)
 	body := &c.pager
 	if c.mode == ruling {
+		setRule(c, e)
 		body = &c.rules
 	}
 	rows := box.H - top - bottom

@@ -321,3 +321,35 @@ func columnsOf(c *card) int {
 	}
 	return c.w - 4
 }
+
+// setRule says what the rule of a card is, and which of the calls that wait it would answer.
+func setRule(c *card, e *Env) {
+	if c.asked == nil {
+		return
+	}
+	var answers, left []string
+	for _, o := range e.State.Waiting(e.Now) {
+		if a := c.rule.Approval(); o.Side != a.Side || o.Workspace != a.Workspace || !approval.AskedAlike(a, o) {
+			continue
+		}
+		why := approval.RuleLeaves(c.rule.Approval(), o)
+		if why == "" && runState(o, e) == core.RunInterrupted {
+			why = "nobody runs it"
+		}
+		if name := toldApart(o); why == "" {
+			answers = append(answers, name)
+		} else {
+			left = append(left, name+" ("+why+")")
+		}
+	}
+	c.rules.SetLines(evidence.Rule(*c.asked, answers, left))
+}
+
+// toldApart is what tells a call from others of its tool: the argument that says most.
+func toldApart(a core.Approval) string {
+	name := core.CallName(a.Tool, argumentsOf(a))
+	if _, told, ok := strings.Cut(name, " "); ok {
+		return core.Visible(told, 200, false)
+	}
+	return a.ID.Short()
+}

@@ -359,6 +359,7 @@ func (c *card) keyRule(k keys.Key, e *Env) (intents []Intent, closed bool) {
 
 // agree writes the rule that was shown, and approves.
 func (c *card) agree(e *Env) (intents []Intent, closed bool) {
+	setRule(c, e) // what has come since was not read
 	if !c.rules.AtEnd() {
 		c.say(Bad, "not all of the rule was on screen yet")
 		return nil, false

@@ -144,3 +144,29 @@ func TestCard_RememberHigh(t *testing.T) {
 	p.press("r")
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Approve: true, Answer: &core.Answer{Remember: core.RememberRun}})
 }
+
+// TestCard_RuleSaysWhatItAnswers: before a rule is written the card lists the calls that wait
+// and that it answers, and those that it leaves; one that comes meanwhile is to be read first.
+func TestCard_RuleSaysWhatItAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 100, 30)
+	list := writes(p, runNotes, core.RiskMedium, "docs/a.md", "docs/b.md", "other.md")
+	writes(p, runNotes, core.RiskHigh, ".github/ci.yml")
+	p.s.overlay.open(cardOf(list[0].ID, p.s.env(p.now)))
+	p.wait(decide.Quiet)
+	p.readAll()
+	p.press("A", "w")
+	p.got = nil
+	p.s.ShowRule(api.Rule{Approval: list[0].ID, List: "allow", Pattern: "fs:write_file"}, nil, p.now)
+	p.sees("also answers now: docs/b.md, other.md")
+	p.sees("still asked: .github/ci.yml (high)")
+	p.wait(decide.Quiet)
+	writes(p, runETL, core.RiskMedium, "late.md")
+	p.press("a")
+	p.wants()
+	p.sees("late.md")
+	p.press("a")
+	if len(p.got) != 1 {
+		t.Errorf("%#v", p.got)
+	}
+}
