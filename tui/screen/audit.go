@@ -43,7 +43,7 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 	all := e.State.Audit()
 	filter, words := auditFilter(p.words, e.Now)
 	for _, a := range slices.Backward(all) {
-		if filter.Match(a) && auditMatches(a, words) {
+		if filter.Match(a) && auditMatches(a, words, e) {
 			p.rows = append(p.rows, a)
 		}
 	}
@@ -69,10 +69,23 @@ func auditOutcome(r *core.AuditRow) string {
 	return core.Visible(core.ShownOutcome(*r), 20, false)
 }
 
-// auditMatches reports whether every word is somewhere in a row.
-func auditMatches(r core.AuditRow, words []string) bool {
+// auditCount is the outcome of a row, and of how many calls it is that of.
+func auditCount(r *core.AuditRow) string {
+	if r.Count > 1 {
+		return auditOutcome(r) + " ×" + itoa(r.Count)
+	}
+	return auditOutcome(r)
+}
+
+// auditMatches reports whether every word is somewhere in a row, as its columns show it, or
+// in its ids.
+func auditMatches(r core.AuditRow, words []string, e *Env) bool {
+	if len(words) == 0 {
+		return true
+	}
 	text := strings.ToLower(strings.Join([]string{
-		string(r.Side), auditOutcome(&r), string(r.Type), typeName(r.Type), r.Tool, r.By.Name(), string(r.By.Via), core.ShownReason(r), string(r.RunID), string(r.ApprovalID),
+		momentText(r.At, e), string(r.Side), auditCount(&r), string(r.Type), typeName(r.Type), r.Tool, auditWhat(&r, e),
+		r.By.Name(), r.By.Label(), string(r.By.Via), auditRun(&r, e), core.ShownReason(r), string(r.RunID), string(r.ApprovalID),
 	}, "\n"))
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -256,11 +269,7 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, 
 	muted := paint.Style{Role: paint.Muted}
 	cols[auTime].Text(in, y, muted, momentText(r.At, e))
 	glyph, style := approvalLook(r.Outcome, e.Theme)
-	outcome := auditOutcome(r)
-	if r.Count > 1 {
-		outcome += " ×" + itoa(r.Count)
-	}
-	cols[auOutcome].Text(in, y, style, glyph+" "+outcome)
+	cols[auOutcome].Text(in, y, style, glyph+" "+auditCount(r))
 	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
 	cols[auWhat].Text(in, y, paint.Style{}, auditWhat(r, e))
 	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))

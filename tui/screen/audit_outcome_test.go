@@ -29,3 +29,22 @@ func TestAudit_OutcomeOfTheColumn(t *testing.T) {
 		press(s, "esc")
 	}
 }
+
+// TestAudit_FilterByWhatItShows: a filter finds what the columns of a row show.
+func TestAudit_FilterByWhatItShows(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.SetAudit([]core.AuditRow{
+		{Seq: 1, At: fixtureNow, Type: core.ApproveTool, Outcome: core.ApprovalApproved, Tool: "fs:write_file", RunID: runNotes, Count: 3, Arguments: raw(map[string]any{"path": "docs/report.md"})},
+		{Seq: 2, At: fixtureNow, Type: core.ApproveTool, Outcome: core.ApprovalApproved, Tool: "fs:write_file", RunID: runETL, Arguments: raw(map[string]any{"path": "docs/other.md"})},
+	})
+	s := newScreen(t, st, 160, 45)
+	press(s, "6", "z")
+	for _, filter := range []string{"report", "write_file docs/report.md", "release-notes", runNotes.Short(), "×3"} {
+		press(s, "/", `"`+filter+`"`, "enter")
+		if frame := s.Plain(fixtureNow); !strings.Contains(frame, "1 of 2 rows") {
+			t.Errorf("%s\n%s", filter, frame)
+		}
+		press(s, "esc")
+	}
+}

@@ -157,7 +157,7 @@ func (p *inboxPanel) refresh(e *Env) bool {
 	if r.made && r.version == v && !e.Now.Before(r.at) && (r.until.IsZero() || e.Now.Before(r.until)) {
 		return false
 	}
-	keep := inboxFilter(p.filter)
+	keep := p.keeps()
 	waiting := e.State.Waiting(e.Now)
 	*r = inboxRows{made: true, version: v, at: e.Now, total: len(waiting), waiting: r.waiting[:0], all: r.all[:0], resolved: r.resolved[:0]}
 	for _, a := range waiting {

@@ -121,3 +121,17 @@ func TestInbox_AlikeAcross(t *testing.T) {
 	p.sees("Decide 4 together?")
 	p.sees("of 2 runs, medium and low risk")
 }
+
+// TestInbox_FilterByWhatItShows: a filter finds what the rows show, of those that wait and of
+// those that are over.
+func TestInbox_FilterByWhatItShows(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 100, 30)
+	list := writes(p, runNotes, core.RiskMedium, "docs/report.md", "docs/other.md")
+	p.change(list[0].ID, func(a *core.Approval) { a.State = core.ApprovalApproved })
+	p.press("/", `"report"`, "enter")
+	p.sees("write_file docs/report.md (fs)")
+	p.press("esc", "/", `"docs/other"`, "enter")
+	p.sees("1 of ")
+	p.sees("write_file docs/other.md (fs)")
+}

@@ -394,18 +394,22 @@ func (v *inboxView) isHeading(y int, r *inboxRows) bool {
 	return y >= v.wait.Height && v.over.Top+y-v.wait.Height == headingLines-1 && v.rowAt(y+1, r) >= 0
 }
 
-// inboxFilter makes a test of words that must all occur in what a row shows of
-// an approval; one that begins with "!" must not. It ignores case.
-func inboxFilter(text string) func(core.Approval, *Env) bool {
-	words := strings.Fields(strings.ToLower(text))
+// keeps makes a test of words that must all occur in what a row shows of an approval,
+// or in its ids; one that begins with "!" must not. It ignores case.
+func (p *inboxPanel) keeps() func(core.Approval, *Env) bool {
+	words := strings.Fields(strings.ToLower(p.filter))
 	return func(a core.Approval, e *Env) bool {
 		if len(words) == 0 {
 			return true
 		}
-		hay := strings.ToLower(strings.Join([]string{
-			typeName(a.Type), string(a.Type), a.Tool, a.Subject, "risk:" + string(a.Risk), "state:" + string(a.StateAt(e.Now)),
-			a.Description, string(a.ID), string(a.RunID), e.State.Name(a.RunID),
-		}, "\n"))
+		shown := []string{
+			typeName(a.Type), string(a.Type), a.Tool, a.Subject, p.what(a), "risk:" + string(a.Risk), "state:" + string(a.StateAt(e.Now)),
+			a.Description, string(a.ID), string(a.RunID), e.State.Name(a.RunID), state.Folder(a.Workspace),
+		}
+		if d := a.DecidedBy; d != nil {
+			shown = append(shown, d.Label(), clockText(d.At, e))
+		}
+		hay := strings.ToLower(strings.Join(shown, "\n"))
 		for _, w := range words {
 			w, not := strings.CutPrefix(w, "!")
 			if w != "" && strings.Contains(hay, w) == not {
