@@ -388,7 +388,7 @@ func ruled(ap *core.Approval) bool { return remembers(ap) && ap.Answer.Remember 
 // held reports whether a question stays although a rule that was written since answers it:
 // what is of high risk is approved one by one.
 func held(ap *core.Approval) bool {
-	return ap != nil && ap.Type == core.ApproveTool && (ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired) && approval.High(*ap, false)
+	return ap != nil && ap.Type == core.ApproveTool && (ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired) && ap.Risk == core.RiskHigh
 }
 
 // askOf is what an approval asks.

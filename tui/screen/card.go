@@ -3,7 +3,6 @@ package screen
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -71,6 +70,8 @@ type card struct {
 	then    decide.Verb // what the characters that are being typed are for
 	eager   bool        // the key that opened it was to approve: what must be typed is asked for at once
 	covers  bool        // also the line below the panels where messages stand
+	last    string      // the key that was the last of the characters
+	lastAt  time.Time   // and when
 	told    int         // the messages that had come when a key was pressed last
 }
 
@@ -158,7 +159,9 @@ func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	case ruling:
 		intents, closed = c.keyRule(k, e)
 	case deciding:
-		intents, closed = c.keyDecide(k, e)
+		if !heldOn(c, k, e) {
+			intents, closed = c.keyDecide(k, e)
+		}
 	}
 	return intents, closed
 }
@@ -216,11 +219,22 @@ func (c *card) keyConfirm(k keys.Key, e *Env) {
 	if !c.confirmed() {
 		return
 	}
-	for _, act := range e.Keys.Actions(k) {
-		if slices.Contains(decisions, act) { // held a moment too long it would decide
-			c.rule.Disturb(e.Now)
-		}
+	c.last, c.lastAt = k.Name, e.Now
+}
+
+// heldOn reports whether a key is the last of the characters, held a moment too long: it would
+// decide. Any other key decides at once.
+func heldOn(c *card, k keys.Key, e *Env) bool {
+	if c.last == "" || k.Name != c.last || e.Now.Sub(c.lastAt) >= decide.Quiet {
+		return false
 	}
+	c.say(Note, codeRight(c, e))
+	return true
+}
+
+// codeRight says that the characters are typed, where a key came too early behind them.
+func codeRight(c *card, e *Env) string {
+	return c.rule.Wants() + " is right; that key came too soon behind it: " + keyOf(e, keys.Approve) + " approves"
 }
 
 // keyText types a message, a result or the PIN.
@@ -320,6 +334,8 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 		why = onItsWay
 	case approves:
 		switch {
+		case why != "" && c.rule.Wants() != "" && c.rule.Confirmed() && !c.rule.Ready(e.Now):
+			why = codeRight(c, e)
 		case c.wait:
 			why = readingArguments
 		case !c.shows():

@@ -68,3 +68,34 @@ func hidden(t *testing.T, p *person, text string) {
 		t.Errorf("%q is on screen:\n%s", text, frame)
 	}
 }
+
+// TestCard_TypedThenApproved: the characters begin no time in which keys do nothing: only the
+// last of them, held too long, is not taken for the key that approves.
+func TestCard_TypedThenApproved(t *testing.T) {
+	t.Parallel()
+	for code, at := range map[string]bool{"9f0d": true, "9f0a": false} {
+		p := newPerson(t, 100, 30)
+		p.change(apIntegrity, func(a *core.Approval) {
+			a.Context = raw(map[string]any{"tool": "std:fetch", "kind": "tool", "old_hash": "sha256:a1b2", "new_hash": "sha256:" + code + strings.Repeat("0", 60)})
+		})
+		p.s.overlay.open(cardOf(apIntegrity, p.s.env(p.now)))
+		p.wait(decide.Quiet)
+		p.readAll()
+		p.press("a")
+		for _, c := range code {
+			p.press(string(c))
+		}
+		p.press("a")
+		if got := len(p.got) == 1; got != at {
+			t.Errorf("%s: decided %t\n%s", code, got, p.frame())
+		}
+		if !at {
+			p.sees("9f0a is right; that key came too soon behind it: a approves")
+			p.wait(decide.Quiet)
+			p.press("a")
+			if len(p.got) != 1 {
+				t.Errorf("not decided\n%s", p.frame())
+			}
+		}
+	}
+}

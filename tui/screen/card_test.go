@@ -170,7 +170,7 @@ func TestCard_Decide(t *testing.T) {
 		"HighEnter":           {apIntegrity, []string{"G", "a", `"9f0"`, "enter", "space", "enter"}, nil, "type 9f04 to approve: 9f0_"},
 		"HighUnread":          {apIntegrity, []string{"a", `"9f04"`}, nil, "more lines not shown: space"},
 		"HighLeft":            {apIntegrity, []string{"G", "a", "esc", `"904"`, "a"}, nil, "type 9f04 to approve"},
-		"ScriptsStayOff":      {apDependency, []string{"G", "a", `"7f3a"`, "a"}, nil, "too early"},
+		"ScriptsStayOff":      {apDependency, []string{"G", "a", `"7f3a"`, "a"}, nil, "7f3a is right; that key came too soon behind it: a approves"},
 		"RememberRun":         {apTool, []string{"G", "A", "r"}, []Intent{yes(apTool, &core.Answer{Remember: core.RememberRun})}, ""},
 		"RememberSession":     {apTool, []string{"G", "A", "s"}, []Intent{yes(apTool, &core.Answer{Remember: core.RememberSession})}, ""},
 		"RememberRule":        {apTool, []string{"G", "A", "w"}, []Intent{AskRule{Approval: of(apTool)}}, "being worked out"},
