@@ -13,6 +13,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/screen"
 )
 
@@ -73,12 +74,20 @@ func (m *model) checkServer(i screen.CheckServer, now time.Time) tea.Cmd {
 			case len(list) == 1 && list[0].State == api.ServerReady:
 				m.say(screen.Good, name+" answers", now)
 			case len(list) == 1:
-				m.say(screen.Bad, name+" cannot be called yet: see what it needs", now)
+				m.say(screen.Bad, name+" cannot be called yet: mend what it says it needs, then "+again(m)+" tries it again", now)
 			}
 			m.screen.ShowServers(list, false, nil)
 			return nil
 		}
 	})
+}
+
+// again is the key that starts a server once more.
+func again(m *model) string {
+	if k := m.o.Keys.Keys(keys.Restart); len(k) > 0 {
+		return k[0]
+	}
+	return "pml servers check"
 }
 
 // shell lends the terminal to a command line of pml.

@@ -298,13 +298,24 @@ func stderrLines(s api.ServerInfo) []string {
 func drawServerDetail(in paint.Area, s api.ServerInfo) {
 	in.Rule(0, core.Visible(s.Name, 60, false))
 	y := 1
-	lines := stderrLines(s)
-	for _, f := range serverFacts(s) {
+	lines, facts := stderrLines(s), serverFacts(s)
+	spare := max(in.H-1-len(facts)-len(lines), 0) // lines that would stay empty
+	for _, f := range facts {
 		if y >= in.H-min(len(lines), 2) {
 			break
 		}
-		labelled(f[0], inLine(f[1], 1000), paint.Style{})(in.Sub(0, y, in.W, 1))
-		y++
+		rows := paint.Wrap(inLine(f[1], 1000), in.W-10)
+		if len(rows) > 1+spare { // the last one says that there is more
+			rows = append(rows[:spare], strings.Join(rows[spare:], " "))
+		}
+		for i, row := range rows {
+			label := f[0]
+			if i > 0 {
+				label, spare = "", spare-1
+			}
+			labelled(label, row, paint.Style{})(in.Sub(0, y, in.W, 1))
+			y++
+		}
 	}
 	lines = lines[max(len(lines)-(in.H-y), 0):]
 	for i, l := range lines {

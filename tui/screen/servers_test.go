@@ -154,3 +154,16 @@ func TestFirst_NotTrusted(t *testing.T) {
 	}
 	wantIntents(t, press(s, "enter"), Shell{Args: []string{"trust"}})
 }
+
+// TestServers_LongError: what is wrong with a server takes the lines that are left, and is not
+// cut off above empty ones.
+func TestServers_LongError(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "7")
+	s.ShowServers([]api.ServerInfo{{
+		Name: "mem", State: api.ServerFailed, Command: []string{"npx", "mem"},
+		Error: "the process ended before it had answered: it wants a folder of its own that can be written, see the manual of the server at its very end",
+	}}, true, nil)
+	wantShown(t, s, "error     the process ended", "the server at its very ", "         end  ")
+}
