@@ -42,6 +42,8 @@ func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 	case endless(args):
 		m.say(screen.Bad, "nothing was run: what goes on and on is shown by the panels, or by pml in another terminal", now)
 		return nil
+	case asksPerson(args):
+		return m.shell(screen.Shell{Args: args}, now)
 	}
 	ctx, stop := context.WithCancel(m.reading)
 	c := &started{line: core.Visible("pml "+i.Line, 80, false), stop: stop}
@@ -59,6 +61,17 @@ func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 			return nil
 		}
 	})
+}
+
+// asking are the commands that show what they would change and ask a person at a terminal.
+var asking = map[string][]string{
+	"permissions": {"allow", "ask", "deny", "rm"},
+	"servers":     {"add", "rm", "install", "import", "update", "connect"},
+}
+
+// asksPerson reports whether a command needs the terminal, to ask on.
+func asksPerson(args []string) bool {
+	return args[0] == "trust" || len(args) > 1 && slices.Contains(asking[args[0]], args[1])
 }
 
 // endless reports whether a command goes on until it is stopped: what it prints

@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"io"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,22 @@ func TestModel_NoEndlessCommand(t *testing.T) {
 	for _, line := range []string{"events", "workflows ls", "execute watch.ts"} {
 		if h.want(screen.Command{Line: line}); ran != line {
 			t.Errorf("%q did not run", line)
+		}
+	}
+}
+
+// TestModel_CommandThatAsks: a command that asks a person gets the terminal to ask on.
+func TestModel_CommandThatAsks(t *testing.T) {
+	t.Parallel()
+	for line, lent := range map[string]bool{"permissions rm fs:write_file": true, "permissions allow fs:read": true, "trust": true, "permissions ls": false, "servers ls": false} {
+		behind, lend := false, []string(nil)
+		h := newHarness(t, func(o *Options) {
+			o.Command = func(context.Context, []string, io.Writer) int { behind = true; return 0 }
+			o.Self = func(_ context.Context, args []string, _ bool) *exec.Cmd { lend = args; return exec.Command("true") }
+		})
+		h.want(screen.Command{Line: line})
+		if got := strings.Join(lend, " "); behind == lent || lent && got != line {
+			t.Errorf("%s: behind %t, lent to %q", line, behind, got)
 		}
 	}
 }

@@ -39,6 +39,10 @@ var verbs = []verb{
 	{"servers check", "start each server and list its tools"},
 	{"tools ls", "tools of all servers"},
 	{"tools search ", "find a tool"},
+	{"permissions ls", "what is allowed, asked about and denied, and by which rule"},
+	{"permissions allow ", "write a rule that allows a tool; it asks first"},
+	{"permissions deny ", "write a rule that denies a tool; it asks first"},
+	{"permissions rm ", "remove a rule; it asks first"},
 	{"config show", "the configuration, and where it is from"},
 	{"server status", "the pml server"},
 	{"doctor", "what is wrong here"},
@@ -189,7 +193,8 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 		p.err = "pml " + words[0] + " needs a terminal of its own"
 		return nil, false
 	}
-	if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(asking, w) }) {
+	asks := words[0] == "permissions" // it shows the change and asks by itself
+	if !asks && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(asking, w) }) {
 		return []Intent{openOverlay{&confirm{
 			title: "Run this?", text: "pml " + line,
 			yes: func(*Env) []Intent { return []Intent{Command{line}} },
