@@ -22,6 +22,9 @@ func TestWorkflows_Hints(t *testing.T) {
 		"done":   {core.Run{Kind: core.KindDAG, State: core.RunComplete}, nil},
 		"failed": {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: failed}, []keys.Action{keys.Again}},
 		"threw":  {core.Run{Kind: core.KindCode, State: core.RunFailed, Error: &core.Error{Code: core.CodeScript}}, nil},
+		"many":   {core.Run{Kind: core.KindCode, State: core.RunFailed, Error: &core.Error{Code: core.CodeCallLimit}}, nil},
+		"limit":  {core.Run{Kind: core.KindCode, State: core.RunFailed, Error: &core.Error{Code: core.CodeTimeout}}, []keys.Action{keys.Again}},
+		"faulty": {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: &core.Error{Code: core.CodeDAGInvalid}}, nil},
 		"copy":   {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: failed, Imported: &core.Imported{}}, nil},
 		"left":   {core.Run{Kind: core.KindCode, State: core.RunInterrupted}, []keys.Action{keys.Abort, keys.Again}},
 	} {
@@ -37,4 +40,15 @@ func TestWorkflows_Hints(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, acts, c.want)
 		}
 	}
+}
+
+// TestFooter_WholeMessage: what says why something did not work is not cut off where two lines
+// have room for it.
+func TestFooter_WholeMessage(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	s.Say(Bad, "the run 7f395101 was not retried: no call of it can be tried again: it failed by itself; mend it and execute it anew", fixtureNow)
+	wantShown(t, s, "the run 7f395101 was not retried: no call of it", "it failed by itself; mend it and execute it anew")
+	s.Say(Bad, "short", fixtureNow)
+	wantShown(t, s, "short", "? help")
 }

@@ -279,7 +279,12 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	if known := slices.Concat(e.State.Warnings, e.State.Notices); spans == nil && len(known) > 0 {
 		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(known), paint.Style{Role: paint.Warn}}}
 	}
+	rest := wholeFlash(a, s.flash, spans)
 	putSpans(a, 1, a.H-2, a.W-2, spans)
+	if rest != "" { // the keys are there again once it was read
+		a.Text(2, a.H-1, a.W-3, paint.Style{}, rest)
+		return
+	}
 	if len(s.overlay) > 0 { // it has the keys, and says which
 		return
 	}
@@ -331,6 +336,21 @@ func (f flash) spans(e *Env) []span {
 	case Good:
 	}
 	return []span{{glyph + " ", paint.Style{Role: role}.Bold()}, {clockText(f.at, e) + " ", paint.Style{Role: paint.Muted}}, {f.text, paint.Style{}}}
+}
+
+// wholeFlash breaks what says that something did not work, where a line has no room for all of
+// it, and returns what the next line says.
+func wholeFlash(a paint.Area, f flash, spans []span) (rest string) {
+	if f.level == Good || len(spans) != 3 || spans[2].text != f.text {
+		return ""
+	}
+	room := a.W - 2 - paint.Width(spans[0].text) - paint.Width(spans[1].text)
+	if paint.Width(f.text) <= room {
+		return ""
+	}
+	lines := paint.Wrap(f.text, room)
+	spans[2].text = lines[0]
+	return strings.TrimSpace(strings.TrimPrefix(f.text, lines[0]))
 }
 
 // drawCard shows the next approval alone.
