@@ -97,9 +97,15 @@ var tellingKeys = []string{
 var secretKeys = []string{"token", "secret", "passw", "credential", "auth", "apikey", "api_key", "private", "cookie"}
 
 // telling is the argument that says what a call is about: one whose name is known to,
-// else the first that is a short text. It is empty where there is none.
-func telling(args json.RawMessage) string {
-	var first string
+// else the first that is a short text, else what tells most in the first that is nested. It is
+// empty where there is none.
+func telling(args json.RawMessage) string { return tellingIn(args, maxNested) }
+
+// maxNested is how deep arguments are looked into.
+const maxNested = 4
+
+func tellingIn(args json.RawMessage, depth int) string {
+	var first, nested string
 	known := map[string]string{}
 	dec := json.NewDecoder(bytes.NewReader(args))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -117,7 +123,13 @@ func telling(args json.RawMessage) string {
 		k, _ := key.(string)
 		k = strings.ToLower(k)
 		v := scalar(raw)
-		if v == "" || secretName(k) {
+		if secretName(k) {
+			continue
+		}
+		if v == "" {
+			if nested == "" {
+				nested = inside(raw, depth-1)
+			}
 			continue
 		}
 		if _, had := known[k]; !had {
@@ -135,10 +147,40 @@ func telling(args json.RawMessage) string {
 			vague = v
 		}
 	}
-	if vague == "" || particular(first) {
-		return first
+	switch {
+	case vague != "" && !particular(first):
+		return vague
+	case first == "":
+		return nested
 	}
-	return vague
+	return first
+}
+
+// inside is what tells most in an object, or in the first elements of a list.
+func inside(raw json.RawMessage, depth int) string {
+	switch {
+	case depth <= 0 || len(raw) == 0 || len(raw) > 16*maxTelling:
+		return ""
+	case raw[0] == '{':
+		return tellingIn(raw, depth)
+	case raw[0] != '[':
+		return ""
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return ""
+	}
+	var told []string
+	for _, one := range list[:min(len(list), 3)] {
+		text := inside(one, depth-1)
+		if len(one) > 0 && one[0] == '"' {
+			text = scalar(one)
+		}
+		if particular(text) {
+			told = append(told, text)
+		}
+	}
+	return strings.Join(told, ", ")
 }
 
 // particular reports whether a text is more than the name of the folder in which everything is.

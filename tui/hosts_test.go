@@ -80,3 +80,19 @@ func TestModel_ServersAgain(t *testing.T) {
 		t.Errorf("asked %d times without the panel", on.asked)
 	}
 }
+
+func (m *machine) CheckServers(context.Context, ...string) ([]api.ServerInfo, error) {
+	return m.servers, nil
+}
+
+// A server that was started in vain says which key tries it again.
+func TestModel_ServerInVain(t *testing.T) {
+	t.Parallel()
+	on := &machine{servers: []api.ServerInfo{{Name: "slack", State: api.ServerFailed, Error: "exit status 7"}}}
+	h := newHarness(t, func(o *Options) { o.Machine = on })
+	h.learn(loaded)
+	h.send(letter("7"))
+	h.send(letter("R"))
+	h.shows("slack cannot be called yet")
+	h.shows("then R tries it again")
+}
