@@ -172,6 +172,10 @@ func TestDecide_RuleLeavesHigh(t *testing.T) {
 	}
 	list, err := c.Approvals(c.ctx(), false)
 	if err != nil || len(list) != 1 || list[0].ID != risks["two.txt"].ID {
-		t.Errorf("%v: still open: %+v", err, list)
+		t.Fatalf("%v: still open: %+v", err, list)
+	}
+	got, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: list[0].ID})
+	if err != nil || got.Status != api.StatusComplete {
+		t.Errorf("%v %+v", err, got)
 	}
 }

@@ -274,6 +274,10 @@ func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
 		return
 	}
 	a.Rule(0, "")
+	rest := ""
+	if rows := paint.Wrap(text, a.W); len(rows) > 1 && c.mode == deciding && c.note != "" { // a refusal is said whole
+		text, rest = rows[0], strings.Join(rows[1:], " ")
+	}
 	a.Text(0, 1, a.W, style, text)
 	locked := c.rule.Ended(e.Now) != "" || c.rule.Lost() != ""
 	for i := range c.buttons {
@@ -289,7 +293,10 @@ func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
 		a.Put(b.x-2, 2+b.y, look, mark+"["+b.key+"] "+b.label)
 		b.y += c.h - 1 - a.H + 2 // from now on a row of the card
 	}
-	c.drawInput(a.Sub(0, a.H-2, a.W, 1), ap, e)
+	if c.drawInput(a.Sub(0, a.H-2, a.W, 1), ap, e); rest != "" {
+		a.Sub(0, a.H-2, a.W, 1).Blank()
+		a.Text(0, a.H-2, a.W, style, rest)
+	}
 	a.Text(0, a.H-1, a.W, paint.Style{Role: paint.Muted}, c.hints(ap, e))
 }
 

@@ -82,6 +82,11 @@ func TestCard_Rule(t *testing.T) {
 	p.got = nil
 	p.s.ShowRule(api.Rule{}, core.Errorf(core.CodePermissionDenied, "a rule\x1b stands against it"), p.now)
 	p.sees(`no rule: a rule\x1b stands against it`)
+	p.wait(decide.Quiet)
+	p.press("A", "w")
+	p.got = nil
+	p.s.ShowRule(api.Rule{}, core.Errorf(core.CodePermissionDenied, "a rule that allows gh:create_release would decide nothing: \"gh:*\" in permissions.deny stands against it"), p.now)
+	p.sees("stands against it") // in the next line
 	p.press("a", "esc")
 	p.wants()
 }
