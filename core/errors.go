@@ -205,10 +205,12 @@ func (e *Error) WithMade() *Error {
 }
 
 // OfProgram reports whether the error that a run has ended with is a fault of the program
-// itself, an exception of its own, arguments or a DAG that cannot be: the same program fails
+// itself, an exception of its own, arguments or a DAG that cannot be, too many calls: the same program fails
 // again in the same way, until somebody mends it.
 func (e *Error) OfProgram() bool {
-	faulty := func(c Code) bool { return c == CodeScript || c == CodeSyntax || c == CodeInvalidArguments || c == CodeDAGInvalid }
+	faulty := func(c Code) bool {
+		return c == CodeScript || c == CodeSyntax || c == CodeInvalidArguments || c == CodeDAGInvalid || c == CodeCallLimit
+	}
 	return faulty(e.Code) && !slices.ContainsFunc(e.Failures, func(f Failure) bool { return !faulty(f.Code) })
 }
 

@@ -386,9 +386,9 @@ func sortApprovals(list []*core.Approval) {
 func ruled(ap *core.Approval) bool { return remembers(ap) && ap.Answer.Remember == core.RememberRule }
 
 // held reports whether a question stays although a rule that was written since answers it:
-// what is of high risk is approved one by one.
+// what is of high risk is approved one by one. Where nobody has in time, the rule counts.
 func held(ap *core.Approval) bool {
-	return ap != nil && ap.Type == core.ApproveTool && (ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired) && ap.Risk == core.RiskHigh
+	return ap != nil && ap.Type == core.ApproveTool && ap.State == core.ApprovalOpen && ap.Risk == core.RiskHigh
 }
 
 // askOf is what an approval asks.
