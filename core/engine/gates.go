@@ -144,8 +144,8 @@ func (g *gates) admit(c *call) {
 }
 
 // unasked acts on the question whether a call may be made that its gates do not ask any
-// more: a no stands, a yes to be remembered is remembered, and an open one is taken back, but
-// for one of high risk. It reports whether the call does not go on.
+// more: a no stands, a yes to be remembered is remembered, and an open one is taken back. It
+// reports whether the call has settled.
 func (g *gates) unasked(c *call) bool {
 	ap := g.questions.own(c)
 	switch {
@@ -153,10 +153,6 @@ func (g *gates) unasked(c *call) bool {
 	case ap.State == core.ApprovalDenied:
 		g.questions.use(ap, c.id)
 		g.calls.settleFailed(c, core.OutcomeDenied, denied(ap))
-		return true
-	case held(ap):
-		c.asks = append(c.asks, askOf(ap))
-		g.calls.park(c)
 		return true
 	case ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired:
 		g.questions.withdraw(ap)
@@ -210,12 +206,10 @@ func (g *gates) answered(c *call, ask Ask) answer {
 	if c.approvedAs(ask) {
 		return answerYes // what is sent is what was shown and approved
 	}
-	ap := g.questions.find(c, ask)
-	if by := g.questions.remembered(ask.Tool); !held(ap) || by == nil || !ruled(by) {
-		if got, ok := g.remembered(ask); ok {
-			return got
-		}
+	if got, ok := g.remembered(ask); ok {
+		return got
 	}
+	ap := g.questions.find(c, ask)
 	undecided := ap == nil || ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired
 	if undecided && g.within(c, ask) {
 		return answerYes

@@ -183,7 +183,7 @@ func (q *questions) dropRemembered() {
 			continue
 		}
 		for _, other := range q.list {
-			if other.Type == core.ApproveTool && other.Tool == ap.Tool && other.State == core.ApprovalOpen && !other.Once && !(ruled(ap) && held(other)) {
+			if other.Type == core.ApproveTool && other.Tool == ap.Tool && other.State == core.ApprovalOpen && !other.Once {
 				q.drop(other)
 			}
 		}
@@ -380,20 +380,4 @@ func sortApprovals(list []*core.Approval) {
 		}
 		return list[i].ID < list[j].ID
 	})
-}
-
-// ruled reports whether a permission was given by a rule.
-func ruled(ap *core.Approval) bool { return remembers(ap) && ap.Answer.Remember == core.RememberRule }
-
-// held reports whether a question stays although a rule that was written since answers it:
-// what is of high risk is approved one by one. Where nobody has in time, the rule counts.
-func held(ap *core.Approval) bool {
-	return ap != nil && ap.Type == core.ApproveTool && ap.State == core.ApprovalOpen && ap.Risk == core.RiskHigh
-}
-
-// askOf is what an approval asks.
-func askOf(ap *core.Approval) Ask {
-	return Ask{
-		Type: ap.Type, Subject: ap.Subject, Tool: ap.Tool, Risk: ap.Risk, Description: ap.Description, Context: ap.Context, Digest: ap.Digest, Once: ap.Once,
-	}
 }

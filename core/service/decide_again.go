@@ -157,8 +157,9 @@ func (c *decisions) reaches(ctx context.Context, ap core.Approval, top core.Run)
 }
 
 // decideRuled carries a yes that a rule remembers to the other calls of its tool that wait: to
-// those about which the gates, which have the rule by now, would ask nobody. None is of high risk,
-// a person's where theirs was not ([approval.RuleLeaves]), or of a run that nobody runs.
+// those about which the gates, which have the rule by now, would ask nobody. None of another run
+// is of high risk or a person's where theirs was not ([approval.RuleLeaves]), and none is of a run
+// that nobody runs.
 func (c *decisions) decideRuled(ctx context.Context, run core.Run, ap core.Approval, d core.Decision, until store.Renewal) {
 	if !d.Approved || d.Answer == nil || d.Answer.Remember != core.RememberRule || ap.Type != core.ApproveTool || ap.Owner != "" || !approval.PersonsVia(d.By.Via) {
 		return

@@ -137,8 +137,8 @@ func TestDecide_RuleAnswersWaiting(t *testing.T) {
 	}
 }
 
-// A rule that was written from a question of high risk answers none of high risk all the same:
-// those are approved one by one.
+// A rule that was written from a question of high risk answers none of high risk in another run
+// all the same: those are approved one by one.
 func TestDecide_RuleLeavesHigh(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -149,9 +149,10 @@ func TestDecide_RuleLeavesHigh(t *testing.T) {
 	c := m.client()
 	c.trust()
 	r := c.execute(`const w = path => mcp.workspace.write_file({path, content: "x\n".repeat(300)});
-		await Promise.all([w("one.txt"), w("two.txt"), w("new.txt")])`, api.StatusApprovalRequired)
+		await Promise.all([w("one.txt"), w("new.txt")])`, api.StatusApprovalRequired)
+	beside := c.execute(`await mcp.workspace.write_file({path: "two.txt", content: "x\n".repeat(300)})`, api.StatusApprovalRequired)
 	risks := map[string]core.Approval{}
-	for _, ap := range r.Pending {
+	for _, ap := range append(r.Pending, beside.Pending...) {
 		for _, path := range []string{"one.txt", "two.txt", "new.txt"} {
 			if strings.Contains(string(ap.Context), `"`+path+`"`) {
 				risks[path] = ap
@@ -175,7 +176,7 @@ func TestDecide_RuleLeavesHigh(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].ID != risks["two.txt"].ID {
 		t.Fatalf("%v: still open: %+v", err, list)
 	}
-	got, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: list[0].ID})
+	got, err := c.decide(beside.WorkflowID, api.Decision{Approve: true, Checkpoint: list[0].ID})
 	if err != nil || got.Status != api.StatusComplete {
 		t.Errorf("%v %+v", err, got)
 	}

@@ -336,10 +336,13 @@ func setRule(c *card, e *Env) {
 		if why == "" && runState(o, e) == core.RunInterrupted {
 			why = "nobody runs it"
 		}
-		if name := toldApart(o); why == "" {
-			answers = append(answers, name)
-		} else {
+		switch name := toldApart(o); {
+		case why != "":
 			left = append(left, name+" ("+why+")")
+		case approval.High(o, false):
+			answers = append(answers, name+" (high)")
+		default:
+			answers = append(answers, name)
 		}
 	}
 	c.rules.SetLines(evidence.Rule(*c.asked, answers, left))
