@@ -323,7 +323,7 @@ func auditText(r *core.AuditRow, e *Env) string {
 	add("tool", r.Tool)
 	addArguments(&b, fmt.Sprintf("%-*s", evidence.LabelWidth, "arguments"), r.Arguments)
 	addArguments(&b, fmt.Sprintf("%-*s", evidence.LabelWidth, "sent"), r.Sent)
-	add("reason", r.Reason)
+	add("reason", core.ShownReason(*r))
 	add("by", r.By.Origin())
 	add("asked via", string(r.Asked))
 	add("remember", string(r.Remember))
