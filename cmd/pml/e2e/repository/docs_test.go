@@ -168,8 +168,14 @@ func TestDocs_Dependencies(t *testing.T) {
 
 func TestDocs_Changelog(t *testing.T) {
 	t.Parallel()
-	if !strings.Contains(readText(t, "CHANGELOG.md"), "\n## [Unreleased]") {
+	text := readText(t, "CHANGELOG.md")
+	if !strings.Contains(text, "\n## [Unreleased]") {
 		t.Error("CHANGELOG.md has no section [Unreleased]")
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ") || len(line) > 40 && strings.Count(text, line) > 1 {
+			t.Errorf("CHANGELOG.md has what a merge left behind: %s", line)
+		}
 	}
 }
 
