@@ -128,42 +128,55 @@ func (d *faultDisk) answer(t *testing.T, fd int, over <-chan struct{}) {
 			}
 		}
 		resp := notifResp{id: call.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-		if !d.allows(&call) {
+		allowed, undo := d.allows(&call)
+		if !allowed {
 			resp = notifResp{id: call.id, err: -int32(unix.EIO)}
 		}
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&resp))); errno != 0 {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&resp)))
+		switch errno {
+		case 0:
+		case unix.ENOENT: // a signal came first, Go's own to a busy thread: the call is made once more
+			undo()
+		default:
 			t.Errorf("answering a call: %v", errno)
 			return
 		}
 	}
 }
 
-// allows notes a call that is about to be made; false when it fails instead.
-func (d *faultDisk) allows(call *notif) bool {
+// allows notes a call that is about to be made; false when it fails instead. undo takes that
+// back, of one that is not made after all.
+func (d *faultDisk) allows(call *notif) (ok bool, undo func()) {
 	if to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", call.args[0])); err != nil || to != d.path {
-		return true
+		return true, func() {}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if uint32(call.nr) == unix.SYS_PWRITE64 {
 		d.dirty = append(d.dirty, [2]int64{int64(call.args[3]), int64(call.args[3] + call.args[2])})
-		return true
+		return true, func() {} // twice is as good as once
+	}
+	dirty, image := d.dirty, slices.Clone(d.image)
+	undo = func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.syncs--
+		d.dirty, d.image = append(dirty, d.dirty...), image
 	}
 	d.syncs++
-	dirty := d.dirty
 	d.dirty = nil
 	if d.fail != nil && d.fail(d.syncs) {
-		return false
+		return false, undo
 	}
 	now, err := os.ReadFile(d.path)
 	if err != nil {
-		return false
+		return false, undo
 	}
 	d.image = append(d.image, make([]byte, max(0, len(now)-len(d.image)))...)
 	for _, at := range dirty {
 		copy(d.image[at[0]:at[1]], now[at[0]:])
 	}
-	return true
+	return true, undo
 }
 
 // left is what a loss of power would leave.
