@@ -49,7 +49,7 @@ func TestServer_KilledAtRandomMoments(t *testing.T) {
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}
-	all := cmp.Or(*kills, skiptest.Sized(t, 16, 100))
+	all := cmp.Or(*kills, skiptest.Sized(t, 10, 100))
 	t.Logf("-kills %d -seed %d", all, s)
 	for i, kind := range []string{"bbolt", "postgres"} {
 		t.Run(kind, func(t *testing.T) {
