@@ -205,8 +205,8 @@ func (e *Error) WithMade() *Error {
 }
 
 // OfProgram reports whether the error that a run has ended with is a fault of the program
-// itself, an exception of its own, arguments or a DAG that cannot be, too many calls: the same program fails
-// again in the same way, until somebody mends it.
+// itself: an exception of its own, arguments or a DAG that cannot be, too many calls. The same
+// program fails again in the same way until somebody mends it.
 func (e *Error) OfProgram() bool {
 	faulty := func(c Code) bool {
 		return c == CodeScript || c == CodeSyntax || c == CodeInvalidArguments || c == CodeDAGInvalid || c == CodeCallLimit

@@ -283,6 +283,12 @@ func (w Workflow) FailedLayer() int {
 	return 0
 }
 
+// FaultOfProgram reports whether a script or a DAG has failed on a fault of its program, so
+// that a retry, which runs the program as it was, fails as well.
+func (r Run) FaultOfProgram() bool {
+	return r.State == RunFailed && r.Kind != KindAgent && r.Error != nil && r.Error.OfProgram()
+}
+
 // Layer is a set of tasks that may run at the same time.
 type Layer struct {
 	Index int    `json:"index"`

@@ -113,7 +113,7 @@ func summary(i screen.Decide, done []verdict, now time.Time) (screen.Level, stri
 	}
 	switch {
 	case bad == "" && gone > 0:
-		return screen.Good, fmt.Sprintf("%d %s; that ended the run, so %s not asked", good, word, more(gone))
+		return screen.Good, fmt.Sprintf("%d %s; that ended the run, so %s not asked", good, word, moreAre(gone))
 	case bad == "":
 		return screen.Good, fmt.Sprintf("%d %s", good, word)
 	}
@@ -263,7 +263,7 @@ func (m *model) remember(i screen.Remember) tea.Cmd {
 // ofRule are the other questions that a rule for the tool of an approval may answer.
 func ofRule(m *model, a core.Approval, now time.Time) (out []core.ID) {
 	for _, o := range m.state.Waiting(now) {
-		if o.ID != a.ID && o.Type == a.Type && o.Tool == a.Tool && o.Side == a.Side && o.Workspace == a.Workspace && o.Owner == a.Owner {
+		if o.Side == a.Side && o.Workspace == a.Workspace && approval.AskedAlike(a, o) {
 			out = append(out, o.ID)
 		}
 	}

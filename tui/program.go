@@ -55,7 +55,7 @@ type model struct {
 	focused  bool // known to have the focus
 	notes    *notifier
 	taken    *takeovers
-	unasked  unasked
+	others   consequences
 	activity activity
 	waiting  []core.Approval
 	known    moment    // when activity and waiting were looked at
@@ -116,7 +116,7 @@ func newModel(o Options, s *state.State, r reader) *model {
 			Version: o.Version, Workspace: o.Workspace, Confirm: true,
 		}),
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
-		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner), unasked: unasked{},
+		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner), others: consequences{},
 		audit: auditLog{read: o.Backend.Audit},
 	}
 	m.after = func(d time.Duration, msg tea.Msg) tea.Cmd { return after(m.reading, d, msg) }
@@ -206,7 +206,7 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 		m.known = at
 		m.tell(now)
 	}
-	if text := m.unasked.vanished(m.state, now); text != "" {
+	if text := m.others.vanished(m.state, now); text != "" {
 		m.say(screen.Note, text, now)
 	}
 	if m.state.Loaded {

@@ -199,7 +199,7 @@ func (in *inboxOf) await(ctx context.Context) error {
 	case core.RunComplete:
 		next[2] = "result"
 	case core.RunFailed:
-		if faultOfProgram(w.Run) {
+		if w.FaultOfProgram() {
 			if file := fileOf(ctx, in.b, id); file != "" {
 				in.a.SayNext(next...)
 				next = []string{"pml", "run", file}

@@ -110,15 +110,9 @@ func (wf shownRun) write(a *app.App, w *strings.Builder) {
 		fmt.Fprintf(w, "\nnext: %s\n", a.Paint(layout.Ident, next))
 	case wf.file != "":
 		fmt.Fprintf(w, "\nnext: %s (once its fault is mended)\n", a.Paint(layout.Ident, layout.ShellJoin([]string{"pml", "run", wf.file})))
-	case faultOfProgram(wf.Run):
+	case wf.FaultOfProgram():
 		w.WriteString("\nthe fault is in the program: run it anew once it is mended; pml retry runs it as it was\n")
 	}
-}
-
-// faultOfProgram reports whether a run has failed on a fault of its program, so that a retry
-// fails as well.
-func faultOfProgram(r core.Run) bool {
-	return r.State == core.RunFailed && r.Kind != core.KindAgent && r.Error != nil && r.Error.OfProgram()
 }
 
 // nextOf is the command that goes on with a run that has stopped and waits for no decision.
@@ -128,7 +122,7 @@ func nextOf(r core.Run) string {
 		return "pml resume"
 	case r.State == core.RunInterrupted:
 		return "pml continue " + r.ID.Short()
-	case r.State == core.RunFailed && r.Kind != core.KindAgent && !faultOfProgram(r):
+	case r.State == core.RunFailed && r.Kind != core.KindAgent && !r.FaultOfProgram():
 		return "pml retry " + r.ID.Short()
 	}
 	return ""

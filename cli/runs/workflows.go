@@ -181,7 +181,7 @@ all of them, whole. What the calls returned is in --json.`,
 			}
 		}
 		shown := shownRun{w, below, args, ""}
-		if a.Human() && faultOfProgram(w.Run) {
+		if a.Human() && w.FaultOfProgram() {
 			shown.file = fileOf(ctx, b, id)
 		}
 		return a.Print(w, func(out *strings.Builder) { shown.write(a, out) })

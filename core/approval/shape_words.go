@@ -22,8 +22,8 @@ const (
 )
 
 // ShapeWords says what a shape permits, one bound in each line: what is not said there is not
-// permitted. Times are of a zone. Of the calls of a loop, as far as they are known, it says
-// which values a bound stands for that is no value itself; those bind nobody.
+// permitted. Times are of a zone. Where a bound is no single value, it adds which values the
+// known calls of the loop have had; these are an example, and permit nothing.
 func ShapeWords(s core.Shape, loop []core.Approval, in *time.Location) []string {
 	calls := "calls"
 	if s.Max == 1 {

@@ -57,7 +57,7 @@ func (f lastStarts) ended(ctx context.Context, s *server, r readiness, failed er
 	}
 	ask, err := s.claimsAsk(r)
 	if err != nil {
-		return // who calls one of its tools, or checks the server, is told
+		return // pml reports it to whoever calls one of its tools or checks the server
 	}
 	last := lastStart{Asks: &api.ServerNeed{Type: ask.Type, Description: ask.Description, Context: ask.Context, Digest: ask.Digest}}
 	for _, name := range slices.Sorted(maps.Keys(r.tools)) {

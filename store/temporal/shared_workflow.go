@@ -98,7 +98,7 @@ func sharedWorkflow(ctx workflow.Context, d *sharedState) error {
 	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 		return err
 	}
-	d.take(signals) // none may be left behind
+	d.take(signals) // a row that is not taken here would be lost
 	return workflow.NewContinueAsNewError(ctx, sharedType, d)
 }
 

@@ -159,7 +159,7 @@ func (c *card) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	case ruling:
 		intents, closed = c.keyRule(k, e)
 	case deciding:
-		if !heldOn(c, k, e) {
+		if !repeatsLast(c, k, e) {
 			intents, closed = c.keyDecide(k, e)
 		}
 	}
@@ -222,9 +222,9 @@ func (c *card) keyConfirm(k keys.Key, e *Env) {
 	c.last, c.lastAt = k.Name, e.Now
 }
 
-// heldOn reports whether a key is the last of the characters, held a moment too long: it would
+// repeatsLast reports whether a key is the last of the characters, held a moment too long: it would
 // decide. Any other key decides at once.
-func heldOn(c *card, k keys.Key, e *Env) bool {
+func repeatsLast(c *card, k keys.Key, e *Env) bool {
 	if c.last == "" || k.Name != c.last || e.Now.Sub(c.lastAt) >= decide.Quiet {
 		return false
 	}

@@ -336,7 +336,7 @@ func setRule(c *card, e *Env) {
 		if why == "" && runState(o, e) == core.RunInterrupted {
 			why = "nobody runs it"
 		}
-		switch name := toldApart(o); {
+		switch name := tellingArgument(o); {
 		case why != "":
 			left = append(left, name+" ("+why+")")
 		case approval.High(o, false):
@@ -348,8 +348,8 @@ func setRule(c *card, e *Env) {
 	c.rules.SetLines(evidence.Rule(*c.asked, answers, left))
 }
 
-// toldApart is what tells a call from others of its tool: the argument that says most.
-func toldApart(a core.Approval) string {
+// tellingArgument is what tells a call from others of its tool: the argument that says most.
+func tellingArgument(a core.Approval) string {
 	name := core.CallName(a.Tool, argumentsOf(a))
 	if _, told, ok := strings.Cut(name, " "); ok {
 		return core.Visible(told, 200, false)

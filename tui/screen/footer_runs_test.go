@@ -25,6 +25,7 @@ func TestWorkflows_Hints(t *testing.T) {
 		"many":   {core.Run{Kind: core.KindCode, State: core.RunFailed, Error: &core.Error{Code: core.CodeCallLimit}}, nil},
 		"limit":  {core.Run{Kind: core.KindCode, State: core.RunFailed, Error: &core.Error{Code: core.CodeTimeout}}, []keys.Action{keys.Again}},
 		"faulty": {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: &core.Error{Code: core.CodeDAGInvalid}}, nil},
+		"agent":  {core.Run{Kind: core.KindAgent, State: core.RunFailed, Error: &core.Error{Code: core.CodeInvalidArguments}}, []keys.Action{keys.Again}},
 		"copy":   {core.Run{Kind: core.KindDAG, State: core.RunFailed, Error: failed, Imported: &core.Imported{}}, nil},
 		"left":   {core.Run{Kind: core.KindCode, State: core.RunInterrupted}, []keys.Action{keys.Abort, keys.Again}},
 	} {

@@ -263,7 +263,7 @@ func again(runs []core.Run, e *Env) []Intent {
 		case core.RunInterrupted:
 			out = append(out, Continue{r.ID})
 		case core.RunFailed:
-			if byItself(r) {
+			if r.FaultOfProgram() {
 				return []Intent{say{Note, state.Name(r) + " failed by itself, with no call to make again: mend it and run it anew"}}
 			}
 			out = append(out, Retry{r.ID})
@@ -278,12 +278,6 @@ func again(runs []core.Run, e *Env) []Intent {
 		return []Intent{say{Note, "nothing here has failed, expired or been interrupted"}}
 	}
 	return out
-}
-
-// byItself reports whether a run has failed on a fault of its program: there is nothing to try
-// again.
-func byItself(r core.Run) bool {
-	return r.State == core.RunFailed && r.Error != nil && r.Error.OfProgram()
 }
 
 // expiredOf are the approvals that a run waits for in vain: nothing else of it

@@ -180,7 +180,7 @@ func (p *workflowsPanel) nextText(r core.Run, e *Env) (string, paint.Style) {
 		return "halted, " + keyOf(e, keys.Halt) + " ends it", paint.Style{Role: paint.Danger} // what goes on then is not known here
 	case len(expiredOf(r, e)) > 0:
 		return expiredText(e), paint.Style{Role: paint.Danger}
-	case byItself(r):
+	case r.FaultOfProgram():
 		return "", muted
 	case r.State == core.RunFailed && r.Agent == nil:
 		return keyOf(e, keys.Again) + " retries", muted

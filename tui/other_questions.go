@@ -10,13 +10,13 @@ import (
 	"github.com/casys-ai/pml/tui/state"
 )
 
-// unaskedWithin is how long after a decision what becomes of the other questions of its run
-// is told as its consequence.
-const unaskedWithin = 20 * time.Second
+// consequenceWithin is how long after a decision pml tui takes for its consequence what becomes
+// of the other questions of the run.
+const consequenceWithin = 20 * time.Second
 
-// unasked finds questions that nobody has decided and that vanish after a decision that was
-// made here about another one: it has answered them as well, or their run has ended.
-type unasked map[core.ID]decidedOne // by run
+// consequences are the decisions that were made here and what they may do to the other questions
+// of their runs, which nobody decides then: answer them as well, or end the run.
+type consequences map[core.ID]decidedOne // by run
 
 // decidedOne is the last decision about a run, the questions that it left open, and those
 // of them that it answers as well: a yes for the run, say.
@@ -64,24 +64,24 @@ func noteLeft(m *model, done []verdict, word string, answer *core.Answer, left m
 			}
 		}
 		if len(d.other)+len(d.permits) > 0 {
-			m.unasked[v.approval.RunID] = d
+			m.others[v.approval.RunID] = d
 		}
 	}
 }
 
 // permits reports whether an answer to a question counts for another one of its run, too.
 func permits(a core.Approval, answer *core.Answer, other core.Approval) bool {
-	return answer != nil && (answer.Remember != "" || answer.Shape != nil) &&
-		other.Type == a.Type && other.Tool == a.Tool && !other.Once && a.Type == core.ApproveTool
+	a.State, a.Answer = core.ApprovalApproved, answer
+	return a.Permits(other) || answer != nil && answer.Shape != nil && other.Type == a.Type && other.Tool == a.Tool && !other.Once
 }
 
 // vanished says what became of the other questions of a run after a decision: that it has
 // answered them as well, or that the run has ended without them; empty where there is nothing
 // new to say.
-func (u unasked) vanished(s *state.State, now time.Time) (text string) {
+func (u consequences) vanished(s *state.State, now time.Time) (text string) {
 	for id, d := range u {
 		run, known := s.Run(id)
-		if !known || now.Sub(d.at) > unaskedWithin {
+		if !known || now.Sub(d.at) > consequenceWithin {
 			delete(u, id)
 			continue
 		}
@@ -96,7 +96,7 @@ func (u unasked) vanished(s *state.State, now time.Time) (text string) {
 		u[id] = d
 		if n, open := superseded(s, d.other, now); run.State.Final() && !open { // else their end is still to be read
 			if delete(u, id); n > 0 {
-				text = fmt.Sprintf("%s; the run %s, so %s not asked", cmp.Or(text, d.text), endedAs(run.State), more(n))
+				text = fmt.Sprintf("%s; the run %s, so %s not asked", cmp.Or(text, d.text), endedAs(run.State), moreAre(n))
 			}
 		}
 	}
@@ -119,8 +119,8 @@ func superseded(s *state.State, ids []core.ID, now time.Time) (n int, open bool)
 	return n, open
 }
 
-// more are so many other questions, as the subject of a sentence that a narrow window shows.
-func more(n int) string {
+// moreAre are so many other questions, as the subject of a sentence that a narrow window shows.
+func moreAre(n int) string {
 	if n == 1 {
 		return "1 more is"
 	}

@@ -78,10 +78,10 @@ func TestModel_UnaskedLater(t *testing.T) {
 	list[1].ID = "a2"
 	h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunWaiting)); s.PutApprovals(list...) })
 	h.want(screen.Decide{Approvals: list[:1]})
-	h.tick(unaskedWithin + time.Second)
+	h.tick(consequenceWithin + time.Second)
 	list[1].State = core.ApprovalSuperseded
 	h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunFailed)); s.PutApprovals(list[1]) })
-	if len(h.m.unasked) != 0 {
+	if len(h.m.others) != 0 {
 		t.Error("the decision is still waited on")
 	}
 }
