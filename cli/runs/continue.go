@@ -280,7 +280,8 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 		}
 	}
 	if d != nil {
-		if decisions, err = see(ctx, a, b, id, d, o); err != nil {
+		given := *d
+		if decisions, err = see(ctx, a, b, id, &given, o); err != nil {
 			return err
 		}
 	}
@@ -291,14 +292,26 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 	if len(decisions) > 1 {
 		return carryAll(ctx, a, b, id, decisions, o)
 	}
+	err = continueOne(ctx, a, b, id, decisions[0], o)
+	if changedSince(err) && a.CanAsk() && o.digest == "" && d != nil {
+		overtaken(a, err)
+		if decisions, err = see(ctx, a, b, id, d, o); err == nil {
+			err = continueOne(ctx, a, b, id, decisions[0], o)
+		}
+	}
+	return err
+}
+
+// continueOne goes on with a run after one decision, or none, and says how it stands then.
+func continueOne(ctx context.Context, a *app.App, b app.Backend, id core.ID, d *api.Decision, o continueOptions) error {
 	reason := o.reason
-	if d := decisions[0]; d != nil {
+	if d != nil {
 		reason = d.Reason
 	}
 	seen, done := context.WithCancel(ctx)
 	defer done()
 	watchAgent(seen, a, b, id)
-	r, err := b.Continue(ctx, o.request(a, id, decisions[0], reason))
+	r, err := b.Continue(ctx, o.request(a, id, d, reason))
 	return Settle(ctx, a, b, r, err, o.wait)
 }
 

@@ -43,6 +43,10 @@ func faster(ctx context.Context) *core.Error {
 	return nil
 }
 
+// changedSince reports whether an approval is not what was shown any more: what was decided about it
+// does not count, and it is shown again.
+func changedSince(err error) bool { return core.CodeOf(err) == core.CodeDigestMismatch }
+
 // overtaken says who was faster, below the question that is over.
 func overtaken(a *app.App, err error) {
 	a.Progress.Clear()

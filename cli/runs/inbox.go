@@ -157,7 +157,7 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 			in.going = append(in.going, p.RunID)
 		}
 		return false, nil
-	case core.CodeOf(err) == core.CodeAuth: // a PIN with a slip of the finger
+	case changedSince(err), core.CodeOf(err) == core.CodeAuth: // a PIN with a slip of the finger
 		again = true
 	case endsAll(err):
 		return false, err

@@ -125,8 +125,8 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 			r, err = asked, nil
 			continue
 		}
-		if errors.Is(err, &core.Error{Code: core.CodeAlreadyDecided}) {
-			r, err = goOnBy(ctx, a, b, f.request(a, r.WorkflowID, nil), err)
+		if errors.Is(err, &core.Error{Code: core.CodeAlreadyDecided}) || f.onApproval == onPrompt && changedSince(err) {
+			r, err = goOnBy(ctx, a, b, f.request(a, asked.WorkflowID, nil), err)
 		}
 	}
 	if err == nil {

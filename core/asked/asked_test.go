@@ -56,9 +56,9 @@ func TestArguments_File(t *testing.T) {
 		want   string
 	}{
 		"New":     {`{"path":"a","content":"x\ny\n"}`, nil, "path: a\nfile: new: 2 lines\n+x\n+y\n"},
-		"Changed": {`{"content":"one\n2\nthree\n","path":"a"}`, &old, "path: a\nfile: +1 -1, against the file as it was when this was asked\n@@ line 1 @@\n one\n-two\n+2\n three\n"},
-		"Newline": {`{"content":"one\ntwo\nthree","path":"a"}`, &old, "path: a\nfile: +0 -0, against the file as it was when this was asked\n@@ the newline at its end goes @@\n"},
-		"Edits":   {`{"path":"a","edits":[{"oldText":"two","newText":"2"}],"dryRun":false}`, &old, "path: a\nfile: +1 -1, against the file as it was when this was asked\n@@ line 1 @@\n one\n-two\n+2\n three\ndryRun: false\n"},
+		"Changed": {`{"content":"one\n2\nthree\n","path":"a"}`, &old, "path: a\nfile: +1 -1, against the file as it was when this was shown\n@@ line 1 @@\n one\n-two\n+2\n three\n"},
+		"Newline": {`{"content":"one\ntwo\nthree","path":"a"}`, &old, "path: a\nfile: +0 -0, against the file as it was when this was shown\n@@ the newline at its end goes @@\n"},
+		"Edits":   {`{"path":"a","edits":[{"oldText":"two","newText":"2"}],"dryRun":false}`, &old, "path: a\nfile: +1 -1, against the file as it was when this was shown\n@@ line 1 @@\n one\n-two\n+2\n three\ndryRun: false\n"},
 		"Same":    {`{"path":"a","content":"one\ntwo\nthree\n"}`, &old, "path: a\nfile: nothing changes: this is what is in it\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

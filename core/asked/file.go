@@ -219,7 +219,7 @@ func (b *builder) file(fields []Field, f File) []Field {
 		b.replacements(fields)
 		said = []string{"old", "new", "edits"}
 	default:
-		b.add("file", fmt.Sprintf("+%d -%d, against the file as it was when this was asked", f.Added, f.Removed), Note)
+		b.add("file", fmt.Sprintf("+%d -%d, against the file as it was when this was shown", f.Added, f.Removed), Note)
 		b.difference(f.Diff)
 		said = append(said, "old", "new", "edits")
 	}

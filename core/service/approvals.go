@@ -140,6 +140,7 @@ func (c *decisions) listed(ctx context.Context, filter store.ApprovalFilter) ([]
 	for i := range list {
 		list[i].State = list[i].StateAt(filter.Now)
 		list[i].Path = paths.of(ctx, list[i])
+		list[i], _ = c.asOfNow(list[i])
 		list[i] = c.shownOf(list[i].Workspace).Approval(list[i])
 	}
 	if list == nil {
@@ -159,6 +160,7 @@ func (c *decisions) Approval(ctx context.Context, id core.ID) (core.Approval, er
 	}
 	list[0].State = list[0].StateAt(c.now())
 	list[0].Path = (&pathFinder{view: c.view, known: map[core.ID][]string{}}).of(ctx, list[0])
+	list[0], _ = c.asOfNow(list[0])
 	return c.shownOf(list[0].Workspace).Approval(list[0]), nil
 }
 

@@ -77,6 +77,37 @@ func (c *decisions) edited(ctx context.Context, ap core.Approval, args json.RawM
 	return out, nil
 }
 
+// asOfNow is an open question as it would be asked by now: about a file that has changed since,
+// with what the call would do to it now ([gate.Host.AskedNow]). Everybody is shown questions so.
+func (c *view) asOfNow(ap core.Approval) (_ core.Approval, changed bool) {
+	if state := ap.StateAt(c.now()); state != core.ApprovalOpen && state != core.ApprovalExpired || ap.Type != core.ApproveTool && ap.Type != core.ApproveHost {
+		return ap, false
+	}
+	h, err := c.host(ap.Workspace)
+	if err != nil { // the workspace is not on this machine
+		return ap, false
+	}
+	return h.AskedNow(ap)
+}
+
+// takeAsOfNow checks a decision about a question whose file has changed since it was asked: a yes
+// that names a digest names that of what the call would do now, and whoever may not approve that
+// does not. It returns the digest that the approval itself must have.
+func (c *decisions) takeAsOfNow(run core.Run, ap core.Approval, req api.ContinueRequest) (expect string, err error) {
+	d := req.Decision
+	now, changed := c.asOfNow(ap)
+	switch {
+	case !changed:
+		return d.ExpectDigest, nil
+	case d.ExpectDigest == now.Digest, !d.Approve && d.ExpectDigest == ap.Digest:
+		expect = ap.Digest
+	case d.ExpectDigest != "":
+		return "", core.Errorf(core.CodeDigestMismatch, "the file that %s would write has changed since it was shown: look at what it would do now; nothing was decided", core.Visible(ap.Tool, 120, false)).
+			WithRun(run.ID).WithNext("pml", "approve", ap.ID.Short())
+	}
+	return expect, c.mayApprove(run, now, req.By, d)
+}
+
 // takeEdit checks a decision that changes arguments. It must name the digest of what
 // was shown, and whoever may not approve what the arguments were, or what they are now,
 // may not approve them so. It returns the decision's answer and the digest that the
@@ -84,7 +115,8 @@ func (c *decisions) edited(ctx context.Context, ap core.Approval, args json.RawM
 func (c *decisions) takeEdit(ctx context.Context, run core.Run, ap core.Approval, req api.ContinueRequest) (*core.Answer, string, error) {
 	d := req.Decision
 	if d.Answer == nil || len(d.Answer.Arguments) == 0 {
-		return d.Answer, d.ExpectDigest, nil
+		expect, err := c.takeAsOfNow(run, ap, req)
+		return d.Answer, expect, err
 	}
 	if !d.Approve || d.Checkpoint == "" {
 		return nil, "", core.Errorf(core.CodeInvalidArguments, "arguments are changed with the approval of one call: approve it by its id").WithRun(run.ID)

@@ -88,6 +88,61 @@ func TestEdited_Decided(t *testing.T) {
 	}
 }
 
+// TestAskedNow: a file that has changed since a question about it is compared anew when the
+// question is shown, and a yes to what it would have done before counts no more.
+func TestAskedNow(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client().trusting()
+	r := c.execute(`await mcp.workspace.write_file({path: "new.txt", content: "mine"})`, api.StatusApprovalRequired)
+	before := r.Pending[0]
+	if before.Risk != core.RiskMedium || !strings.Contains(string(before.Context), `"state":"new"`) {
+		t.Fatalf("%s, %s", before.Risk, before.Context)
+	}
+	m.write("new.txt", strings.Repeat("theirs\n", 300))
+	now, err := c.Approval(c.ctx(), before.ID)
+	if err != nil || now.Risk != core.RiskHigh || now.Digest == before.Digest || !strings.Contains(string(now.Context), `"removed":300`) || !strings.Contains(string(now.Context), "200 lines or more") {
+		t.Fatalf("%v: %s, %s", err, now.Risk, now.Context)
+	}
+	w, err := c.Workflow(c.ctx(), r.WorkflowID)
+	if err != nil || len(w.Approvals) != 1 || w.Approvals[0].Digest != now.Digest {
+		t.Errorf("%v: %+v", err, w.Approvals)
+	}
+	if list, err := c.Approvals(c.ctx(), false); err != nil || len(list) != 1 || list[0].Digest != now.Digest {
+		t.Errorf("%v: %+v", err, list)
+	}
+	decide := func(by core.Actor, digest string) error {
+		_, err := c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: by, Decision: &api.Decision{Approve: true, Checkpoint: before.ID, ExpectDigest: digest}})
+		return err
+	}
+	agent := core.Actor{Who: "agent", Via: core.ViaMCP}
+	for name, tt := range map[string]struct {
+		by     core.Actor
+		digest string
+		want   core.Code
+	}{
+		"AsItWasShown": {me, before.Digest, core.CodeDigestMismatch},
+		"AnAgent":      {agent, now.Digest, core.CodeAwaitingHuman},
+		"AnAgentBlind": {agent, "", core.CodeAwaitingHuman},
+	} {
+		if err := decide(tt.by, tt.digest); core.CodeOf(err) != tt.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text, _ := m.file("new.txt"); !strings.HasPrefix(text, "theirs") {
+		t.Fatalf("it was written: %s", text)
+	}
+	if got, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: before.ID, ExpectDigest: now.Digest}); err != nil || got.Status != api.StatusComplete {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if text, _ := m.file("new.txt"); text != "mine" {
+		t.Errorf("new.txt is %q", text)
+	}
+	if report, err := c.VerifyAudit(c.ctx()); err != nil || report.Bad != 0 {
+		t.Errorf("the log does not hold: %+v, %v", report, err)
+	}
+}
+
 // TestEdited_Through: what a person has made of the arguments of a host's call is sent, not
 // what the host has sent.
 func TestEdited_Through(t *testing.T) {

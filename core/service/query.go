@@ -187,6 +187,7 @@ func (c *history) Workflow(ctx context.Context, id core.ID) (core.Workflow, erro
 	for i := range approvals {
 		approvals[i].State = approvals[i].StateAt(now)
 		approvals[i].Path = paths.of(ctx, approvals[i])
+		approvals[i], _ = c.asOfNow(approvals[i])
 	}
 	w := engine.View(run, program, records, approvals)
 	if program.Agent != nil {

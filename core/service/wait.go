@@ -371,6 +371,9 @@ func (c *waiting) paused(ctx context.Context, r api.Result, s engine.Status) (ap
 	slices.SortFunc(r.Pending, core.BySoonest)
 	var first *core.Approval
 	for i := range r.Pending {
+		r.Pending[i], _ = c.asOfNow(r.Pending[i])
+	}
+	for i := range r.Pending {
 		if r.Pending[i].Type != core.ApproveLayer {
 			first = &r.Pending[i]
 			break
