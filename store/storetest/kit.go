@@ -50,6 +50,8 @@ type Harness struct {
 	Reopen func(t *testing.T) store.Store
 	// Single is set for a store that only one process can have open.
 	Single bool
+	// EventsByRun is set for a store that lists the events of one run only.
+	EventsByRun bool
 	// FailCommit lets the next commit of Store fail at a point, and only that
 	// one: whichever operation it belongs to returns an error. Tests that need it
 	// are skipped where it is nil.
@@ -208,11 +210,28 @@ func (k *kit) getApproval(id core.ID) core.Approval {
 
 func (k *kit) events(f store.EventFilter) []core.Event {
 	k.t.Helper()
+	if k.EventsByRun && f.RunID == "" {
+		return k.eventsByRun(f)
+	}
 	es, err := k.Store.Events(k.ctx(), f)
 	if err != nil {
 		k.t.Fatalf("events: %v", err)
 	}
 	return es
+}
+
+// eventsByRun are the events of all runs, one run after the other.
+func (k *kit) eventsByRun(f store.EventFilter) (all []core.Event) {
+	k.t.Helper()
+	runs, err := k.Store.Runs(k.ctx(), store.RunFilter{})
+	if err != nil {
+		k.t.Fatalf("runs: %v", err)
+	}
+	for _, run := range runs {
+		f.RunID = run.ID
+		all = append(all, k.events(f)...)
+	}
+	return all
 }
 
 func (k *kit) audit() []core.AuditRow {

@@ -82,6 +82,33 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
+// BenchmarkFlowRuns is what a flow did, saved and listed among all that is kept of it.
+func BenchmarkFlowRuns(b *testing.B) {
+	k, key := newKept(b), core.FlowKey{Workspace: "/w", Flow: "ask"}
+	save := func(n int) {
+		var runs []core.FlowRun
+		for i := range n {
+			runs = append(runs, flowRun(key, enginetest.NewID(), i))
+		}
+		if err := k.st.SaveFlowRuns(b.Context(), runs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	save(core.KeptFlowRuns)
+	b.Run("Save", func(b *testing.B) {
+		for b.Loop() {
+			save(1)
+		}
+	})
+	b.Run("List", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := k.st.FlowRuns(b.Context(), store.FlowRunFilter{Key: key}); err != nil || len(list) != core.KeptFlowRuns {
+				b.Fatal(len(list), err)
+			}
+		}
+	})
+}
+
 // BenchmarkHalted is what is asked before each call is sent.
 func BenchmarkHalted(b *testing.B) {
 	k := newKept(b)

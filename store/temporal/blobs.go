@@ -16,11 +16,13 @@ import (
 // Blobs keeps what is too large for the history of a workflow, by its digest. Every process
 // that has the runs must reach the same ones. What is put is there for good when Put returns.
 //
-// Each is of a run, or of a workflow that belongs to none, by whose id it is found and removed; an
+// Each is of a run, of a flow, or of a workflow that belongs to none, by whose id it is found and removed; an
 // id is one that store.ValidID takes.
 type Blobs interface {
 	Put(of string, raw []byte) (digest string, err error)
 	Get(of, digest string) ([]byte, error)
+	// Drop removes some; one that is not there is no error.
+	Drop(of string, digests ...string) error
 	// Remove removes all of a run; none is no error.
 	Remove(of string) error
 }
@@ -100,6 +102,23 @@ func (f Folder) Get(of, digest string) ([]byte, error) {
 		return nil, core.Errorf(core.CodeStoreFailed, "the blob %s in %s is damaged", digest, string(f))
 	}
 	return raw, nil
+}
+
+// Drop implements Blobs.
+func (f Folder) Drop(of string, digests ...string) error {
+	dir, err := f.dir(of)
+	if err != nil {
+		return err
+	}
+	for _, digest := range digests {
+		if !store.ValidID(core.ID(digest)) {
+			return core.Errorf(core.CodeStoreFailed, "%q is no digest of a blob", core.Visible(digest, 80, false))
+		}
+		if err := os.Remove(filepath.Join(dir, digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return blobFailure("remove", err)
+		}
+	}
+	return nil
 }
 
 // Remove implements Blobs.

@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"slices"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/store"
@@ -32,3 +33,16 @@ func Begin(ctx context.Context, s *Store, in store.Step) error {
 	next.At = s.opts.Clock.Now()
 	return s.begin(ctx, next)
 }
+
+// EnterFlow has all processes know of a flow that has nothing yet, as a process that is killed before it begins
+// the flow's workflow.
+func EnterFlow(ctx context.Context, s *Store, key core.FlowKey) error { return s.enterFlow(ctx, key) }
+
+// PutFlowRuns puts what a flow did into its blobs, as a process that is killed before it says so to the flow's workflow.
+func PutFlowRuns(ctx context.Context, s *Store, runs ...core.FlowRun) error {
+	_, err := s.putFlowRuns(ctx, runs[0].Key(), slices.Clone(runs))
+	return err
+}
+
+// FlowWorkflow is the id of the workflow of a flow.
+func FlowWorkflow(s *Store, key core.FlowKey) string { return s.flowWorkflowOf(key) }

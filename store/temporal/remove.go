@@ -44,8 +44,8 @@ func (r *runHolder) serveRemove(ctx workflow.Context) error {
 	})
 }
 
-// end ends the workflow of a run that was removed, when the shared workflow has its rows and its
-// blobs are gone. A workflow of a run that has ended by itself is one of a run that was removed.
+// end ends the workflow of a run that was removed, when the shared workflow has its rows, and
+// its blobs and what flows did for it are gone. A workflow of a run that has ended by itself is one of a run that was removed.
 func (r *runHolder) end(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, func() bool { return len(r.Audit) == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
 		return err
@@ -54,8 +54,12 @@ func (r *runHolder) end(ctx workflow.Context) error {
 	return workflow.ExecuteActivity(ctx, activityForget, r.Run.ID).Get(ctx, nil)
 }
 
-// forgetBlobs is the activity that removes the blobs of a run.
-func (s *service) forgetBlobs(_ context.Context, run core.ID) error {
+// forgetRun is the activity that removes what lies outside of a run's workflow: what flows did for
+// its calls, and its blobs.
+func (s *service) forgetRun(ctx context.Context, run core.ID) error {
+	if err := s.forgetFlowRuns(ctx, run); err != nil {
+		return err
+	}
 	return s.opts.Blobs.Remove(string(run))
 }
 

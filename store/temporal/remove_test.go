@@ -116,6 +116,9 @@ func TestRemove_ByItself(t *testing.T) {
 	if err := s.Commit(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.SaveFlowRuns(t.Context(), flowRun(core.FlowKey{Flow: "ask"}, step.Run.ID, 1)); err != nil {
+		t.Fatal(err)
+	}
 	c, err := client.Dial(client.Options{HostPort: opts.Address, Logger: silent{}})
 	if err != nil {
 		t.Fatal(err)
@@ -137,9 +140,10 @@ func TestRemove_ByItself(t *testing.T) {
 	if err := c.GetWorkflow(t.Context(), opts.Name+"/run/"+string(step.Run.ID), "").Get(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := files(t, dir, string(step.Run.ID)); n != 0 {
+	if n := files(t, dir, ""); n != 0 {
 		t.Errorf("%d blobs are left", n)
 	}
+	wantFlowRuns(t, s, store.FlowRunFilter{})
 	if _, err := s.Run(t.Context(), step.Run.ID); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("%v", err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // sharedID is the workflow that keeps what belongs to no run: the audit log, the guard of
-// decisions, and the document of the notifications.
+// decisions, the document of the notifications, and which flows have a workflow.
 const sharedID = "pml-shared"
 
 const (
@@ -40,6 +40,8 @@ type sharedState struct {
 	Rows   []core.AuditRow `json:"rows,omitempty"`
 	// Last is the row that the next one follows.
 	Last core.AuditRow `json:"last"`
+	// Flows are those that have a workflow (flowWorkflow).
+	Flows []core.FlowKey `json:"flows,omitempty"`
 }
 
 // auditPage is a part of the audit log in the blobs; Last is the number of its last row.
@@ -146,6 +148,9 @@ func (d *sharedState) add(rows ...core.AuditRow) {
 }
 
 func (d *sharedState) serve(ctx workflow.Context) error {
+	if err := d.serveFlows(ctx); err != nil {
+		return err
+	}
 	if err := workflow.SetUpdateHandlerWithOptions(ctx, updateGuard, func(_ workflow.Context, g guarded) (none, error) {
 		if err := d.follows(g); err != nil {
 			return none{}, refusal(err)

@@ -16,16 +16,6 @@ import (
 	"github.com/casys-ai/pml/store/temporal"
 )
 
-// partial is a store whose missing methods no test below calls.
-type partial struct {
-	*temporal.Store
-	missing
-}
-
-type missing interface {
-	store.Flows
-}
-
 // TestStore runs what the suite of all stores has for the parts that are there.
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -38,12 +28,13 @@ func TestStore(t *testing.T) {
 			t.Helper()
 			s := open(t, opts)
 			t.Cleanup(func() { _ = s.Close() })
-			return partial{Store: s}
+			return s
 		}
-		return storetest.Harness{Store: again(t), Clock: clock, Reopen: again}
+		return storetest.Harness{Store: again(t), Clock: clock, Reopen: again, EventsByRun: true}
 	},
 		"Commit_Checkpoints", "Commit_Used", "Commit_Undecided", "Commit_Relies", "Commit_ReliesTogether",
-		"Commit_KeepsWhatOthersWrite", "Commit_BeginsNothingAborted", "Commit_IdempotencyKey", "Commit_LargeValues", "Remove_RefusesAll",
+		"Commit_KeepsWhatOthersWrite", "Commit_BeginsNothingAborted", "Commit_IdempotencyKey", "Commit_LargeValues",
+		"Commit_EndSupersedes", "Commit_Refused", "Commit_FailsAlone", "Owner", "Remove", "Remove_RefusesAll", "FlowRuns", "FlowRuns_Kept", "FlowVariables",
 		"Decide_Interrupted", "Renew_Run", "Watch",
 		"Runs_Pages", "Runs_Filter", "Runs_ByState", "Origin", "Find", "Approvals_Order", "Approvals_Decidable",
 		"Approvals_Into", "Approvals_Agent", "Decide", "DecideEdited", "Decide_Shape", "Used_Within", "Decide_Errors", "Decide_Again", "Decide_OneOfMany",

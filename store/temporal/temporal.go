@@ -4,7 +4,7 @@
 // why, what is atomic and what is not, and what is missing.
 //
 // It implements what the engine needs of its surroundings (core/engine.Store) and passes
-// core/engine/enginetest. It is no store.Store yet.
+// core/engine/enginetest. It has all of store.Store but the events of all runs.
 package temporal
 
 import (
@@ -65,6 +65,8 @@ type Store struct {
 	looks   int // how often orphans were looked for
 	// stray are the orphans that were found last.
 	stray map[core.ID]bool
+	// open are the flows that have their workflow for certain.
+	open map[core.FlowKey]bool
 }
 
 // Open connects to Temporal and serves the workflows of runs beside all other processes. The
@@ -84,13 +86,14 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		c.Close()
 		return nil, err
 	}
-	s := &Store{service: service{opts, c, indexPage}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
+	s := &Store{service: service{opts, c, indexPage}, stray: map[core.ID]bool{}, open: map[core.FlowKey]bool{}, halt: recentHalt{clock: opts.Clock}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
-	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow} {
+	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, flowType: flowWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
-	s.worker.RegisterActivityWithOptions(s.forgetBlobs, activity.RegisterOptions{Name: activityForget})
+	s.worker.RegisterActivityWithOptions(s.forgetRun, activity.RegisterOptions{Name: activityForget})
+	s.worker.RegisterActivityWithOptions(s.dropBlobs, activity.RegisterOptions{Name: activityDrop})
 	s.worker.RegisterActivityWithOptions(s.sealAudit, activity.RegisterOptions{Name: activitySealAudit})
 	if err := s.worker.Start(); err != nil {
 		c.Close()
@@ -121,28 +124,33 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// openShared makes sure that the workflows are there which belong to no run. One that somebody has
-// ended is not begun anew: without a word the audit log would be empty, no PIN be needed, and a
-// halt be over.
+// openShared makes sure that the workflows are there which belong to no run and no flow.
 func (s *Store) openShared(ctx context.Context) error {
 	for id, start := range map[string]struct {
 		kind string
 		none any
 	}{haltID: {haltType, (*haltState)(nil)}, sharedID: {sharedType, (*sharedState)(nil)}} {
-		_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit,
-			WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-			WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-			WorkflowExecutionErrorWhenAlreadyStarted: true,
-		}, start.kind, start.none)
-		if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
-			return core.Errorf(core.CodeStoreFailed, "somebody has ended the workflow %s, which keeps what belongs to no run (audit log, PIN, halt); nothing was begun in its place, reset it: temporal workflow reset --workflow-id %s --type LastWorkflowTask", s.name(id), s.name(id))
-		}
-		if err != nil {
-			return failure(err, "")
+		if err := s.standing(ctx, id, start.kind, start.none, "what belongs to no run (audit log, PIN, halt)"); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// standing begins a workflow that stays for good, unless it is there. One that somebody has ended is
+// not begun anew: without a word the audit log would be empty, no PIN be needed, a halt be over, and
+// what a flow has counted be 0.
+func (s *service) standing(ctx context.Context, id, kind string, first any, keeps string) error {
+	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}, kind, first)
+	if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
+		return core.Errorf(core.CodeStoreFailed, "somebody has ended the workflow %s, which keeps %s; nothing was begun in its place, reset it: temporal workflow reset --workflow-id %s --type LastWorkflowTask", s.name(id), keeps, s.name(id))
+	}
+	return failure(stopped(ctx, err), "")
 }
 
 // name is the id of a workflow of this installation.
