@@ -3,6 +3,7 @@ package temporal
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
@@ -31,20 +32,22 @@ func (s *Store) Commit(ctx context.Context, in store.Step) error {
 	if err != nil {
 		return err
 	}
-	s.recent.meet(in.Run, next.Open...)
+	s.recent.meet(in.Run, next.asks()...)
 	s.watchers.tell(true)
 	return nil
 }
 
-// mayCommit refuses what Temporal cannot keep yet, and asks about what lies outside of the
-// run's own workflow. A permission that counts goes on counting, so that asking before is as
+// mayCommit refuses what no store takes, and asks about what lies outside of the run's own
+// workflow. A permission that counts goes on counting, so that asking before is as
 // good as asking within. A halt that comes between is met right before the call is sent.
 func (s *Store) mayCommit(ctx context.Context, in *store.Step) error {
 	if err := store.CheckStep(*in); err != nil {
 		return err
 	}
 	if in.Past != nil {
-		return core.Errorf(core.CodeInvalidArguments, "a copy of a run cannot be kept in Temporal yet")
+		if err := s.mustBeNew(ctx, in); err != nil {
+			return err
+		}
 	}
 	if g := in.Given; g != nil {
 		guard, err := s.Guard(ctx)
@@ -82,9 +85,14 @@ func (s *Store) create(ctx context.Context, first *step) error {
 // begin starts the workflow of a run that has its key.
 func (s *Store) begin(ctx context.Context, first *step) error {
 	run := first.Run
+	st := newState(first, first.At)
+	with, err := s.beginning(ctx, first, st)
+	if err != nil {
+		return err
+	}
 	options := s.once(run.ID)
-	options.TypedSearchAttributes = temporal.NewSearchAttributes(newState(first, first.At).unseen(temporal.SearchAttributes{})...)
-	_, err := s.client.ExecuteWorkflow(ctx, options, runType, begin{Step: first})
+	options.TypedSearchAttributes = temporal.NewSearchAttributes(st.unseen(temporal.SearchAttributes{})...)
+	_, err = s.client.ExecuteWorkflow(ctx, options, runType, with)
 	if _, begun := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); begun && run.IdempotencyKey != "" {
 		return s.lostKey(ctx, run)
 	}
@@ -155,5 +163,16 @@ func (s *Store) prepare(in *store.Step) (*step, error) {
 		}
 		out.Open = append(out.Open, q)
 	}
+	if err == nil && in.Past != nil {
+		out.past, err = s.preparePast(in.Run, in.Past)
+	}
 	return out, err
+}
+
+// asks are the approvals that come with a step.
+func (s *step) asks() []*question {
+	if s.past == nil {
+		return s.Open
+	}
+	return slices.Concat(s.Open, s.past.Approvals)
 }

@@ -44,5 +44,14 @@ func PutFlowRuns(ctx context.Context, s *Store, runs ...core.FlowRun) error {
 	return err
 }
 
+// PutPast puts the parts of a copy into the blobs, as a process that is killed before it begins the copy's workflow.
+func PutPast(ctx context.Context, s *Store, in store.Step) error {
+	next, err := s.prepare(&in)
+	if err == nil {
+		_, err = s.beginning(ctx, next, newState(next, s.opts.Clock.Now()))
+	}
+	return err
+}
+
 // FlowWorkflow is the id of the workflow of a flow.
 func FlowWorkflow(s *Store, key core.FlowKey) string { return s.flowWorkflowOf(key) }

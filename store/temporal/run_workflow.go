@@ -48,7 +48,7 @@ type claim struct {
 }
 
 // begin is what a run's workflow starts with: the step that creates it, or what an execution
-// of it before this one had come to.
+// of it before this one had come to, or the copy of a run of another store.
 type begin struct {
 	Step  *step  `json:"step,omitempty"`
 	State *state `json:"state,omitempty"`
@@ -164,21 +164,26 @@ func (r *runHolder) seal(ctx workflow.Context) error {
 		if err := workflow.ExecuteActivity(ctx, activitySeal, r.Run.ID, body).Get(ctx, &blob); err != nil {
 			return err
 		}
-		p := page{Blob: blob}
-		if len(r.Sealed) > 0 {
-			last := r.Sealed[len(r.Sealed)-1]
-			p.Record, p.Event = last.Record, last.Event
-		}
-		if n := len(body.Records); n > 0 {
-			p.Record = body.Records[n-1].Seq
-		}
-		if n := len(body.Events); n > 0 {
-			p.Event = body.Events[n-1].Seq
-		}
-		r.Sealed = append(r.Sealed, p)
-		r.Records, r.Events = r.Records[len(body.Records):], r.Events[len(body.Events):]
+		r.sealed(body, blob)
 	}
 	return nil
+}
+
+// sealed has a page, which is what the journal and the events begin with, in the blobs.
+func (st *state) sealed(body pageBody, blob string) {
+	p := page{Blob: blob}
+	if len(st.Sealed) > 0 {
+		last := st.Sealed[len(st.Sealed)-1]
+		p.Record, p.Event = last.Record, last.Event
+	}
+	if n := len(body.Records); n > 0 {
+		p.Record = body.Records[n-1].Seq
+	}
+	if n := len(body.Events); n > 0 {
+		p.Event = body.Events[n-1].Seq
+	}
+	st.Sealed = append(st.Sealed, p)
+	st.Records, st.Events = st.Records[len(body.Records):], st.Events[len(body.Events):]
 }
 
 // firstPage is as much as fits into a page, and something in any case.

@@ -100,6 +100,8 @@ type step struct {
 	At time.Time `json:"at"`
 	// Halt is who had halted calls when the step was made, nil: nobody.
 	Halt *core.Halt `json:"halt,omitempty"`
+
+	past *past // of a copy
 }
 
 // rules is the step as the rules that all stores share take it.

@@ -34,7 +34,7 @@ func TestStore(t *testing.T) {
 	},
 		"Commit_Checkpoints", "Commit_Used", "Commit_Undecided", "Commit_Relies", "Commit_ReliesTogether",
 		"Commit_KeepsWhatOthersWrite", "Commit_BeginsNothingAborted", "Commit_IdempotencyKey", "Commit_LargeValues",
-		"Commit_EndSupersedes", "Commit_Refused", "Commit_FailsAlone", "Owner", "Remove", "Remove_RefusesAll", "FlowRuns", "FlowRuns_Kept", "FlowVariables",
+		"Commit_EndSupersedes", "Commit_Refused", "Commit_FailsAlone", "Owner", "Commit_Past", "Commit_PastRefused", "Remove", "Remove_RefusesAll", "FlowRuns", "FlowRuns_Kept", "FlowVariables",
 		"Decide_Interrupted", "Renew_Run", "Watch",
 		"Runs_Pages", "Runs_Filter", "Runs_ByState", "Origin", "Find", "Approvals_Order", "Approvals_Decidable",
 		"Approvals_Into", "Approvals_Agent", "Decide", "DecideEdited", "Decide_Shape", "Used_Within", "Decide_Errors", "Decide_Again", "Decide_OneOfMany",
