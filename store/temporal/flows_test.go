@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,7 +113,7 @@ func TestFlowRuns_Killed(t *testing.T) {
 	wantFlowRuns(t, s, store.FlowRunFilter{}, second, first)
 }
 
-// A flow whose runs are saved again and again goes on in new histories with all that it keeps, and has no more
+// A flow whose runs two processes save again and again goes on in new histories with all that it keeps, and has no more
 // blobs than it needs and some that are removed next.
 func TestFlowRuns_OverHistories(t *testing.T) {
 	t.Parallel()
@@ -122,7 +123,10 @@ func TestFlowRuns_OverHistories(t *testing.T) {
 	s, other := open(t, opts), open(t, opts)
 	t.Cleanup(func() { _, _ = s.Close(), other.Close() })
 	key := core.FlowKey{Flow: "limit"}
-	runs := []core.FlowRun{flowRun(key, "r1", 1), flowRun(key, "r2", 2)}
+	var runs []core.FlowRun // newest first
+	for i := range 6 {
+		runs = append(runs, flowRun(key, core.ID("r"+strconv.Itoa(i)), 10-i))
+	}
 	if err := s.SaveFlowRuns(t.Context(), runs...); err != nil {
 		t.Fatal(err)
 	}
@@ -145,17 +149,21 @@ func TestFlowRuns_OverHistories(t *testing.T) {
 		if err := s.SetFlowVariables(t.Context(), key, v); err != nil {
 			t.Fatal(err)
 		}
-		for range 5 {
-			runs[1].DurationUS++
-			if err := s.SaveFlowRuns(t.Context(), runs[1]); err != nil {
-				t.Fatal(err)
-			}
+		var wg sync.WaitGroup
+		for i := range 5 {
+			runs[i].DurationUS++
+			wg.Go(func() {
+				if err := []*temporal.Store{s, other}[i%2].SaveFlowRuns(t.Context(), runs[i]); err != nil {
+					t.Error(err)
+				}
+			})
 		}
+		wg.Wait()
 		if v.Version == 500 {
 			t.Fatal("30 MB are in one history")
 		}
 	}
-	wantFlowRuns(t, other, store.FlowRunFilter{}, runs[1], runs[0])
+	wantFlowRuns(t, other, store.FlowRunFilter{}, runs...)
 	if got, err := other.FlowVariables(t.Context(), key); err != nil || !cmp.Equal(got, v) {
 		t.Errorf("version %d instead of %d, %v", got.Version, v.Version, err)
 	}
