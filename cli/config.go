@@ -47,6 +47,7 @@ func configShowCmd(a *app.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			app.NoteTrust(ctx, a, b)
 			return printJSON(a, raw)
 		}),
 	}

@@ -1,6 +1,10 @@
 package app
 
-import "github.com/casys-ai/pml/core/api"
+import (
+	"context"
+
+	"github.com/casys-ai/pml/core/api"
+)
 
 // Backend is what the commands need of the rest of pml. It is opened on first
 // use, so that commands that need nothing start nothing.
@@ -38,4 +42,17 @@ type Hooks interface {
 type Decisions interface {
 	api.Approvals
 	api.Answers
+}
+
+// NoteTrust tells a person that files of the workspace grant what does not count here: nobody has trusted
+// them, or they have changed since. What cannot be read is for the command itself to say.
+func NoteTrust(ctx context.Context, a *App, b Backend) {
+	s, err := b.Trust(ctx)
+	switch {
+	case err != nil || s.Trusted || s.LockAside || s.Empty:
+	case s.Diff != "":
+		a.Note("note: the files of this workspace have changed since you trusted them: what they allow and set does not count, only what they forbid, until pml trust")
+	default:
+		a.Note("note: the files of this workspace are not trusted on this machine: what they allow and set does not count, only what they forbid, until pml trust")
+	}
 }

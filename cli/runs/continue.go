@@ -42,8 +42,8 @@ func ContinueCmd(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "continue ID",
 		Short: "Go on with a run that waits or was interrupted",
-		Long: `Takes up a run that stopped, also one that paused after a layer (--per-layer).
---approve or --deny decides an approval first, the one that --approval names.
+		Long: `Takes up a run that stopped, also one that paused after a layer
+(--per-layer): that is no approval, and needs no person. --approve or --deny decides an approval first, the one that --approval names.
 Where several wait and none is named, pml shows them one after another at a
 terminal and asks about each; without a terminal it decides the first that is
 open. --all decides all of them, every one shown first, except those that are

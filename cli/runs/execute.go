@@ -82,7 +82,7 @@ that DAG if nothing is missing; --accept TOOL --args JSON runs one tool.`,
 	f.StringVar(&o.input, "input", "", "the script's input: JSON, or @FILE")
 	f.StringVar(&o.intent, "intent", "", "the goal in words: without a program, suggest tools; with one, a label for the run")
 	f.StringVar(&o.name, "name", "", "what to call the run (default the intent, else the file, else the first call)")
-	f.BoolVar(&o.perLayer, "per-layer", false, "stop after each layer")
+	f.BoolVar(&o.perLayer, "per-layer", false, "pause after each layer; pml continue goes on")
 	f.StringVar(&o.hil, "hil", "", "ask before a layer: always, side_effects or never (default never)")
 	f.StringVar(&o.key, "idempotency-key", "", "a second execute with the same key and the same program gives the run of the first; another program is refused")
 	f.BoolVar(&o.detach, "detach", false, "let a server run it, and do not wait for the end")
@@ -170,6 +170,7 @@ func sayWarnings(a *app.App, list []core.PlanNote) {
 
 // runRequest executes a request and follows the run to the end of the command.
 func runRequest(ctx context.Context, a *app.App, b app.Backend, req api.ExecuteRequest, o executeOptions) error {
+	app.NoteTrust(ctx, a, b)
 	a.StartProgress()
 	if o.wait.hold() {
 		a.Progress.Wait()

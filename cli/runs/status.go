@@ -68,6 +68,7 @@ waits.`,
 			if err != nil {
 				return err
 			}
+			app.NoteTrust(ctx, a, b)
 			return printStatus(a, s, whole)
 		}),
 	}

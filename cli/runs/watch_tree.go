@@ -9,6 +9,7 @@ import (
 	"github.com/casys-ai/pml/cli/app"
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 )
 
 // treeTasks is how many calls a tree shows at most: it must fit the smallest usual
@@ -63,7 +64,11 @@ func (t *tree) end(w core.Workflow) error {
 		return t.a.PrintResult(w.Result)
 	case core.RunWaiting:
 		for _, p := range w.Approvals {
-			if p.StateAt(t.a.Now()) == core.ApprovalOpen {
+			switch {
+			case p.StateAt(t.a.Now()) != core.ApprovalOpen:
+			case approval.IsPause(w.Options, p): // which nobody has to decide
+				t.a.SayNext("pml", "continue", w.ID.Short())
+			default:
 				t.a.SayNext("pml", "approve", p.ID.Short())
 			}
 		}
@@ -107,7 +112,11 @@ func treeText(a *app.App, w core.Workflow) string {
 		treeTasksText(w, line, styled)
 	}
 	for _, p := range w.Approvals {
-		if p.StateAt(a.Now()) == core.ApprovalOpen {
+		switch {
+		case p.StateAt(a.Now()) != core.ApprovalOpen:
+		case approval.IsPause(w.Options, p):
+			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! pauses: %s, %s", p.Description, leftText(a, p)), 0, false))
+		default:
 			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! waits for a person: %s, risk %s, %s", cmp.Or(p.Description, p.Subject), p.Risk, leftText(a, p)), 0, false))
 		}
 	}

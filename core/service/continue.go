@@ -33,12 +33,14 @@ func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequ
 			return api.Result{}, err
 		}
 		var passed []core.ID
-		var err error
 		if !req.Follow {
-			passed, err = c.decisions.passPause(ctx, run, req.By)
-		}
-		if err != nil {
-			return api.Result{}, err
+			pause, err := c.decisions.passPause(ctx, run, req.By)
+			if err != nil {
+				return api.Result{}, err
+			}
+			if pause != nil {
+				passed = []core.ID{pause.ID}
+			}
 		}
 		return c.waiting.follow(ctx, run.ID, passed, req.Wait, req.HoldApprovals, api.StatusComplete)
 	}

@@ -38,9 +38,13 @@ func TestContinue_Pauses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			yes := api.ContinueRequest{ID: r.WorkflowID, By: agent, Wait: -1, Decision: &api.Decision{Approve: true}}
 			if !tt.passes {
 				if r.Pause {
 					t.Error("it is called a pause")
+				}
+				if _, err := c.Continue(c.ctx(), yes); core.CodeOf(err) != core.CodeAwaitingHuman {
+					t.Errorf("%v: anybody approves it", err)
 				}
 				if ap, err := c.Approval(c.ctx(), r.CheckpointID); err != nil || !ap.Human {
 					t.Errorf("%v: anybody may decide it: %+v", err, ap)
@@ -59,7 +63,11 @@ func TestContinue_Pauses(t *testing.T) {
 				if err != nil || waits.CheckpointID != r.CheckpointID {
 					t.Fatalf("who only waits for the run: %s at %s, %v", waits.Status, waits.CheckpointID, err)
 				}
-				if r, err = c.Continue(c.ctx(), api.ContinueRequest{ID: r.WorkflowID, By: agent, Wait: -1}); err != nil {
+				again := api.ContinueRequest{ID: r.WorkflowID, By: agent, Wait: -1}
+				if layer == 1 { // a yes is the same word for it
+					again = yes
+				}
+				if r, err = c.Continue(c.ctx(), again); err != nil {
 					t.Fatal(err)
 				}
 			}

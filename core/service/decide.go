@@ -11,9 +11,9 @@ import (
 )
 
 // passPause lets a run go on that pauses between two layers, and returns the
-// pause. Whoever continues a run passes it, an agent as well where people decide:
+// pause, nil where it is at none. Whoever continues a run passes it, an agent as well where people decide:
 // it is no approval unless the run's hil option has made it one.
-func (c *decisions) passPause(ctx context.Context, run core.Run, by core.Actor) ([]core.ID, error) {
+func (c *decisions) passPause(ctx context.Context, run core.Run, by core.Actor) (*core.Approval, error) {
 	if !run.Options.PerLayer {
 		return nil, nil
 	}
@@ -22,29 +22,45 @@ func (c *decisions) passPause(ctx context.Context, run core.Run, by core.Actor) 
 	if err != nil {
 		return nil, err
 	}
-	for _, ap := range list {
-		if !approval.IsPause(run.Options, ap) {
-			continue
-		}
-		until, err := c.resumeUntil(run.Workspace)
-		if err != nil {
-			return nil, err
-		}
-		_, err = c.o.Store.Decide(ctx, core.Decision{
-			ApprovalID: ap.ID, Approved: true, By: by, At: now, Reason: "continued", ExpectDigest: ap.Digest,
-		}, store.Renewal{RunUntil: until})
-		if code := core.CodeOf(err); err != nil && code != core.CodeAlreadyDecided && code != core.CodeNotWaiting { // somebody else was faster
-			return nil, err
-		}
-		return []core.ID{ap.ID}, nil
+	i := slices.IndexFunc(list, func(ap core.Approval) bool { return approval.IsPause(run.Options, ap) })
+	if i < 0 {
+		return nil, nil
 	}
-	return nil, nil
+	ap := list[i]
+	until, err := c.resumeUntil(run.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.o.Store.Decide(ctx, core.Decision{
+		ApprovalID: ap.ID, Approved: true, By: by, At: now, Reason: "continued", ExpectDigest: ap.Digest,
+	}, store.Renewal{RunUntil: until})
+	if code := core.CodeOf(err); err != nil && code != core.CodeAlreadyDecided && code != core.CodeNotWaiting { // somebody else was faster
+		return nil, err
+	}
+	return &ap, nil
+}
+
+// approvePause is a yes to a run that only pauses, by whoever may decide nothing: it passes the
+// pause as to continue the run does.
+func (c *decisions) approvePause(ctx context.Context, run core.Run, req api.ContinueRequest) (*core.Approval, error) {
+	d := req.Decision
+	open, err := c.o.Store.Approvals(ctx, store.ApprovalFilter{RunID: run.ID, States: []core.ApprovalState{core.ApprovalOpen}, Now: c.now()})
+	if err != nil || len(open) != 1 || !d.Approve || d.Answer != nil {
+		return nil, err
+	}
+	if d.Checkpoint != "" && d.Checkpoint != open[0].ID || d.ExpectDigest != "" && d.ExpectDigest != open[0].Digest || d.AllOfType != "" && d.AllOfType != open[0].Type {
+		return nil, nil
+	}
+	return c.passPause(ctx, run, req.By)
 }
 
 // decide carries a decision to the approvals that it is about.
 func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRequest) ([]core.Approval, error) {
 	d := req.Decision
 	if _, _, err := c.mayDecide(ctx, run, nil, req); err != nil {
+		if pause, perr := c.approvePause(ctx, run, req); perr == nil && pause != nil {
+			return []core.Approval{*pause}, nil
+		}
 		return nil, c.alreadyOver(ctx, run, req, err) // before anything is said of what waits
 	}
 	targets, repeats, err := c.targets(ctx, run, req)

@@ -98,6 +98,7 @@ func TestTrust_ClonedRepository(t *testing.T) {
 	if r.ExpiresAt == nil {
 		t.Error("approvals.ttl 0 was taken from an untrusted file")
 	}
+	pmltest.Wants(t, m.OK("config", "show").Stderr, "not trusted on this machine: what they allow and set does not count")
 	if evilRan(m) {
 		t.Fatal("the repository's command ran")
 	}
@@ -122,6 +123,7 @@ func TestTrust_ClonedRepository(t *testing.T) {
 	m.Write(".pml.json", strings.Replace(string(raw), `"run"`, `"steal"`, 1))
 	n := m.Count("echo")
 	m.Exit(8, "execute", "--code", `return await mcp.evil.echo({value: 2})`)
+	pmltest.Wants(t, m.OK("status").Stderr, "have changed since you trusted them")
 	pmltest.Wants(t, m.OK("trust", "--show").Stdout, "it changed since you trusted it", "-        \"run\"", "+        \"steal\"")
 	m.OK("trust", "--yes")
 	// The command differs from the one that ran here: that is asked as well.
