@@ -35,9 +35,9 @@ func KinOf(a core.Approval) (Kin, bool) {
 
 // ForWorkspace reports whether a yes holds for the workspace, so that it answers each run
 // that asks the same, which is what has the same digest: that a provider of models may be
-// sent to, and that a server is installed.
+// sent to, that a server is installed, and that it is what it is by now.
 func ForWorkspace(a core.Approval) bool {
-	return a.Digest != "" && (core.IsProvider(a.Tool) || a.Type == core.ApproveDependency)
+	return a.Digest != "" && (core.IsProvider(a.Tool) || a.Type == core.ApproveDependency || a.Type == core.ApproveIntegrity)
 }
 
 // Alike are the approvals of a list that one decision can be about together with the

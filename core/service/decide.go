@@ -126,6 +126,19 @@ func (c *decisions) decide(ctx context.Context, run core.Run, req api.ContinueRe
 	return out, nil
 }
 
+// accepted carries what a person has accepted of a server outside of any run to the runs that ask the
+// same. proved is what has proved the PIN, which stores ask for.
+func (c *decisions) accepted(ctx context.Context, ap core.Approval, req api.AcceptRequest, proved string) {
+	ap.Workspace, ap.Risk, ap.Human = c.o.Workspace.Dir, core.RiskHigh, true
+	until, err := c.resumeUntil(ap.Workspace)
+	if err != nil {
+		c.o.Logger.Warn("the same question of runs stays open", "server", ap.Tool, "error", err)
+		return
+	}
+	d := core.Decision{Approved: true, By: req.By, At: c.now(), Reason: "accepted for the workspace", Presence: req.Presence, Proved: proved}
+	c.decideEquals(ctx, core.Run{}, ap, d, store.Renewal{RunUntil: until})
+}
+
 // prove checks the PIN of a decision, where one is given or wanted, and says what shows that a person decides.
 func (c *decisions) prove(ctx context.Context, run core.Run, d *api.Decision, shown core.Presence, byPin bool) (_ core.Presence, proved string, err error) {
 	if d.Approve || byPin {

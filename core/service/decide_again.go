@@ -106,7 +106,7 @@ func alreadyDecided(run core.Run, ap core.Approval) *core.Error {
 
 // decideEquals carries a decision about what holds for the workspace ([approval.ForWorkspace])
 // to the other runs that ask the same: a yes answers them all; a no answers those of its
-// tree. A run that nobody runs keeps its question about an installation: who answers it goes
+// tree. A run that nobody runs keeps its question about a server: who answers it goes
 // on with that run. What cannot be decided stays open: the decision that is carried is kept
 // already.
 func (c *decisions) decideEquals(ctx context.Context, run core.Run, ap core.Approval, d core.Decision, until store.Renewal) {
@@ -147,7 +147,7 @@ func (c *decisions) reaches(ctx context.Context, ap core.Approval, top core.Run)
 	if err != nil {
 		return false, err
 	}
-	if ap.Type == core.ApproveDependency {
+	if ap.Type == core.ApproveDependency || ap.Type == core.ApproveIntegrity {
 		if alive, err := c.alive(ctx, run); err != nil || !alive {
 			return false, core.Errorf(core.CodeNotWaiting, "nobody runs %s", run.ID.Short())
 		}

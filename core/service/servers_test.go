@@ -135,6 +135,41 @@ func TestServers_Accept(t *testing.T) {
 	}
 }
 
+// TestServers_AcceptedForRuns: what is accepted of a server, in a run or outside of any, is
+// accepted for all runs of the workspace that ask the very same.
+func TestServers_AcceptedForRuns(t *testing.T) {
+	t.Parallel()
+	for _, outside := range []bool{false, true} {
+		m := newMachine(t)
+		c := m.client()
+		m.write(".env", "LAST=x\n")
+		m.configure(c, map[string]any{"permissions": map[string]any{"allow": []string{"mirror"}}}, map[string]any{"mirror": mirror("${LAST}")})
+		const look = `return await mcp.mirror.look({})`
+		first, second := c.execute(look, api.StatusApprovalRequired), c.execute(look, api.StatusApprovalRequired)
+		if first.ApprovalType != core.ApproveIntegrity || first.Digest != second.Digest {
+			t.Fatalf("%+v, %+v", first, second)
+		}
+		if outside {
+			req := api.AcceptRequest{Name: "mirror", Digest: first.Digest, By: me, Presence: core.PresenceTerminal}
+			if err := c.AcceptServer(c.ctx(), req); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := c.decide(first.WorkflowID, api.Decision{Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitOpen(0)
+		for _, id := range []core.ID{first.WorkflowID, second.WorkflowID} {
+			got, err := c.Continue(c.ctx(), api.ContinueRequest{ID: id, By: me, Wait: -1})
+			if err != nil || got.Status != api.StatusComplete {
+				t.Errorf("outside=%v: %v %+v", outside, err, got)
+			}
+		}
+		if report, err := c.VerifyAudit(c.ctx()); err != nil || report.Bad != 0 {
+			t.Errorf("the log does not hold: %+v, %v", report, err)
+		}
+	}
+}
+
 // Scenario 10: a tool that changes while its server runs asks before its next
 // call; the tool beside it goes on.
 func TestServers_ToolsChangeWhileRunning(t *testing.T) {

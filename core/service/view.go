@@ -73,7 +73,7 @@ func newView(o Options, scope api.Scope, p *process, trail *audit.Trail) *Servic
 	}
 	v.Setup = setup.New(setup.Options{
 		Home: o.Home, Workspace: o.Workspace, Environ: o.Environ, Scope: scope, Store: o.Store, Whole: p.base.Store, Machine: p.machine, Audit: trail,
-		Sandbox: o.Sandbox, LookPath: o.LookPath, Clock: o.Clock, NewID: o.NewID, Logger: o.Logger, Explore: c.Explore,
+		Sandbox: o.Sandbox, LookPath: o.LookPath, Clock: o.Clock, NewID: o.NewID, Logger: o.Logger, Explore: c.Explore, Accepted: d.accepted,
 	})
 	c.pin = v.Setup.Pin
 	return c

@@ -167,12 +167,18 @@ func (s *Servers) AcceptServer(ctx context.Context, req api.AcceptRequest) error
 		}
 		req.Presence = core.PresencePin
 	}
-	return h.Accept(ctx, req.Name, req.Digest, func(a core.Approval) error {
+	var asked core.Approval
+	err = h.Accept(ctx, req.Name, req.Digest, func(a core.Approval) error {
+		asked = a
 		return s.o.Audit.Record(ctx, core.AuditRow{
 			Type: a.Type, Tool: a.Tool, Digest: a.Digest, Outcome: core.ApprovalApproved, By: req.By, Asked: req.Presence,
 			Reason: a.Description,
 		})
 	})
+	if err == nil {
+		s.o.Accepted(ctx, asked, req, proved)
+	}
+	return err
 }
 
 // installedAs tells a package's first version from a newer one.

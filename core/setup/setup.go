@@ -37,6 +37,9 @@ type Options struct {
 	// Explore starts a server of which something is offered to agents' hosts, if it
 	// may be started, and says what it has.
 	Explore func(ctx context.Context, peer *api.Peer, server string) (api.Exposed, error)
+	// Accepted is told what a person has accepted of a server: the question, who has
+	// answered it, and what has proved the PIN.
+	Accepted func(ctx context.Context, asked core.Approval, req api.AcceptRequest, proved string)
 }
 
 // Setup is what can be arranged in one workspace.
