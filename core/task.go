@@ -44,9 +44,13 @@ type Task struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	// Sent is what was sent instead of Arguments, where a person or a hook flow has
 	// changed them.
-	Sent   json.RawMessage `json:"sent,omitempty"`
-	Output json.RawMessage `json:"output,omitempty"`
-	Error  *Error          `json:"error,omitempty"`
+	Sent json.RawMessage `json:"sent,omitempty"`
+	// AllowedBy is the rule because of which nobody was asked, with its list:
+	// "allow memory:*", or "readonly" for permissions.readonly; empty where a person was
+	// asked, has allowed it for the run or a session, or where no rule is needed.
+	AllowedBy string          `json:"allowed_by,omitempty"`
+	Output    json.RawMessage `json:"output,omitempty"`
+	Error     *Error          `json:"error,omitempty"`
 	// DependsOn are the tasks that it comes after, where that is known: of a DAG,
 	// and of code that has called nothing yet.
 	DependsOn []string `json:"depends_on,omitempty"`

@@ -49,7 +49,7 @@ type Decisions interface {
 func NoteTrust(ctx context.Context, a *App, b Backend) {
 	s, err := b.Trust(ctx)
 	switch {
-	case err != nil || s.Trusted || s.LockAside || s.Empty:
+	case err != nil || s.Trusted || s.LockAside || s.Empty || s.Digest == "":
 	case s.Diff != "":
 		a.Note("note: the files of this workspace have changed since you trusted them: what they allow and set does not count, only what they forbid, until pml trust")
 	default:

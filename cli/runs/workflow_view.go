@@ -174,6 +174,9 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 		for i, line := range strings.SplitAfter(layout.AlignCells(rows, a.LineLimit(), a.Colour()), "\n") {
 			w.WriteString(line)
 			if wf.args && i < len(tasks) {
+				if by := tasks[i].AllowedBy; by != "" {
+					w.WriteString("      allowed by the rule  " + core.Visible(by, 300, false) + "\n")
+				}
 				w.WriteString(view.CallArguments(tasks[i].Made()))
 				if len(tasks[i].Sent) > 0 {
 					w.WriteString("      changed before it was sent, from\n" + view.CallArguments(tasks[i].Arguments))

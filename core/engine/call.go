@@ -206,6 +206,7 @@ func callRecord(kind core.RecordKind, c *call) core.Record {
 	r := core.Record{
 		Kind: kind, CallID: c.id, Tool: c.tool, Layer: c.layer, Attempt: c.attempt,
 		ArgsDigest: c.digest, Args: c.args, Passage: c.passage, StartedAt: c.startAt, Agent: c.share,
+		AllowedBy: c.verdict.AllowedBy,
 	}
 	if c.sent.digest != c.digest {
 		r.Sent = c.sent.raw

@@ -73,6 +73,9 @@ func (v *viewer) add(r core.Record) {
 	if len(r.Sent) > 0 {
 		t.Sent = r.Sent
 	}
+	if r.AllowedBy != "" {
+		t.AllowedBy = r.AllowedBy
+	}
 	if !r.StartedAt.IsZero() {
 		t.StartedAt = new(r.StartedAt)
 	}

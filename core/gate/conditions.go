@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
@@ -56,9 +57,17 @@ func deniedBy(tool string, v policy.Verdict) *core.Error {
 	return core.Errorf(core.CodePermissionDenied, "%s is denied by the rule %q in permissions.deny", tool, rule)
 }
 
-// unjudged says on a question that a condition could not be evaluated, which is why it
-// is asked or may be.
-func unjudged(ask engine.Ask, v policy.Verdict) engine.Ask {
+// ruleShown names the rule of a verdict with its list, as it is shown: "allow memory:*".
+func (s *settings) ruleShown(v policy.Verdict) string {
+	return core.Visible(s.redact.String(strings.TrimSpace(v.List+" "+v.Rule)), 300, false)
+}
+
+// byRule says on a question which rule asks it, and that a condition could not be evaluated,
+// which is why it is asked or may be.
+func (s *settings) byRule(ask engine.Ask, v policy.Verdict) engine.Ask {
+	if context, ok := ask.Context.(map[string]any); ok && v.Effect == policy.Ask && v.Rule != "" {
+		context["rule"] = s.ruleShown(v)
+	}
 	if f := v.Failed; f != nil {
 		ask.Description += fmt.Sprintf(" The condition of the rule %q in permissions.%s could not be evaluated for this call: %s.", core.Visible(f.Rule, 300, false), f.List, core.Visible(core.AsError(f.Err).Message, 300, false))
 	}

@@ -52,6 +52,12 @@ func TestConditions(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("%s (%v), want %s", got, v.Deny, tt.want)
 			}
+			if want := map[string]string{"Allows": "allow fake:write where under(args.path, 'docs')", "AsksNot": "allow *", "AnnotationsRead": "allow *"}[name]; want != "" && v.AllowedBy != want {
+				t.Errorf("it is allowed by %q, want %q", v.AllowedBy, want)
+			}
+			if said := strings.Contains(questionOf(v), `"rule":"ask `); said != (name == "Asks" || name == "BuiltinRead") {
+				t.Errorf("it names the rule that asks: %v: %s", said, questionOf(v))
+			}
 			if said := strings.Contains(questionOf(v), `The condition of the rule "fake:write where args.n < 3" in permissions.allow could not be evaluated`); said != (name == "AllowFails") {
 				t.Errorf("it says that a condition has failed: %v", said)
 			}
@@ -63,7 +69,8 @@ func questionOf(v engine.Verdict) string {
 	if len(v.Ask) == 0 {
 		return ""
 	}
-	return v.Ask[0].Description
+	raw, _ := json.Marshal(v.Ask[0].Context) // the texts of a question can be written
+	return v.Ask[0].Description + string(raw)
 }
 
 // What a person makes of the arguments is judged again, what is only planned without

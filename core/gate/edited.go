@@ -40,7 +40,7 @@ func (h *Host) Edited(ctx context.Context, call engine.Call, before json.RawMess
 // where that file has changed since: with the difference from how the file is, its risk where that has
 // become higher, and a digest of its own, which a decision names. changed is false where the file
 // is as it was, and where the question does not show what is sent as it is.
-func (h *Host) AskedNow(ap core.Approval) (_ core.Approval, changed bool) {
+func AskedNow(h *Host, ap core.Approval) (_ core.Approval, changed bool) {
 	shown := map[string]json.RawMessage{}
 	if json.Unmarshal(ap.Context, &shown) != nil || shown["file"] == nil {
 		return ap, false

@@ -269,7 +269,7 @@ func (h *Host) judge(ctx context.Context, e entry, r readiness, call engine.Call
 		// unless it may turn out to be read-only and so need none, or flows may
 		// change the arguments.
 		if p := s.policy.DecideCall(s.ruled(call, nil), true); p.Effect != policy.Allow && call.ArgsKnown && !meets && (!h.sessions.allow(call) || asksByFlow(call)) {
-			v.Ask = append(v.Ask, s.byFlows(call, unjudged(s.permission(call, core.Annotations{}, true), p)))
+			v.Ask = append(v.Ask, s.byFlows(call, s.byRule(s.permission(call, core.Annotations{}, true), p)))
 		}
 		return v
 	}
@@ -327,6 +327,7 @@ func (h *Host) permitted(e entry, r readiness, call engine.Call, hints core.Anno
 		return v
 	case builtinRead || h.sessions.allow(call):
 	case p.Effect == policy.Allow:
+		v.AllowedBy = s.ruleShown(p)
 		if of := h.serverOf(s, e.server); of.onlyByClaim(p, name) {
 			ask, err := of.claimsAsk(r)
 			if err != nil {
@@ -335,7 +336,7 @@ func (h *Host) permitted(e entry, r readiness, call engine.Call, hints core.Anno
 			v.Ask = append(v.Ask, ask)
 		}
 	default:
-		v.Ask = append(v.Ask, s.byFlows(call, unjudged(s.permission(call, hints, false), p)))
+		v.Ask = append(v.Ask, s.byFlows(call, s.byRule(s.permission(call, hints, false), p)))
 		return v
 	}
 	if asksByFlow(call) {

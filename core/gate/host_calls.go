@@ -63,7 +63,7 @@ func (h *Host) hostVerdict(call engine.Call) engine.Verdict {
 		if g := h.clients.of(call.RunID); g != nil {
 			folder = g.Folder
 		}
-		v.Ask = append(v.Ask, unjudged(s.hostPermission(call, folder), p))
+		v.Ask = append(v.Ask, s.byRule(s.hostPermission(call, folder), p))
 	}
 	return v
 }

@@ -27,7 +27,7 @@ func (h *Host) Provider(run core.Run, name, base string) engine.Verdict {
 	case p.Effect == policy.Deny:
 		v.Deny = deniedBy(call.Tool, p).WithNotMade()
 	case p.Effect != policy.Allow && !h.sessions.allow(call):
-		v.Ask = append(v.Ask, unjudged(s.provider(call.Tool, name, base), p))
+		v.Ask = append(v.Ask, s.byRule(s.provider(call.Tool, name, base), p))
 	}
 	return v
 }

@@ -211,8 +211,11 @@ func (r *remote) judge(e entry, call engine.Call, tools map[string]core.Tool, na
 	if p.Effect == policy.Deny {
 		return engine.Verdict{Deny: deniedBy(call.Tool, p)}
 	}
+	if p.Effect == policy.Allow {
+		v.AllowedBy = s.ruleShown(p)
+	}
 	if asks := p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown && !r.sessions.allow(call); (asks || asksByFlow(call)) && !(call.Planned && e.meets(call)) {
-		v.Ask = append(v.Ask, s.byFlows(call, unjudged(s.permission(call, hints, false), p)))
+		v.Ask = append(v.Ask, s.byFlows(call, s.byRule(s.permission(call, hints, false), p)))
 	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/gate"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -78,7 +79,7 @@ func (c *decisions) edited(ctx context.Context, ap core.Approval, args json.RawM
 }
 
 // asOfNow is an open question as it would be asked by now: about a file that has changed since,
-// with what the call would do to it now ([gate.Host.AskedNow]). Everybody is shown questions so.
+// with what the call would do to it now ([gate.AskedNow]). Everybody is shown questions so.
 func (c *view) asOfNow(ap core.Approval) (_ core.Approval, changed bool) {
 	if state := ap.StateAt(c.now()); state != core.ApprovalOpen && state != core.ApprovalExpired || ap.Type != core.ApproveTool && ap.Type != core.ApproveHost {
 		return ap, false
@@ -87,7 +88,7 @@ func (c *view) asOfNow(ap core.Approval) (_ core.Approval, changed bool) {
 	if err != nil { // the workspace is not on this machine
 		return ap, false
 	}
-	return h.AskedNow(ap)
+	return gate.AskedNow(h, ap)
 }
 
 // takeAsOfNow checks a decision about a question whose file has changed since it was asked: a yes

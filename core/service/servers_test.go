@@ -217,5 +217,10 @@ func TestRemember_Rule(t *testing.T) {
 		t.Errorf("trusted %v: %s", c.trusted(), text)
 	}
 	second := m.client()
-	second.execute(writes, api.StatusSuccess)
+	done := second.execute(writes, api.StatusSuccess)
+	second.close()
+	w, err := m.client().Workflow(c.ctx(), done.WorkflowID)
+	if err != nil || len(w.Layers) == 0 || w.Layers[len(w.Layers)-1].Tasks[0].AllowedBy != "allow "+rule.Pattern {
+		t.Errorf("%v: the rule is not said: %+v", err, w.Layers)
+	}
 }
