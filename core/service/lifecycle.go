@@ -75,7 +75,7 @@ func (c *execution) Retry(ctx context.Context, id core.ID, _ core.Actor, wait ti
 		return api.Result{}, approval.Ended(run)
 	}
 	if run.State != core.RunFailed {
-		return api.Result{}, core.Errorf(core.CodeNotWaiting, "the run %s is %s; only a failed run can be retried", id.Short(), c.history.present(ctx, run).State).WithRun(id)
+		return api.Result{}, notFailed(c.history.present(ctx, run))
 	}
 	if run.Remote {
 		return api.Result{}, notHere(run)
@@ -90,6 +90,21 @@ func (c *execution) Retry(ctx context.Context, id core.ID, _ core.Actor, wait ti
 	}
 	r, err := c.waiting.wait(ctx, h, nil, 0, wait, false, api.StatusComplete)
 	return *r, err
+}
+
+// notFailed is the error of a retry of a run that has not failed: it names what goes on with
+// the run, where something does.
+func notFailed(run core.Run) error {
+	e := core.Errorf(core.CodeNotWaiting, "the run %s is %s; only a failed run can be retried", run.ID.Short(), run.State).WithRun(run.ID)
+	switch {
+	case run.Halted != nil:
+		return e.WithNext("pml", "resume")
+	case run.State == core.RunWaiting:
+		return e.WithNext("pml", "approve", run.ID.Short())
+	case run.State == core.RunInterrupted:
+		return e.WithNext("pml", "continue", run.ID.Short())
+	}
+	return e
 }
 
 // Replan adds tasks to a DAG that waits or was interrupted. The next continue
