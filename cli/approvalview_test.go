@@ -30,7 +30,7 @@ func TestBlock_Golden(t *testing.T) {
 	t.Parallel()
 	head := func(typ string) string {
 		return "approval required: " + typ + "\n  approval     " + string(appA) + "\n  run          " + string(runA) +
-			"\n  tool         web\n  risk         high\n  expires      in 1:00 (approvals.ttl)\n"
+			"\n  tool         web\n  risk         high\n  expires      in 1m00s (approvals.ttl)\n"
 	}
 	foot := "  digest       " + hashA + "\n"
 	long := "https://id.example.com/authorize?x=" + strings.Repeat("y", 500)

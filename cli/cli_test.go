@@ -219,7 +219,7 @@ func TestExecute_ApprovalExits8(t *testing.T) {
 		t.Errorf("stdout: %q", s.out)
 	}
 	s.has(t, "err", "approval required: dependency (1 of 2)", "@scope/server", "2026.8.31", hashA, "2097152 (2.0 MiB)", "postinstall: node x.js",
-		"in 5:00", "in 0:59", `path  a\x1b[31m\u{202e}txt`,
+		"in 5m00s", "in 59s", `path  a\x1b[31m\u{202e}txt`,
 		"next: pml continue 7f3a91c2 --approve --approval 41d2e07b", "next: pml continue 7f3a91c2 --deny --approval 52e3f18c")
 
 	s = &shell{tty: true, fake: &fake{results: []api.Result{waiting(dependency())}}}

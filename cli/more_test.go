@@ -278,7 +278,7 @@ func TestRest(t *testing.T) {
 	(&shell{}).run("wf", "rm", "@latest", "7f3a91").want(t, 0).has(t, "out", "removed 7f3a91c2")
 	(&shell{fake: manyRuns()}).run("approvals", "show", "41d2").want(t, 0).has(t, "out", "postinstall", hashA)
 	(&shell{fake: manyRuns()}).run("approvals", "show", "7f3a91").want(t, 2).has(t, "err", "waits for 2 approvals")
-	(&shell{fake: manyRuns()}).run("approvals", "extend", "41d2", "--by", "30m").want(t, 0).has(t, "out", "expires in 30:00")
+	(&shell{fake: manyRuns()}).run("approvals", "extend", "41d2", "--by", "30m").want(t, 0).has(t, "out", "expires in 30m00s")
 	(&shell{fake: manyRuns()}).run("approvals", "renew", "41d2").want(t, 0).has(t, "out", "41d2").has(t, "err", "note: 41d2e07b is open already; nothing was asked again")
 	(&shell{}).run("config", "path").want(t, 0).has(t, "out", "/w/pml.lock")
 	s := (&shell{}).run("config", "schema").want(t, 0)

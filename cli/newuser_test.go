@@ -173,8 +173,8 @@ func TestWorkflows_ByName(t *testing.T) {
 func (s *shell) lacks(t *testing.T, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
-		if strings.Contains(s.out, p) {
-			t.Errorf("%q is in the output:\n%s", p, s.out)
+		if strings.Contains(s.out+s.err, p) {
+			t.Errorf("%q is in the output:\n%s%s", p, s.out, s.err)
 		}
 	}
 }

@@ -38,11 +38,11 @@ func busy() *fake {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	s := (&shell{fake: busy(), width: 80}).run("status").want(t, 0).has(t, "out",
-		"waiting (2)  pml approve", "  52e3f18c  low     write a", "nightly.ts", "0:59", "running (1)", "now.ts",
+		"waiting (2)  pml approve", "  52e3f18c  low     write a", "nightly.ts", "59s left", "running (1)", "now.ts",
 		"failed (1)", "broken.ts", "no such", "who decides  /w", "not what is of high risk", "nobody has chosen that", "agents have made 1 decision in the last day")
 	s.has(t, "out", "connected (1)", "claude-code 2.1", "/w", "stdio, process 7")
 	// Each time says what it means; that of a run is its AGE in pml workflows ls.
-	s.has(t, "out", "0:59 left", "now.ts  started 21s ago", "broken.ts  started 2h00m ago", "process 7  for 0s")
+	s.has(t, "out", "59s left", "now.ts  started 21s ago", "broken.ts  started 2h00m ago", "process 7  for 0s")
 	if strings.Contains(s.out, "long-ago") || strings.Count(s.out, "\n") > 24 {
 		t.Error(s.out)
 	}

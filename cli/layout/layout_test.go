@@ -2,6 +2,7 @@ package layout_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/casys-ai/pml/cli/layout"
 )
@@ -33,5 +34,23 @@ func TestJoined(t *testing.T) {
 		if got := layout.Joined(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// What is left of a time has its units: it is no time of day.
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for left, want := range map[time.Duration]string{
+		-time.Second: "expired", 0: "expired", time.Millisecond: "in 1s", 59 * time.Second: "in 59s", 272 * time.Second: "in 4m32s",
+		23*time.Hour + 59*time.Minute + 49*time.Second: "in 23h59m", 51 * time.Hour: "in 2d03h",
+	} {
+		at := now.Add(left)
+		if got := layout.In(now, &at); got != want {
+			t.Errorf("%s: %q, want %q", left, got, want)
+		}
+	}
+	if got := layout.In(now, nil); got != "never" {
+		t.Error(got)
 	}
 }

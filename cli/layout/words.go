@@ -73,7 +73,16 @@ func Ago(now, t time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// Left is the time until an expiry, as m:ss.
+// In is the time until an expiry in words: in 4m32s, or expired, or never.
+func In(now time.Time, t *time.Time) string {
+	left := Left(now, t)
+	if t == nil || !t.After(now) {
+		return left
+	}
+	return "in " + left
+}
+
+// Left is the time until an expiry, with its units so that it reads as no time of day.
 func Left(now time.Time, t *time.Time) string {
 	if t == nil {
 		return "never"
@@ -87,9 +96,11 @@ func Left(now time.Time, t *time.Time) string {
 	case s >= 48*3600:
 		return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
 	case s >= 3600:
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	case s >= 60:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
+	return fmt.Sprintf("%ds", s)
 }
 
 // Stamp is a time for a screen.

@@ -188,7 +188,7 @@ func approvalsExtendCmd(a *app.App) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.Print(p, app.Line("approval %s expires in %s", p.ID.Short(), layout.Left(a.Now(), p.ExpiresAt)))
+		return a.Print(p, app.Line("approval %s expires %s", p.ID.Short(), layout.In(a.Now(), p.ExpiresAt)))
 	})
 	cmd.Flags().DurationVar(&by, "by", 5*time.Minute, "how much more")
 	return cmd

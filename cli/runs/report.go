@@ -340,7 +340,7 @@ func reportLayer(a *app.App, r api.Result) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "layer %d of %d is complete", n, max(r.TotalLayers, n))
 	if r.ExpiresAt != nil {
-		fmt.Fprintf(&b, " (waits %s)", layout.Left(a.Now(), r.ExpiresAt))
+		fmt.Fprintf(&b, " (expires %s)", layout.In(a.Now(), r.ExpiresAt))
 	}
 	b.WriteByte('\n')
 	rows := make([][]string, 0, len(r.LayerResults))

@@ -115,9 +115,9 @@ func treeText(a *app.App, w core.Workflow) string {
 		switch {
 		case p.StateAt(a.Now()) != core.ApprovalOpen:
 		case approval.IsPause(w.Options, p):
-			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! pauses: %s, %s", p.Description, leftText(a, p)), 0, false))
+			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! pauses: %s, %s", strings.TrimSuffix(p.Description, "."), leftText(a, p)), 0, false))
 		default:
-			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! waits for a person: %s, risk %s, %s", cmp.Or(p.Description, p.Subject), p.Risk, leftText(a, p)), 0, false))
+			styled(layout.Warn, core.Visible(fmt.Sprintf("  ! waits for a person: %s, risk %s, %s", strings.TrimSuffix(cmp.Or(p.Description, p.Subject), "."), p.Risk, leftText(a, p)), 0, false))
 		}
 	}
 	return b.String()

@@ -78,7 +78,7 @@ func (wf shownRun) write(a *app.App, w *strings.Builder) {
 		line("ended", layout.Stamp(*wf.EndedAt))
 	}
 	if wf.ExpiresAt != nil && !wf.State.Final() {
-		line("expires", layout.Left(a.Now(), wf.ExpiresAt))
+		line("expires", layout.In(a.Now(), wf.ExpiresAt))
 	}
 	if wf.ParentID != "" {
 		line("started by", "run "+wf.ParentID.Short())

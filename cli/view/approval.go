@@ -163,19 +163,18 @@ func run(p core.Approval) string {
 }
 
 func expiry(p core.Approval, now time.Time) string {
-	left := layout.Left(now, p.ExpiresAt)
+	text, setting := layout.In(now, p.ExpiresAt), " ("+approval.TimeSetting(p)+")"
 	switch {
 	case p.ExpiresAt == nil:
-		return left
+		return text
 	case p.StateAt(now) == core.ApprovalExpired && p.RenewedBy == "":
-		return "expired (approvals.ttl); a decision asks the gates again first"
-	case left == "expired":
-		return left
+		return "expired" + setting + "; a decision asks the gates again first"
+	case !p.ExpiresAt.After(now):
+		return text
+	case p.Type == core.ApproveHost:
+		return text + setting + ": the host asks by itself then"
 	}
-	if p.Type == core.ApproveHost {
-		return "in " + left + " (hooks.wait): the host asks by itself then"
-	}
-	return "in " + left + " (approvals.ttl)"
+	return text + setting
 }
 
 // WriteContext shows the context of an approval. What only says the tool's name
@@ -203,7 +202,7 @@ func WriteContext(b *strings.Builder, raw json.RawMessage, tool string) {
 		case f.Key == "arguments":
 			writeArguments(b, f.Value, fileOf(fields))
 			continue
-		case f.Key == "changed_by_flows", f.Key == "asked_by_flows": // the description has the questions
+		case f.Key == "changed_by_flows", f.Key == "asked_by_flows", f.Key == "layer_index", f.Key == "total_layers": // the description has them
 			continue
 		case f.Key == "arguments_before_flows":
 			i := slices.IndexFunc(fields, func(f asked.Field) bool { return f.Key == "changed_by_flows" })

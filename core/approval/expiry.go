@@ -42,3 +42,14 @@ func CanDecide(a core.Approval, now time.Time) bool {
 	state := a.StateAt(now)
 	return state == core.ApprovalOpen || state == core.ApprovalExpired && a.RenewedBy == ""
 }
+
+// TimeSetting is the setting that says how long an approval can be decided.
+func TimeSetting(a core.Approval) string {
+	if a.Type == core.ApproveLayer { // it ends with its run
+		return "approvals.resume_ttl"
+	}
+	if a.Type == core.ApproveHost {
+		return "hooks.wait"
+	}
+	return "approvals.ttl"
+}

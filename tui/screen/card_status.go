@@ -61,7 +61,7 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	if expired := c.rule.Expired(e.Now); expired != "" && c.w < 60 {
 		return "expired: the gates are asked again", paint.Style{Role: paint.Warn}
 	} else if expired != "" {
-		return expired + " (approvals.ttl): a decision asks the gates again first", paint.Style{Role: paint.Warn}
+		return expired + " (" + approval.TimeSetting(ap) + "): a decision asks the gates again first", paint.Style{Role: paint.Warn}
 	}
 	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
 		return text, style

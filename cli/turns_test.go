@@ -1,0 +1,28 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core"
+)
+
+// layerAsk is a question about the second of three layers.
+func layerAsk() core.Approval {
+	left := at.Add(time.Hour)
+	return core.Approval{
+		ID: appA, RunID: runA, Type: core.ApproveLayer, Risk: core.RiskLow, Description: "Start layer 2 of 3? Calls in it: 1.", Digest: hashA,
+		Context: json.RawMessage(`{"layer_index":1,"total_layers":3,"next":[{"id":"c2","tool":"fs:read"}]}`), State: core.ApprovalOpen, ExpiresAt: &left, CreatedAt: at,
+	}
+}
+
+// A card about a layer names the setting that ends it, and counts layers once.
+func TestBlock_Layer(t *testing.T) {
+	t.Parallel()
+	s := (&shell{fake: &fake{pending: []core.Approval{layerAsk()}}}).run("approvals", "show", "41d2").want(t, 0).
+		has(t, "out", "expires      in 1h00m (approvals.resume_ttl)", "Start layer 2 of 3?", "c2")
+	s.lacks(t, "layer index", "total layers")
+	f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunWaiting}, Approvals: []core.Approval{layerAsk()}}}
+	(&shell{fake: f, tty: true, width: 120, env: map[string]string{"TERM": "xterm", "NO_COLOR": "1"}}).run("wf", "watch", "7f3a91").want(t, 8).has(t, "out", "Calls in it: 1, risk low")
+}
