@@ -140,9 +140,9 @@ a long label that does not fit into a narrow window at all  7f3a91c2  interrupte
 éclair \x1b]0;x\x07     7f3a80aa  complete     1h00m
 a long label that doe…  7f3a91c2  interrupted  2h00m
 `},
-		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  TOOL                  RISK    EXPIRES  NAME        RUN       TYPE             STATE
-52e3f18c  fs:write              high    0:59     nightly.ts  7f3a91c2  tool_permission  open
-41d2e07b  filesystem:read_file  medium  5:00                 7f3a91c2  dependency       open
+		{"Approvals", false, 0, []string{"approvals", "ls"}, `APPROVAL  RISK    EXPIRES  NAME        WHAT                             RUN       TYPE             STATE  TOOL
+52e3f18c  high    59s      nightly.ts  write a\x1b[31m\u{202e}txt       7f3a91c2  tool_permission  open   fs:write
+41d2e07b  medium  5m00s                dependency filesystem:read_file  7f3a91c2  dependency       open   filesystem:read_file
 `},
 		{"YAML", false, 0, []string{"config", "show", "-o", "yaml"}, `version: 1
 permissions:

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/casys-ai/pml/core"
 )
 
@@ -25,4 +27,22 @@ func TestBlock_Layer(t *testing.T) {
 	s.lacks(t, "layer index", "total layers")
 	f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, State: core.RunWaiting}, Approvals: []core.Approval{layerAsk()}}}
 	(&shell{fake: f, tty: true, width: 120, env: map[string]string{"TERM": "xterm", "NO_COLOR": "1"}}).run("wf", "watch", "7f3a91").want(t, 8).has(t, "out", "Calls in it: 1, risk low")
+}
+
+// Rows about different calls are told apart at 80 columns.
+func TestApprovalsLs_Narrow(t *testing.T) {
+	t.Parallel()
+	f := several(core.RiskLow, core.RiskLow)
+	for i := range f.pending {
+		f.pending[i].RunName = "the nightly report about all that was done.ts"
+	}
+	s := (&shell{fake: f, tty: true, width: 80}).run("approvals", "ls").want(t, 0)
+	want := `APPROVAL  RISK  EXPIRES  NAME                                    WHAT
+52e3f100  low   59s      the nightly report about all that was…  write docs/0.md
+52e3f101  low   59s      the nightly report about all that was…  write docs/1.md
+`
+	if diff := cmp.Diff(want, s.out); diff != "" {
+		t.Error(diff)
+	}
+	(&shell{fake: f}).run("approvals", "ls", "-o", "wide").want(t, 0).has(t, "out", "write docs/1.md", "DESCRIPTION")
 }

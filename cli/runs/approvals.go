@@ -60,18 +60,19 @@ func listApprovals(ctx context.Context, a *app.App, b app.Backend, all bool) err
 	slices.SortStableFunc(list, order)
 	return app.PrintList(a, api.Page[core.Approval]{Items: list}, "nothing waits for a decision", []app.Column[core.Approval]{
 		{Title: "APPROVAL", Get: func(p core.Approval) string { return p.ID.Short() }, Style: app.Always[core.Approval](layout.Ident)},
-		{Title: "TOOL", Get: func(p core.Approval) string { return p.Tool }},
 		{Title: "RISK", Get: func(p core.Approval) string { return string(p.Risk) }, Style: func(p core.Approval) layout.Style { return layout.StyleOf(string(p.Risk)) }},
 		{Title: "EXPIRES", Get: func(p core.Approval) string { return layout.Left(a.Now(), p.ExpiresAt) }},
 		{Title: "NAME", Flex: true, Get: func(p core.Approval) string { return p.RunName }},
+		{Title: "WHAT", Flex: true, Get: whatOf}, // behind NAME, which is cut first
 		{Title: "RUN", Drop: 2, Get: func(p core.Approval) string { return p.RunID.Short() }},
-		{Title: "TYPE", Drop: 1, Get: func(p core.Approval) string { return string(p.Type) }},
-		{Title: "STATE", Drop: 3, Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }, Style: func(p core.Approval) layout.Style { return layout.StyleOf(string(p.StateAt(a.Now()))) }},
+		{Title: "TYPE", Drop: 3, Get: func(p core.Approval) string { return string(p.Type) }},
+		{Title: "STATE", Drop: 4, Get: func(p core.Approval) string { return string(p.StateAt(a.Now())) }, Style: func(p core.Approval) layout.Style { return layout.StyleOf(string(p.StateAt(a.Now()))) }},
+		{Title: "TOOL", Drop: 5, Get: func(p core.Approval) string { return p.Tool }},
 		{Title: "DIGEST", Wide: true, Get: func(p core.Approval) string { return p.Digest }},
 		{Title: "BY", Wide: true, Get: func(p core.Approval) string { return p.RequestedBy.Label() }},
 		{Title: "SIDE", Wide: true, Get: func(p core.Approval) string { return string(p.Side) }},
 		{Title: "WORKSPACE", Wide: true, Get: func(p core.Approval) string { return p.Workspace }},
-		{Title: "WHAT", Wide: true, Get: func(p core.Approval) string { return p.Description }},
+		{Title: "DESCRIPTION", Wide: true, Get: func(p core.Approval) string { return p.Description }},
 	})
 }
 
