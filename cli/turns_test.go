@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,34 @@ import (
 
 	"github.com/casys-ai/pml/core"
 )
+
+// A flag that needs an id names the walk, which needs none.
+func TestApprove_FlagsWithoutID(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"approve --all", "approve --all-of-type tool_permission", "deny --all"} {
+		verb, _, _ := strings.Cut(args, " ")
+		(&shell{tty: true, fake: asked()}).run(strings.Fields(args)...).want(t, 2).
+			has(t, "err", "needs the ID of a run or an approval", "pml "+verb+" walks through all that wait", "next: pml "+verb+"\n")
+	}
+	(&shell{}).run("approve", "--help").want(t, 0).has(t, "out", "decide all of a type that wait in the run")
+}
+
+// The walk counts on: what was asked about, and what is open.
+func TestInbox_Counts(t *testing.T) {
+	t.Parallel()
+	f := several(core.RiskLow, core.RiskMedium, core.RiskHigh)
+	s := (&shell{tty: true, stdin: "y\nl\nn\n\n", fake: f}).run("approve").want(t, 8).has(t, "err", "(1 of 3)", "(2 of 3)", "(3 of 3)")
+	if s.yesTo() != "+00 -02" {
+		t.Errorf("decided %q\n%s", s.yesTo(), s.err)
+	}
+	// A question that is asked again has its number still.
+	f = several(core.RiskLow, core.RiskMedium)
+	f.errs = []error{core.Errorf(core.CodeDigestMismatch, "the file has changed")}
+	s = (&shell{tty: true, stdin: "y\ny\ny\n", fake: f}).run("approve").want(t, 0)
+	if strings.Count(s.err, "(1 of 2)") != 2 || strings.Count(s.err, "(2 of 2)") != 1 {
+		t.Error(s.err)
+	}
+}
 
 // layerAsk is a question about the second of three layers.
 func layerAsk() core.Approval {

@@ -112,7 +112,7 @@ func (o *continueOptions) addWhich(a *app.App, cmd *cobra.Command) {
 	f.SetNormalizeFunc(approvalFlag)
 	f.StringVar(&o.checkpoint, "approval", "", "the approval that is meant (--checkpoint is the same)")
 	f.StringVar(&o.digest, "expect-digest", "", "decide only if the approval still has this digest")
-	f.StringVar(&o.allOfType, "all-of-type", "", "decide all that wait of a type (not integrity)")
+	f.StringVar(&o.allOfType, "all-of-type", "", "decide all of a type that wait in the run (not integrity)")
 	f.BoolVar(&o.all, "all", false, "decide all that wait in the run, every one shown (not what is decided one by one)")
 	f.StringVar(&o.reason, "reason", "", "why; kept in the audit log")
 	a.AddPinFD(cmd)

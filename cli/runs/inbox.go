@@ -25,7 +25,7 @@ func inbox(ctx context.Context, a *app.App, verb, reason string) error {
 	if !a.CanAsk() {
 		return inboxUnasked(ctx, a, b, verb)
 	}
-	in := inboxOf{a: a, b: b, verb: verb, reason: reason, later: map[core.ID]bool{}, apart: map[approval.Kin]bool{}}
+	in := inboxOf{a: a, b: b, verb: verb, reason: reason, later: map[core.ID]bool{}, shown: map[core.ID]bool{}, apart: map[approval.Kin]bool{}}
 	a.StartProgress()
 	for {
 		open, err := in.open(ctx)
@@ -72,9 +72,9 @@ type inboxOf struct {
 	b            app.Backend
 	verb, reason string
 	later        map[core.ID]bool
+	shown        map[core.ID]bool      // asked about, once or more
 	apart        map[approval.Kin]bool // asked about one by one, though they are alike
 	going        []core.ID             // runs that go on since a decision
-	asked        bool                  // anything was
 	over         bool                  // nobody answers any more; what goes on is waited for
 }
 
@@ -88,15 +88,16 @@ func (in *inboxOf) open(ctx context.Context) ([]core.Approval, error) {
 // answer to them.
 func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	p := open[0]
-	if in.asked {
+	if len(in.shown) > 0 {
 		in.a.Say("")
 	}
-	in.asked = true
 	kin, _ := approval.KinOf(p)
 	if alike := approval.Alike(open); len(alike) > 1 && !in.apart[kin] {
 		return in.decideAlike(ctx, kin, alike)
 	}
-	d, err := ask(ctx, in.a, in.b, question{about: p, n: 1, of: len(open), verb: in.verb, given: &api.Decision{Reason: in.reason}})
+	over := in.answered(open)
+	in.shown[p.ID] = true
+	d, err := ask(ctx, in.a, in.b, question{about: p, n: over + 1, of: over + len(open), verb: in.verb, given: &api.Decision{Reason: in.reason}})
 	if core.CodeOf(err) == core.CodeAlreadyDecided {
 		overtaken(in.a, err)
 		in.later[p.ID] = true
@@ -113,8 +114,22 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	return err
 }
 
+// answered is how many of what was asked about are not open any more.
+func (in *inboxOf) answered(open []core.Approval) int {
+	n := len(in.shown)
+	for _, p := range open {
+		if in.shown[p.ID] {
+			n--
+		}
+	}
+	return n
+}
+
 // decideAlike asks about approvals that are alike at once.
 func (in *inboxOf) decideAlike(ctx context.Context, kin approval.Kin, alike []core.Approval) error {
+	for _, p := range alike {
+		in.shown[p.ID] = true
+	}
 	all, apart, err := askAlike(ctx, in.a, in.b, alike, in.verb, in.reason)
 	if err != nil {
 		return err
@@ -225,7 +240,7 @@ func (in *inboxOf) end(ctx context.Context) error {
 	case len(left) > 0:
 		in.a.Note("%s left", layout.Plural(len(left), "approval"))
 		return app.ExitStatus(app.ExitPending)
-	case !in.asked:
+	case len(in.shown) == 0:
 		in.a.Note("nothing waits for a decision")
 	}
 	return nil

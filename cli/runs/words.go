@@ -85,7 +85,8 @@ func decisionCmd(a *app.App, o *continueOptions, verb string, cmd *cobra.Command
 			return o.run(cmd, a)
 		}
 		if alone := needID(cmd); len(alone) > 0 {
-			return app.Usagef("%s needs the ID of a run or an approval: pml %s ID", strings.Join(alone, " and "), verb)
+			return app.Usagef("%s needs the ID of a run or an approval: pml %s ID; without any of that, pml %s walks through all that wait, alike ones together", strings.Join(alone, " and "), verb, verb).
+				WithNext("pml", verb)
 		}
 		return inbox(cmd.Context(), a, verb, o.reason)
 	}
