@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // A flag that needs an id names the walk, which needs none.
@@ -74,4 +75,25 @@ func TestApprovalsLs_Narrow(t *testing.T) {
 		t.Error(diff)
 	}
 	(&shell{fake: f}).run("approvals", "ls", "-o", "wide").want(t, 0).has(t, "out", "write docs/1.md", "DESCRIPTION")
+}
+
+// What was decided is said before what the run says of it.
+func TestDecided_Said(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ args, typed, says string }{
+		{"deny 52e3", "", "denied: write a"},
+		{"deny 7f3a91", "", "denied: write a"},
+		{"approve 52e3", "y\n", "approved: write a"},
+		{"approve 7f3a91 --all", "y\n", "approved: write a"},
+	} {
+		f := waits(core.RiskLow)
+		f.workflow = core.Workflow{Run: core.Run{ID: runA, State: core.RunWaiting}, Approvals: f.pending}
+		f.results = []api.Result{{Status: api.StatusError, WorkflowID: runA, ErrorCode: core.CodeDenied, Error: "it was denied"}}
+		s := (&shell{tty: true, stdin: tt.typed, fake: f}).run(strings.Fields(tt.args)...).want(t, 9).has(t, "err", tt.says, "error: it was denied")
+		if strings.Index(s.err, tt.says) > strings.Index(s.err, "error: ") {
+			t.Errorf("%s: %s", tt.args, s.err)
+		}
+	}
+	f := waits(core.RiskLow)
+	(&shell{fake: f}).run("deny", "52e3").lacks(t, "denied: ")
 }

@@ -312,6 +312,9 @@ func continueOne(ctx context.Context, a *app.App, b app.Backend, id core.ID, d *
 	defer done()
 	watchAgent(seen, a, b, id)
 	r, err := b.Continue(ctx, o.request(a, id, d, reason))
+	if err == nil {
+		sayTaken(ctx, a, b, id, d)
+	}
 	return Settle(ctx, a, b, r, err, o.wait)
 }
 

@@ -174,6 +174,7 @@ func carryAll(ctx context.Context, a *app.App, b app.Backend, id core.ID, all []
 		var err error
 		if r, err = b.Continue(ctx, req); err == nil {
 			done++
+			sayTaken(ctx, a, b, id, d)
 			continue
 		}
 		if first == nil {

@@ -163,11 +163,7 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 	_, err = in.b.Continue(ctx, req)
 	switch {
 	case err == nil:
-		word := "denied"
-		if d.Approve {
-			word = "approved"
-		}
-		in.a.Say("%s: %s", word, core.OneLine(whatOf(p)+" ("+p.ID.Short()+")", 200))
+		sayDecided(in.a, p, d.Approve)
 		if !slices.Contains(in.going, p.RunID) {
 			in.going = append(in.going, p.RunID)
 		}
@@ -181,6 +177,32 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 	}
 	in.a.Say("%s", core.Visible(err.Error(), 2000, false))
 	return again, nil
+}
+
+// sayDecided says what was decided, and how.
+func sayDecided(a *app.App, p core.Approval, approve bool) {
+	word := "denied"
+	if approve {
+		word = "approved"
+	}
+	a.Say("%s: %s", word, core.OneLine(whatOf(p)+" ("+p.ID.Short()+")", 200))
+}
+
+// sayTaken says at a terminal what was decided by a decision about a run, if it was one.
+func sayTaken(ctx context.Context, a *app.App, b app.Backend, id core.ID, d *api.Decision) {
+	if d == nil || !a.CanAsk() {
+		return
+	}
+	w, err := b.Workflow(ctx, id)
+	if err != nil {
+		return // it is taken all the same
+	}
+	about := func(p core.Approval) bool {
+		return p.ID == d.Checkpoint || d.Checkpoint == "" && d.ExpectDigest != "" && p.Digest == d.ExpectDigest
+	}
+	if i := slices.IndexFunc(w.Approvals, about); i >= 0 {
+		sayDecided(a, w.Approvals[i], d.Approve)
+	}
 }
 
 // await waits for the next of the runs that go on, and says how it stands.
