@@ -77,6 +77,32 @@ func TestApprovalsLs_Narrow(t *testing.T) {
 	(&shell{fake: f}).run("approvals", "ls", "-o", "wide").want(t, 0).has(t, "out", "write docs/1.md", "DESCRIPTION")
 }
 
+// A run that failed on a server that does not start leads to that server, not to a retry.
+func TestNext_ServerDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		failure core.Failure
+		next    string
+	}{
+		{"NotOnPath", core.Failure{Tool: "gone:thing", Code: core.CodeServerUnreachable, Error: "gone is not on PATH", Retryable: true}, "servers check gone"},
+		{"NoPackage", core.Failure{Tool: "nopkg:thing", Code: core.CodeInstallFailed, Error: "not found"}, "servers check nopkg"},
+		{"Stopped", core.Failure{Tool: "db:query", Code: core.CodeServerUnreachable, Error: "it stopped during the call"}, "retry 7f3a91c2"},
+		{"Tool", core.Failure{Tool: "db:query", Code: core.CodeToolFailed, Error: "no such row"}, "retry 7f3a91c2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			failed := api.Result{Status: api.StatusError, WorkflowID: runA, ErrorCode: tt.failure.Code, Error: tt.failure.Error, Failures: []core.Failure{tt.failure}}
+			(&shell{fake: &fake{results: []api.Result{failed}}}).run("run", "--code", "x").has(t, "err", "next: pml "+tt.next+"\n")
+			f := asked()
+			f.settles = true
+			f.workflow.State, f.workflow.Error = core.RunFailed, &core.Error{Code: tt.failure.Code, Message: tt.failure.Error, Failures: []core.Failure{tt.failure}}
+			(&shell{tty: true, stdin: "y\ny\n", fake: f}).run("approve").want(t, 0).has(t, "err", "next: pml "+tt.next+"\n")
+			(&shell{fake: f}).run("workflows", "show", string(runA)).has(t, "out", "next: pml "+tt.next+"\n")
+		})
+	}
+}
+
 // What was decided is said before what the run says of it.
 func TestDecided_Said(t *testing.T) {
 	t.Parallel()

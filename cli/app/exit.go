@@ -181,6 +181,21 @@ var retryable = map[core.Code]bool{
 	core.CodeToolFailed: true, core.CodeToolTimeout: true, core.CodeServerUnreachable: true, core.CodeInstallFailed: true, core.CodeRateLimited: true,
 }
 
+// AfterFailure is the command that helps with a run that failed on something outside of its
+// program: to look at the server that does not start, as long as it does not, else to run
+// again what failed.
+func AfterFailure(run core.ID, e *core.Error) []string {
+	if e != nil {
+		for _, f := range e.Failures {
+			server, _, ok := core.SplitTool(f.Tool)
+			if ok && (f.Code == core.CodeServerUnreachable && f.Retryable || f.Code == core.CodeInstallFailed) {
+				return []string{"pml", "servers", "check", server}
+			}
+		}
+	}
+	return []string{"pml", "retry", run.Short()}
+}
+
 // ResultError returns the error that a result reports, nil for any other
 // status than error.
 func ResultError(r api.Result) error {
@@ -198,7 +213,7 @@ func ResultError(r api.Result) error {
 		e.Message = "the run failed without saying why"
 	}
 	if len(e.Next) == 0 && r.WorkflowID != "" && retryable[e.Code] {
-		e.Next = []string{"pml", "retry", r.WorkflowID.Short()}
+		e.Next = AfterFailure(r.WorkflowID, e)
 	}
 	if r.WorkflowID != "" {
 		return FailedRun{Err: e}

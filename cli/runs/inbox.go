@@ -244,7 +244,7 @@ func (in *inboxOf) await(ctx context.Context) error {
 			break
 		}
 		in.a.SayNext(next...)
-		next = []string{"pml", "retry", id.Short()}
+		next = app.AfterFailure(id, w.Error)
 	default:
 	}
 	in.a.SayNext(next...)

@@ -123,7 +123,7 @@ func nextOf(r core.Run) string {
 	case r.State == core.RunInterrupted:
 		return "pml continue " + r.ID.Short()
 	case r.State == core.RunFailed && r.Kind != core.KindAgent && !r.FaultOfProgram():
-		return "pml retry " + r.ID.Short()
+		return layout.ShellJoin(app.AfterFailure(r.ID, r.Error))
 	}
 	return ""
 }
