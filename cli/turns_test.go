@@ -103,6 +103,15 @@ func TestNext_ServerDoesNotStart(t *testing.T) {
 	}
 }
 
+// Where only people decide --on-approval deny is refused, and a person denies.
+func TestOnApproval_DenyRefused(t *testing.T) {
+	t.Parallel()
+	refused := core.Errorf(core.CodeAwaitingHuman, "the run waits for a person").WithNext("pml", "approvals", "ls")
+	f := &fake{results: []api.Result{waiting(permission(core.RiskLow))}, errs: []error{nil, refused}}
+	(&shell{fake: f}).run("run", "--code", "x", "--on-approval", "deny").want(t, 8).has(t, "err", "next: pml deny 52e3f18c\n")
+	(&shell{}).run("run", "--help").want(t, 0).has(t, "out", "(deny: not where")
+}
+
 // What was decided is said before what the run says of it.
 func TestDecided_Said(t *testing.T) {
 	t.Parallel()

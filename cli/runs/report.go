@@ -41,7 +41,7 @@ func AddWaitFlags(cmd *cobra.Command, f *WaitFlags, approvals bool) {
 	cmd.Annotations = map[string]string{app.WaitsForRun: "yes"}
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long (default: until it is done or pauses)")
 	if approvals {
-		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (default: prompt on a terminal where the command names no decision itself and the output is text, else exit; with --json prompt asks on stderr)")
+		cmd.Flags().StringVar(&f.onApproval, "on-approval", "", "when a decision is needed: prompt, wait, exit or deny (deny: not where only people decide; default: prompt on a terminal where the command names no decision itself and the output is text, else exit; with --json prompt asks on stderr)")
 		_ = cmd.RegisterFlagCompletionFunc("on-approval", app.CompleteFixed(onApprovals...))
 	}
 }
@@ -119,6 +119,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 		req := f.request(a, r.WorkflowID, d)
 		asked := r
 		r, err = b.Continue(ctx, req)
+		err = f.refused(err, d)
 		if core.CodeOf(err) == core.CodeAuth && f.onApproval == onPrompt {
 			// A PIN with a slip of the finger: nothing was decided, so ask again.
 			a.Say("%s", core.Visible(err.Error(), 2000, false))
@@ -142,6 +143,15 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 // request goes on with a run, after a decision if there is one.
 func (f *WaitFlags) request(a *app.App, id core.ID, d *api.Decision) api.ContinueRequest {
 	return api.ContinueRequest{ID: id, Decision: d, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: f.hold()}
+}
+
+// refused is the error of a decision. Where only people decide --on-approval deny is none, and
+// what it left open a person denies.
+func (f *WaitFlags) refused(err error, d *api.Decision) error {
+	if f.onApproval != onDeny || core.CodeOf(err) != core.CodeAwaitingHuman {
+		return err
+	}
+	return core.AsError(err).WithNext("pml", "deny", d.Checkpoint.Short())
 }
 
 // goOnBy says that somebody was faster, and goes on with the run: their decision stands.
