@@ -291,7 +291,7 @@ func TestRemember_RuleOfHighRisk(t *testing.T) {
 			f.pending[i].Risk = core.RiskHigh
 		}
 		s := (&shell{tty: true, stdin: tt.typed, fake: f}).run(tt.args...).want(t, 0).
-			has(t, "err", "approve, and write this rule? [y]es, then type 4 characters / [n]o: ")
+			has(t, "err", "approve, and write this rule? [y]es, then type 7f3a / [n]o: ")
 		if n := strings.Count(s.err, "type 7f3a to approve"); n != 1 || len(f.went) != 1 {
 			t.Errorf("%v: asked %d times, %+v", tt.args, n, f.went)
 		}

@@ -143,7 +143,7 @@ func TestServersInstall_All(t *testing.T) {
 	t.Parallel()
 	s := (&shell{tty: true, fake: needy(), stdin: "y\ny\ny\ny\nbeef\n"}).run("servers", "install", "--all").want(t, 0).has(t, "err",
 		"needed:", "files   trust", "search  missing key", "db      integrity", "trust this?", "Add KEY to /w/.env", "is it there now?", "install and approve these 2?",
-		"its command line is new", "accept this? [y]es, then type 4 characters / [n]o: ", "type beef to approve")
+		"its command line is new", "accept this? [y]es, then type beef / [n]o: ", "type beef to approve")
 	w := s.fake.world
 	if s.fake.trusted != hashA || len(w.updates) != 4 || len(w.accepted) != 1 {
 		t.Fatalf("trusted %q, updates %+v, accepted %+v", s.fake.trusted, w.updates, w.accepted)

@@ -196,7 +196,7 @@ func TestInbox_Alike(t *testing.T) {
 	}
 	// What is of high risk takes its four characters; who mistypes them is asked again.
 	s := (&shell{tty: true, stdin: "y\nno\ny\n7f3a\n", fake: several(core.RiskHigh, core.RiskHigh)}).run("approve").want(t, 0)
-	if s.yesTo() != "+00 +01" || strings.Count(s.err, "type 7f3a") != 2 {
+	if s.yesTo() != "+00 +01" || strings.Count(s.err, "[y]es, all, then type 7f3a / ") != 2 {
 		t.Errorf("decided %q\n%s", s.yesTo(), s.err)
 	}
 }

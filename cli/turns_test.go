@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -75,6 +76,57 @@ func TestApprovalsLs_Narrow(t *testing.T) {
 		t.Error(diff)
 	}
 	(&shell{fake: f}).run("approvals", "ls", "-o", "wide").want(t, 0).has(t, "out", "write docs/1.md", "DESCRIPTION")
+}
+
+// editing is a terminal with an editor that leaves other arguments.
+func editing(f *fake, typed string, edits ...string) *shell {
+	return &shell{tty: true, stdin: typed, fake: f, edit: func(context.Context, string, string) (string, error) {
+		text := edits[0]
+		edits = edits[1:]
+		return text, nil
+	}}
+}
+
+// The arguments of a call can be changed at every prompt; what changed is shown, and the
+// new question is asked.
+func TestPrompt_Edit(t *testing.T) {
+	t.Parallel()
+	sent := api.Decision{Approve: true, Checkpoint: appB, ExpectDigest: "edited", Presence: core.PresenceTerminal, Answer: &core.Answer{Arguments: json.RawMessage(`{"path":"b"}`)}}
+	no := api.Decision{Checkpoint: appB, ExpectDigest: hashA, Presence: core.PresenceTerminal}
+	run := []string{"run", "--code", "x"}
+	for _, tt := range []struct {
+		name, typed string
+		args        []string
+		edits       []string
+		want        api.Decision
+	}{
+		{"Inbox", "e\ny\n", []string{"approve"}, []string{`{"path":"b"}`}, sent},
+		{"ID", "edit\n\n", []string{"approve", "52e3"}, []string{`{"path":"b"}`}, sent},
+		{"Run", "e\ny\n", run, []string{`{"path":"b"}`}, sent},
+		{"NotJSON", "e\ne\ny\n", run, []string{`{`, `{"path":"b"}`}, sent},
+		{"Twice", "e\ne\ny\n", run, []string{`{"path":"c"}`, `{"path":"b"}`}, sent},
+		{"No", "e\nn\n\n", run, []string{`{"path":"b"}`}, no},
+		{"NoByFlag", "n\n\n", []string{"approve", "52e3", "--edit"}, []string{`{"path":"b"}`}, no},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := waits(core.RiskLow)
+			f.settles, f.workflow.State = true, core.RunComplete
+			if tt.args[0] == "run" {
+				f.results = []api.Result{waiting(permission(core.RiskLow))}
+			}
+			s := editing(f, tt.typed, tt.edits...)
+			s.clock = &slow{at: at}
+			s.run(tt.args...).want(t, 0).has(t, "err", "changed:", "+path  b", "/ [e]dit / [n]o (deny)", "[y]es, send these")
+			if diff := cmp.Diff([]api.Decision{tt.want}, s.decisions()); diff != "" {
+				t.Errorf("%s\n%s", diff, s.err)
+			}
+		})
+	}
+	f := asked()
+	f.pending = f.pending[:1] // an installation has no arguments
+	editing(f, "l\n").run("approve").lacks(t, "[e]dit")
+	editing(waits(core.RiskLow), "l\n").run("approve", "52e3", "--remember", "run").lacks(t, "[e]dit")
 }
 
 // A run that failed on a server that does not start leads to that server, not to a retry.

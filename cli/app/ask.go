@@ -97,7 +97,7 @@ func (q YesNo) text() string {
 	case q.Enter:
 		text += " (enter)"
 	case q.Typed != "":
-		text += ", then type " + layout.Plural(len(q.Typed), "character")
+		text += ", then type " + q.Typed
 	}
 	text += " / [n]o"
 	if q.All != nil {

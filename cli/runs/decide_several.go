@@ -95,7 +95,7 @@ func askAlike(ctx context.Context, a *app.App, b app.Backend, list []core.Approv
 		}
 		io.WriteString(a.Stderr, cardErr(a, view.Approval(p, i+1, len(list), a.Now()))+"\n")
 	}
-	question := fmt.Sprintf("%s these %d? [y]es, all / [o]ne by one", verb, len(list))
+	question := fmt.Sprintf("%s these %d? [y]es, all%s / [o]ne by one", verb, len(list), thenType(list[0], verb))
 	if verb == verbApprove {
 		question += " / [n]o (deny all)"
 	}

@@ -45,7 +45,9 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 		return nil, core.Errorf(core.CodeNotWaiting, "nothing waits here whose arguments could be changed; nothing was decided").
 			WithRun(run).WithNext("pml", "workflows", "show", run.Short())
 	}
+	unedited := ""
 	if o.edits() {
+		unedited = about[0].Digest
 		if about[0], d, err = edited(ctx, a, b, about[0], d, o); err != nil {
 			return nil, err
 		}
@@ -59,7 +61,7 @@ func see(ctx context.Context, a *app.App, b app.Backend, run core.ID, d *api.Dec
 	}
 	asks := o.asks(a, about, d)
 	if asks && len(about) == 1 && !writesRule(d) {
-		return askOne(ctx, a, b, about[0], len(open), d, o.extras)
+		return askOne(ctx, a, b, question{about: about[0], n: 1, of: len(open), given: d, verb: verbApprove, pin: o.extras.pin, unedited: unedited})
 	}
 	if err := showAll(a, about, max(len(open), len(about))); err != nil {
 		return nil, err
@@ -127,9 +129,9 @@ func bound(d api.Decision, p core.Approval) *api.Decision {
 }
 
 // askOne asks about one approval as every command does.
-func askOne(ctx context.Context, a *app.App, b app.Backend, p core.Approval, of int, d *api.Decision, x extras) ([]*api.Decision, error) {
-	got, err := ask(ctx, a, b, question{about: p, n: 1, of: of, given: d, verb: verbApprove, pin: x.pin})
-	if core.CodeOf(err) == core.CodeAlreadyDecided && d.Approve && got == nil && approvedAlready(ctx, b, p.ID) {
+func askOne(ctx context.Context, a *app.App, b app.Backend, q question) ([]*api.Decision, error) {
+	got, err := ask(ctx, a, b, q)
+	if core.CodeOf(err) == core.CodeAlreadyDecided && q.given.Approve && got == nil && approvedAlready(ctx, b, q.about.ID) {
 		overtaken(a, err)
 		return []*api.Decision{nil}, nil
 	}
@@ -137,7 +139,7 @@ func askOne(ctx context.Context, a *app.App, b app.Backend, p core.Approval, of 
 		return nil, err
 	}
 	if got == nil {
-		return nil, leftOpen(p)
+		return nil, leftOpen(q.about)
 	}
 	return []*api.Decision{got}, nil
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -59,6 +60,29 @@ func edited(ctx context.Context, a *app.App, b app.Backend, p core.Approval, d *
 	out := *d
 	out.Checkpoint, out.ExpectDigest, out.Answer = p.ID, now.Digest, &core.Answer{Arguments: args}
 	return now, &out, nil
+}
+
+// mayEdit reports whether a question can be answered with other arguments: one about a call,
+// at a terminal with an editor, where the command line asks for nothing else.
+func (q question) mayEdit(a *app.App) bool {
+	other := q.given != nil && q.given.Answer != nil && len(q.given.Answer.Arguments) == 0
+	return q.about.Type == core.ApproveTool && a.CanAsk() && a.EditText != nil && !other
+}
+
+// edit is the question about the arguments that the person leaves in the editor.
+func (q question) edit(ctx context.Context, a *app.App, b app.Backend) (question, error) {
+	given := api.Decision{}
+	if q.given != nil {
+		given = *q.given
+	}
+	given.Approve = true
+	now, d, err := edited(ctx, a, b, q.about, &given, continueOptions{edit: true})
+	if err != nil {
+		return q, err
+	}
+	q.unedited = cmp.Or(q.unedited, q.about.Digest)
+	q.about, q.given = now, d
+	return q, nil
 }
 
 // newArguments are those of the file, or what the person leaves in the editor.

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ type choice struct {
 	later bool // decides nothing
 	enter bool // an empty line means it
 	loop  bool // for the calls of the same place, within bounds
+	edit  bool // changes the arguments, and asks again
 }
 
 // question is what a person is asked about one approval. There is one way to ask, for
@@ -38,6 +40,9 @@ type question struct {
 	// verb is the word of the question: approve, or deny.
 	verb string
 	pin  bool // asks for the PIN whatever the configuration says
+	// unedited is the digest as it was asked, where somebody has changed the arguments
+	// since: a no is about that.
+	unedited string
 }
 
 // errInputEnds ends a prompt whose input ended: the approval is left open.
@@ -100,6 +105,15 @@ func (q question) answer(ctx context.Context, a *app.App, b app.Backend) (*api.D
 			return nil, nil
 		case app.TooEarly(a, line, shown):
 			continue
+		case choices[i].edit:
+			now, err := q.edit(ctx, a, b)
+			if err == nil {
+				return now.answer(ctx, a, b)
+			}
+			if err = tryAgain(a, err); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		d, err := q.chosen(ctx, a, b, choices[i])
 		if err != nil || d != nil {
@@ -125,6 +139,7 @@ func (q question) chosen(ctx context.Context, a *app.App, b app.Backend, c choic
 		d.Reason = q.given.Reason
 	}
 	if !d.Approve {
+		d.ExpectDigest = cmp.Or(q.unedited, p.Digest)
 		if !d.Abort && d.Reason == "" && q.verb != verbDeny { // pml deny has --reason
 			d.Reason, err = askReason(ctx, a)
 		}
@@ -203,13 +218,22 @@ func (q question) choices(a *app.App) []choice {
 		if a.CanAsk() && !list[0].risky && !approval.High(p, false) {
 			list[0].enter, list[0].label = true, list[0].label+" (enter)"
 		}
-		if want := approval.Confirmation(p, false); want != "" {
-			list[0].label += fmt.Sprintf(", then type %d characters", len(want))
+		list[0].label += thenType(p, q.verb)
+		if q.mayEdit(a) {
+			list = append(list, choice{label: "[e]dit", words: []string{"e", "edit"}, edit: true})
 		}
 		list = append(list, choice{label: "[n]o (deny)", words: []string{"n", "no", "deny"}, take: denies})
 	}
 	list = append(list, choice{label: "[a]bort", words: []string{"a", "abort"}, take: func(d *api.Decision) { d.Abort = true }})
 	return append(list, choice{label: "[l]ater", words: []string{"l", "later"}, later: true})
+}
+
+// thenType says behind a yes which characters confirm it, where some do.
+func thenType(p core.Approval, verb string) string {
+	if want := approval.Confirmation(p, false); want != "" && verb == verbApprove {
+		return ", then type " + want
+	}
+	return ""
 }
 
 // givenChoice is the yes that the flags of a command have spelt out.
