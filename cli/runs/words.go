@@ -27,10 +27,10 @@ after another, and asks about each; Ctrl-D ends it. What asks the same of one
 run is shown as one list and decided together or one by one. Where a run waits
 for several approvals, its ID asks about each, and --all decides all of them.
 
---edit opens the arguments of a call in $EDITOR, --arguments takes them from a
-file: they are checked against the tool, judged anew and shown again with what
-changed. What you approve then is sent, for this call only; the script sees its
-result, and the audit log has both.
+--edit, or e at the question, opens the arguments of a call in $EDITOR, and
+--arguments takes them from a file: they are checked against the tool, judged
+anew and shown again with what changed. What you approve then is sent, for this
+call only; the script sees its result, and the audit log has both.
 
 --shape approves a loop: the calls that the same place of the script makes in
 this run, as many as --max, with the arguments that the bounds let them have.
