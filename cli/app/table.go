@@ -50,15 +50,20 @@ type table[T any] struct {
 }
 
 // tableOf lays items out in columns aligned by display width. On a terminal
-// the table is made to fit, except with -o wide; in a pipe nothing is left out.
+// the table is made to fit; with -o wide nothing is left out, and a table that is too wide
+// has a line for each field. In a pipe nothing is left out.
 func tableOf[T any](a *App, items []T, cols []Column[T]) string {
 	wide := a.Format() == formatWide
-	t := &table[T]{items: items, limit: a.LineLimit()}
+	t := &table[T]{items: items}
 	for _, c := range cols {
 		if wide || !c.Wide {
 			t.cols = append(t.cols, c)
 		}
 	}
+	if t.limit = a.Width(); wide && a.StdoutTTY && t.over() > 0 {
+		return t.records(a.Colour())
+	}
+	t.limit = a.LineLimit()
 	t.fit()
 	limit := t.limit
 	if n := len(t.cols); len(t.below) > 0 && (n == 0 || !t.cols[n-1].Rest) {
@@ -92,6 +97,30 @@ func (t *table[T]) cells() [][]layout.Cell {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// records has each item as a block with a line for each field that says something, whole, so
+// that it can be copied.
+func (t *table[T]) records(colour bool) string {
+	rows := t.cells()
+	head, titles := rows[0], 0
+	for _, title := range head {
+		titles = max(titles, layout.Width(title.Text))
+	}
+	var b strings.Builder
+	for n, row := range rows[1:] {
+		if n > 0 {
+			b.WriteByte('\n')
+		}
+		for i, cell := range row {
+			if cell.Text == "" || cell.Text == "-" {
+				continue
+			}
+			label := head[i]
+			b.WriteString(label.Style.On(label.Text, colour) + strings.Repeat(" ", titles-layout.Width(label.Text)+2) + cell.Style.On(cell.Text, colour) + "\n")
+		}
+	}
+	return b.String()
 }
 
 // over is by how much the table is too wide.

@@ -26,9 +26,18 @@ func Align(rows [][]string, limit int) string {
 	return AlignCells(cells, limit, false)
 }
 
+// maxPad is how wide a column is padded where lines are not cut: a cell that is wider pushes
+// the rest of its own row only.
+const maxPad = 60
+
 // AlignCells is Align of text with styles, which show with colour only.
 func AlignCells(rows [][]Cell, limit int, colour bool) string {
 	widths := Widths(rows)
+	if limit <= 0 {
+		for i, w := range widths {
+			widths[i] = min(w, maxPad)
+		}
+	}
 	var b strings.Builder
 	for _, r := range rows {
 		at, pad := 0, 0
@@ -42,7 +51,7 @@ func AlignCells(rows [][]Cell, limit int, colour bool) string {
 				b.WriteString(cell.Style.On(text, colour))
 				at, pad = at+pad+Width(text), 0
 			}
-			pad += widths[i] - Width(text) + 2
+			pad += max(widths[i]-Width(text), 0) + 2
 		}
 		b.WriteByte('\n')
 	}
