@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
-	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/core/page"
 )
 
@@ -31,12 +28,19 @@ hash, so that a change shows.`,
 	}, auditLsCmd(a), auditExportCmd(a), auditVerifyCmd(a))
 }
 
+// auditFilter are the flags that say which lines are wanted: those of ls and of export.
+type auditFilter struct {
+	since, until                                 string
+	by, tool, outcome, kind, workspace, approval string
+	args                                         bool
+}
+
 // auditOptions are the flags of audit ls.
 type auditOptions struct {
-	since, until, before                         string
-	by, tool, outcome, kind, workspace, approval string
-	oldest, args                                 bool
-	limit                                        int
+	auditFilter
+	before string
+	oldest bool
+	limit  int
 }
 
 func auditLsCmd(a *app.App) *cobra.Command {
@@ -55,7 +59,8 @@ client:12,server:340, or one number if there is no server. A line with ×N stand
 for N refused attempts.
 
 A call that a rule or a permission for the whole run lets on has no line of its own;
-pml workflows show ID --json has every call with its arguments.`,
+pml workflows show ID --json has every call with its arguments. For programs that
+keep the lines: pml audit export.`,
 		Example: "  pml audit ls --since 7d\n  pml audit ls --since 7d --by agent --outcome approved --args\n" +
 			"  pml audit ls --tool write_file --workspace .\n  pml audit ls --oldest --since client:120,server:7 --json",
 		Args: app.MaxArgs(0),
@@ -70,12 +75,21 @@ pml workflows show ID --json has every call with its arguments.`,
 			return listAudit(cmd.Context(), a, q, o.args)
 		},
 	}
+	o.addFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.since, "since", "", "only later lines: how long ago, a day, or a line's number")
 	f.StringVar(&o.since, "after", "", "the same as --since")
 	_ = f.MarkHidden("after") // as it was called before
-	f.StringVar(&o.until, "until", "", "only earlier lines: how long ago, a day or a moment")
 	f.StringVar(&o.before, "before", "", "only lines with a lower number: client:N,server:N")
+	f.BoolVar(&o.oldest, "oldest", false, "oldest first")
+	f.IntVar(&o.limit, "limit", 100, "at most this many")
+	_ = cmd.RegisterFlagCompletionFunc("before", cobra.NoFileCompletions)
+	return cmd
+}
+
+func (o *auditFilter) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.since, "since", "", "only later lines: how long ago, a day, or a line's number")
+	f.StringVar(&o.until, "until", "", "only earlier lines: how long ago, a day or a moment")
 	f.StringVar(&o.by, "by", "", "a part of who decided: user, way (cli, mcp, …) or agent")
 	f.StringVar(&o.tool, "tool", "", "a part of the name of the tool or server; finds also rules written or removed for it")
 	f.StringVar(&o.outcome, "outcome", "", strings.Join(core.AuditOutcomes, ", "))
@@ -83,29 +97,35 @@ pml workflows show ID --json has every call with its arguments.`,
 	f.StringVar(&o.workspace, "workspace", "", "a folder with all below it, or the last name of one")
 	f.StringVar(&o.approval, "approval", "", "an approval's id, or the first characters of it")
 	f.BoolVar(&o.args, "args", false, "show the arguments that were decided about, the path first")
-	f.BoolVar(&o.oldest, "oldest", false, "oldest first")
-	f.IntVar(&o.limit, "limit", 100, "at most this many")
 	_ = cmd.RegisterFlagCompletionFunc("outcome", app.CompleteFixed(core.AuditOutcomes...))
 	_ = cmd.RegisterFlagCompletionFunc("type", app.CompleteFixed(core.AuditTypes...))
-	for _, name := range []string{"since", "until", "before", "by", "tool", "approval"} {
+	for _, name := range []string{"since", "until", "by", "tool", "approval"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
-	return cmd
 }
 
 // query is what the flags ask for.
 func (o auditOptions) query(now time.Time) (api.AuditQuery, error) {
-	q := api.AuditQuery{Newest: !o.oldest, Limit: o.limit, Args: o.args}
 	if o.limit <= 0 {
-		return q, app.Usagef("--limit must be above 0")
+		return api.AuditQuery{}, app.Usagef("--limit must be above 0")
 	}
+	q, err := o.auditFilter.query(now)
+	if err != nil {
+		return q, err
+	}
+	if q.Before, err = app.ParseNumbers(cmp.Or(o.before, "0")); err != nil {
+		return q, app.Usagef("--before %q is neither the number of a line nor client:N,server:N", core.Visible(o.before, 80, false))
+	}
+	q.Newest, q.Limit = !o.oldest, o.limit
+	return q, nil
+}
+
+// query is what the flags that ls and export share ask for.
+func (o auditFilter) query(now time.Time) (q api.AuditQuery, err error) {
+	q.Args = o.args
 	since := o.since
 	if numbers, err := app.ParseNumbers(cmp.Or(since, "0")); err == nil {
 		q.Since, since = numbers, ""
-	}
-	var err error
-	if q.Before, err = app.ParseNumbers(cmp.Or(o.before, "0")); err != nil {
-		return q, app.Usagef("--before %q is neither the number of a line nor client:N,server:N", core.Visible(o.before, 80, false))
 	}
 	dir := o.workspace
 	if strings.ContainsAny(dir, `./\`) {
@@ -124,6 +144,11 @@ func (o auditOptions) query(now time.Time) (api.AuditQuery, error) {
 		}
 	}
 	return q, nil
+}
+
+// isFiltered reports whether a query leaves lines out by what they say or by their number.
+func isFiltered(q api.AuditQuery) bool {
+	return q.AuditFilter != (core.AuditFilter{}) || q.Since != (api.Since{})
 }
 
 func listAudit(ctx context.Context, a *app.App, q api.AuditQuery, args bool) error {
@@ -148,110 +173,14 @@ func listAudit(ctx context.Context, a *app.App, q api.AuditQuery, args bool) err
 		page.Next = ""
 	}
 	empty := "no decisions yet"
-	if q.AuditFilter != (core.AuditFilter{}) || q.Since != (api.Since{}) {
+	if isFiltered(q) {
 		empty = "no decision is like that"
 	}
-	err = app.PrintList(a, page, empty, auditColumns(a, args))
+	err = app.PrintList(a, page, empty, auditColumns(newAuditRows(ctx, a, b, rows), args))
 	if err == nil && next != "" {
 		a.Note("more: add %s %s", flag, next)
 	}
 	return err
-}
-
-// auditColumns: one line for each row, in which what was decided, by whom and about what
-// is never cut at 80 columns; why takes the place that is left.
-func auditColumns(a *app.App, args bool) []app.Column[core.AuditRow] {
-	when := func(r core.AuditRow) string { return layout.Stamp(r.At) }
-	if a.StdoutTTY {
-		when = func(r core.AuditRow) string { return layout.When(a.Now(), r.At) }
-	}
-	outcome := func(r core.AuditRow) layout.Style { return layout.StyleOf(core.ShownOutcome(r)) }
-	cols := []app.Column[core.AuditRow]{
-		{Title: "WHAT", Get: func(r core.AuditRow) string { return auditWhat(a, r) }},
-		{Title: "OUTCOME", Get: outcomeText, Style: outcome},
-		{Title: "BY", Get: func(r core.AuditRow) string { return r.By.Label() }},
-		{Title: "AT", Get: when, Style: app.Always[core.AuditRow](layout.Dim)},
-		{Title: "APPROVAL", Drop: 1, Get: func(r core.AuditRow) string { return r.ApprovalID.Short() }, Style: app.Always[core.AuditRow](layout.Ident)},
-		{Title: "NAME", Drop: 2, Get: func(r core.AuditRow) string { return r.RunName }},
-		{Title: "TYPE", Drop: 3, Get: func(r core.AuditRow) string { return string(r.Type) }},
-		{Title: "RUN", Drop: 4, Get: func(r core.AuditRow) string { return r.RunID.Short() }},
-		{Title: "SEQ", Drop: 5, Get: func(r core.AuditRow) string { return strconv.FormatInt(r.Seq, 10) }},
-		{Title: "SIDE", Drop: 6, Get: func(r core.AuditRow) string { return string(r.Side) }},
-		{Title: "WORKSPACE", Wide: true, Get: func(r core.AuditRow) string { return r.Workspace }},
-		{Title: "ASKED", Wide: true, Get: func(r core.AuditRow) string { return string(r.Asked) }},
-		{Title: "DIGEST", Wide: true, Get: func(r core.AuditRow) string { return r.Digest }},
-		{Title: "HASH", Wide: true, Get: func(r core.AuditRow) string { return r.Hash }},
-	}
-	if args {
-		cols = append(cols, app.Column[core.AuditRow]{Title: "ARGUMENTS", Below: 1, Get: func(r core.AuditRow) string {
-			text := layout.Arguments(r.Arguments, 200)
-			if len(r.Sent) > 0 {
-				text += ", changed to " + layout.Arguments(r.Sent, 200)
-			}
-			return text
-		}})
-	}
-	return append(cols, app.Column[core.AuditRow]{Title: "REASON", Rest: true, Get: func(r core.AuditRow) string { return auditReason(a, r) }})
-}
-
-// auditWhat is what a row is about: a tool or server, on a terminal with what was to be done with
-// a server. What a decision about none of them
-// was about is in its reason, of which a terminal shows the beginning, and of a path its
-// last name.
-func auditWhat(a *app.App, r core.AuditRow) string {
-	if kind := approval.TypeOf(r.Type); a.StdoutTTY && r.Tool != "" && r.Type != "" && !kind.PerCall {
-		return r.Tool + " (" + kind.Words + ")"
-	}
-	if r.Tool != "" || !a.StdoutTTY {
-		return cmp.Or(r.Tool, r.Reason)
-	}
-	words := strings.Fields(r.Reason)
-	for i, w := range words {
-		if _, name := path.Split(w); len(w) > auditPath && name != "" && name != w {
-			words[i] = "…/" + name
-		}
-	}
-	return core.OneLine(strings.Join(words, " "), auditWords)
-}
-
-const (
-	auditPath  = 16 // a path that is longer is its last name alone
-	auditWords = 30
-)
-
-// auditReason is why, and the rule that the decision wrote.
-func auditReason(a *app.App, r core.AuditRow) string {
-	reason := core.ShownReason(r)
-	if auditWhat(a, r) == reason {
-		reason = ""
-	}
-	parts := slices.DeleteFunc([]string{rememberedText(r), reason}, func(s string) bool { return s == "" })
-	return strings.Join(parts, ": ")
-}
-
-// rememberedText says what a decision was to allow from then on. An older pml has not
-// written the rule into the reason.
-func rememberedText(r core.AuditRow) string {
-	switch r.Remember {
-	case core.RememberRule:
-		if rule := "allow " + r.Tool; r.Reason != rule && !strings.HasPrefix(r.Reason, rule+": ") {
-			return rule
-		}
-	case core.RememberRun, core.RememberSession:
-		return "allow for this " + string(r.Remember)
-	}
-	if r.Shape != "" && r.Reason == "" {
-		return "calls within bounds: pml approvals show " + r.ApprovalID.Short()
-	}
-	return ""
-}
-
-// outcomeText is the outcome of a row, and how many attempts it stands for.
-func outcomeText(r core.AuditRow) string {
-	if r.Count > 1 {
-		return fmt.Sprintf("%s ×%d", core.ShownOutcome(r), r.Count)
-	}
-	return core.ShownOutcome(r)
 }
 
 // pastRows is since with rows left out that were listed.
@@ -272,28 +201,50 @@ func sinceText(s api.Since) string {
 }
 
 func auditExportCmd(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	var o auditFilter
+	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Print the whole log, one JSON object a line",
-		Long: `Prints every line of the audit logs of this machine and of the server as JSON,
-one object a line, hashes included, whatever the output format. Lines with the
-same side are one chain.`,
-		Example: "  pml audit export > decisions.jsonl",
+		Short: "Print the log, one JSON object a line",
+		Long: `Prints the lines of the audit logs of this machine and of the server as JSON, one
+object a line, oldest first, hashes included, whatever the output format. Lines
+with the same side are one chain, in which each line has the hash of the one before.
+
+The filters are those of pml audit ls, which prints a table. With one of them lines
+of the chain are left out, so that only pml audit verify on this machine can check
+those that are printed. --args adds what was decided about; no hash covers it.`,
+		Example: "  pml audit export > decisions.jsonl\n  pml audit export --since 30d --tool fs:write_file --args > writes.jsonl",
 		Args:    app.MaxArgs(0),
-		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
-			for since := (api.Since{}); ; {
-				rows, err := b.Audit(ctx, api.AuditQuery{Since: since, Limit: 1000})
-				if err != nil || len(rows) == 0 {
-					return err
-				}
-				for _, r := range rows {
-					if err := a.Encode(r, app.FormatJSONL); err != nil {
-						return err
-					}
-				}
-				since = pastRows(since, rows)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := o.query(a.Now())
+			if err != nil {
+				return err
 			}
-		}),
+			return exportAudit(cmd.Context(), a, q)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func exportAudit(ctx context.Context, a *app.App, q api.AuditQuery) error {
+	b, err := a.Backend(ctx)
+	if err != nil {
+		return err
+	}
+	if isFiltered(q) {
+		a.Note("note: lines are left out by the filter, so the chain of hashes cannot be checked on what is printed; pml audit verify checks the whole log")
+	}
+	for q.Limit = 1000; ; {
+		rows, err := b.Audit(ctx, q)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, r := range rows {
+			if err := a.Encode(r, app.FormatJSONL); err != nil {
+				return err
+			}
+		}
+		q.Since = pastRows(q.Since, rows)
 	}
 }
 

@@ -33,9 +33,9 @@ func TestAuditLs_Terminal(t *testing.T) {
 	ls := func(more ...string) *shell {
 		return (&shell{fake: f, tty: true, width: 80, env: xterm}).run(append([]string{"audit", "ls"}, more...)...).want(t, 0)
 	}
-	s := ls().has(t, "out", "workspace:write_file", "agent claude-code", "filesystem:move_file", "ann/cli", "the change of …/.pml.json", "denied", "because")
+	s := ls().has(t, "out", "workspace:write_file", "agent claude-code", "filesystem:move_file", "ann/cli", "change of down/.pml.json", "denied", "because")
 	lines := strings.Split(strings.TrimSpace(plain(s.out)), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[1], "github (integrity)") || !strings.HasPrefix(lines[2], "the change of") || !strings.HasPrefix(lines[4], "workspace:write_file") {
+	if len(lines) != 5 || !strings.HasPrefix(lines[1], "github (integrity)") || !strings.HasPrefix(lines[2], "change of") || !strings.HasPrefix(lines[4], "workspace:write_file") {
 		t.Errorf("%d lines:\n%s", len(lines), s.out)
 	}
 	s = ls("--args").has(t, "out", "path=docs/a/rather")

@@ -22,16 +22,19 @@ func ChangeReason(about, file string) string {
 
 const changeOf = "the change of "
 
-// changeAbout is what a row about a change of a file was about; ok says whether it is one.
-func changeAbout(r AuditRow) (about string, ok bool) {
+// ChangedFile is what a row about a change of a file was about, and the file; ok says whether
+// it is one.
+func ChangedFile(r AuditRow) (about, file string, ok bool) {
 	if r.Type != "" || r.Tool != "" || r.RunID != "" {
-		return "", false
+		return "", "", false
 	}
-	if strings.HasPrefix(r.Reason, changeOf) {
-		return "", true
+	if file, ok = strings.CutPrefix(r.Reason, changeOf); ok {
+		return "", file, true
 	}
-	about, _, ok = strings.Cut(r.Reason, byTheChange+changeOf)
-	return about, ok
+	if about, file, ok = strings.Cut(r.Reason, byTheChange+changeOf); !ok {
+		return "", "", false
+	}
+	return about, file, true
 }
 
 // ruleWords are how what a change was about names a rule.
@@ -40,7 +43,7 @@ var ruleWords = []string{"allow", "ask", "deny"}
 // changed are the tools that the rules of a change are about, as their patterns name them,
 // and the servers that were added or removed.
 func changed(r AuditRow) (rules, servers []string) {
-	about, _ := changeAbout(r)
+	about, _, _ := ChangedFile(r)
 	for part := range strings.SplitSeq(about, ", ") {
 		words := strings.Fields(strings.TrimPrefix(part, "no longer "))
 		switch {
@@ -88,7 +91,7 @@ func (f AuditFilter) ofType(r AuditRow) bool {
 		return len(rules) > 0 || r.Remember == RememberRule
 	}
 	if f.Type == auditChanges {
-		_, is := changeAbout(r)
+		_, _, is := ChangedFile(r)
 		return is
 	}
 	return f.Type == "" || r.Type == f.Type
