@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -198,6 +199,9 @@ func (m *machine) lookup(from, key any, at core.Position, label string) (any, bo
 		v, there := from[name]
 		return plain(v), there, m.work(0)
 	case []any:
+		if name, ok := key.(string); ok {
+			return nil, false, failed(at, "a list has no .%s%s", core.OneLine(name, 40), sizeHint(label, name))
+		}
 		i, ok := key.(int64)
 		if !ok {
 			return nil, false, failed(at, "an element of a list has a number, not %s", kindOf(key))
@@ -210,7 +214,18 @@ func (m *machine) lookup(from, key any, at core.Position, label string) (any, bo
 		}
 		return plain(from[i]), true, m.work(0)
 	}
-	return nil, false, failed(at, "there is no %s: it would be of %s", label, kindOf(from))
+	name, _ := key.(string)
+	return nil, false, failed(at, "there is no %s: it would be of %s%s", label, kindOf(from), sizeHint(label, name))
+}
+
+// sizeHint says how a size is asked for, where somebody wrote it as a field, as other languages
+// have it; label is the field as the expression names it.
+func sizeHint(label, name string) string {
+	of, ok := strings.CutSuffix(label, "."+name)
+	if !ok || !slices.Contains([]string{"length", "len", "size", "count"}, name) {
+		return ""
+	}
+	return "; use size(" + strings.TrimSuffix(of, "?") + ")"
 }
 
 // among reports whether a list has a value. Where it has not, an element of another
