@@ -55,15 +55,28 @@ func refill(part string) string {
 		lines = []string{strings.Join(lines, " ")}
 	}
 	for i, l := range lines {
-		lines[i] = strings.Join(layout.Wrap(l, helpWidth), "\n")
+		lines[i] = refillLine(l)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// refillLine breaks a line that is too wide. What is indented goes on below its text: below
+// the second column, where it has one.
+func refillLine(line string) string {
+	text := strings.TrimLeft(line, " ")
+	at := len(line) - len(text)
+	if _, second, two := strings.Cut(text, "  "); two && at > 0 {
+		text = strings.TrimLeft(second, " ")
+		at = len(line) - len(text)
+	}
+	return line[:at] + strings.Join(layout.Wrap(text, helpWidth-at), "\n"+strings.Repeat(" ", at))
 }
 
 // topics are pages of help about no command.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "programs", Short: "How scripts and DAGs are written", Long: programsText, Example: "  pml plan build.yaml\n  pml execute build.yaml"},
+		{Use: "conditions", Short: "The conditions of rules of permissions (--where)", Long: conditionsText, Example: "  pml permissions ask fs:write_file --where \"size(args.content) > 5000\""},
 		{Use: "json", Short: "The fields of what --json prints", Long: jsonText, Example: "  pml workflows ls --json | jq -r '.items[] | [.id, .state, .name] | @tsv'"},
 		{Use: "exit-codes", Short: "What the exit codes of pml mean", Long: exitCodesText(), Example: "  pml execute s.ts || echo $?"},
 		{Use: "environment", Short: "The environment variables that pml reads", Long: environmentText, Example: "  PML_HOME=/tmp/try pml doctor"},

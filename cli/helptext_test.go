@@ -11,6 +11,7 @@ import (
 	"github.com/casys-ai/pml/cli/layout"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/where"
 )
 
 // Every page of help fits 80 columns, with its examples: a long command goes on below.
@@ -47,11 +48,12 @@ func TestHelp_Topics(t *testing.T) {
 	(&shell{}).run("help", "environment").want(t, 0).has(t, "out", "PML_HOME", "NO_COLOR")
 	(&shell{}).run("help", "config").want(t, 0).has(t, "out", "approvals.decider", "pml config schema")
 	(&shell{}).run("help", "programs").want(t, 0).has(t, "out", "depends_on", "mcp.SERVER.TOOL", `mcp.every["get-sum"]`, "structured content")
-	(&shell{}).run("help", "json").want(t, 0).has(t, "out", "error_code", "context.arguments", "layers[].tasks[]", "at_terminal")
+	(&shell{}).run("help", "json").want(t, 0).has(t, "out", "error_code", "context.arguments", "layers[].tasks[]", "at_terminal",
+		"\n  state          queued", "\n  sent           what", "\n  aborted        true", "unchosen", "call_ids", "place", "computed", "\n  side ", "server.pid")
 	for code := range app.ExitCodes {
 		(&shell{}).run("help", "exit-codes").has(t, "out", string(code))
 	}
-	for _, topic := range []string{"json", "exit-codes", "environment", "programs", "config"} {
+	for _, topic := range []string{"json", "exit-codes", "environment", "programs", "config", "conditions"} {
 		if out := (&shell{}).run("help", topic).out; strings.Contains(out, "docs/") {
 			t.Errorf("help %s refers to a file that who has only the program has not:\n%s", topic, out)
 		}
@@ -144,5 +146,28 @@ func TestTypos(t *testing.T) {
 		if found, _, err := root.Find([]string{word}); err == nil && found != root {
 			t.Errorf("%s is a command: %s", word, found.CommandPath())
 		}
+	}
+}
+
+// What a condition may be is in the help: all functions that it has, and examples that are
+// conditions.
+func TestHelp_Conditions(t *testing.T) {
+	t.Parallel()
+	text := (&shell{}).run("help", "conditions").want(t, 0).has(t, "out", "annotations.read_only", "run.depth", "matches", "??", "list has no .length").out
+	_, err := where.Compile("nothing(1) == 1", where.Request)
+	_, names, _ := strings.Cut(err.Error(), "; there are ")
+	for name := range strings.SplitSeq(names, ", ") {
+		if !strings.Contains(text, strings.TrimSpace(name)) {
+			t.Errorf("no function %s", name)
+		}
+	}
+	examples := []string{"under(args.path, 'docs')", "size(args.content) > 5000", "args.team in ['ENG', 'OPS'] && !has(args.assignee)", "annotations.destructive || args.priority > 2"}
+	for _, example := range examples {
+		if _, err := where.Compile(example, where.Request); err != nil || !strings.Contains(text, "\n  "+example) {
+			t.Errorf("%s: %v", example, err)
+		}
+	}
+	for _, command := range []string{"allow", "ask", "deny", "test"} {
+		(&shell{}).run("permissions", command, "--help").want(t, 0).has(t, "out", "pml help")
 	}
 }

@@ -105,13 +105,20 @@ An approval (approvals ls, approvals show, pending):
   checkpoint_id, workflow_id, workflow_name, workspace
   approval_type, tool, subject, risk, description, digest
   context        what is asked; context.arguments is what will be sent
+  call_ids       the calls of the run that wait for it
+  place          {line, column}: where the script makes the call
+  computed       the arguments that the script computes there
+  side           where its run is: client (this machine), or server
   state, created_at, expires_at, requested_by, decided_by
   human          true: a person decides it, at a terminal or with the PIN
+  unchosen       true: an agent may approve it only because nobody has chosen who
+                 decides (approvals.decider; pml init asks)
 
-A row of the audit log (audit ls):
+A row of the audit log (audit ls, audit export):
 
   seq, at, by, tool, approval_type, checkpoint_id, workflow_id, workflow_name,
   workspace, digest, reason, asked, arguments (--args)
+  side           whose log it is in: client (this machine), or server
   outcome        what is stored, and covered by the hash
   shown          the outcome as the table has it, and as --outcome takes it
   aborted        true: this no aborted the run; --outcome aborted finds it as well
@@ -123,5 +130,75 @@ checkpoint_id, and says it in its reason: there shown is aborted, halted or resu
 and outcome denied or approved. With remember "rule" the reason begins with the rule,
 as in "allow files:write_file".
 
+The server (server status):
+
+  running        whether one runs
+  server         what it says of itself: version, started_at, socket, url, store
+  server.pid     its process; 0 of a server on another machine
+  server.running, server.waiting, server.approvals
+                 how many runs run and wait, and how many approvals wait
+  server.readers
+                 the programs that read its events now, such as pml tui
+
 "pml help exit-codes" has the codes of errors, and "pml config schema" is the JSON
 Schema of .pml.json.`
+
+// conditionsText is the help about the conditions of rules.
+const conditionsText = `A rule of permissions may have a condition on the call: an expression that is true
+or false. pml permissions allow, ask and deny take it with --where; in .pml.json it
+is the where of {"tool": "fs:write_file", "where": "…"}. Examples:
+
+  under(args.path, 'docs')                      files below docs
+  size(args.content) > 5000                     long texts
+  args.team in ['ENG', 'OPS'] && !has(args.assignee)
+                                                two teams, nobody assigned
+  annotations.destructive || args.priority > 2  what destroys, or is urgent
+
+The rule matches the calls of its pattern for which the condition is true. What
+cannot be evaluated, such as a field that is not there, is an error: then a rule
+that denies or asks matches, and one that allows does not. The where of a flow's
+match is written the same way.
+
+Variables:
+
+  args           the arguments that are sent: args.path, args.list[0], args["a.b"]
+  tool, server   the names of the tool and of its server
+  annotations    what the server says of the tool: annotations.read_only,
+                 .destructive, .idempotent, .open_world
+  client         who calls: the agent's host for a call that it makes itself, cli for
+                 pml tools call, agent:ID for what the scripts of an agent call,
+                 run:ID for what another program calls
+  owner          whose the run is
+  workspace      the folder
+  run            run.name, run.kind, run.depth
+  #              the element, inside of all, any, none, one and count
+
+Functions:
+
+  has(args.x)    whether the field is there; args?.x is null where it is not
+  size(x)        the characters of a text, the elements of a list or an object; a
+                 list has no .length
+  under(path, folder)
+                 whether a path lies in a folder of the workspace. Dots are
+                 resolved, links are not followed; a path with ~, $, % or :// is an
+                 error
+  keys(x)        the names of the fields of an object
+  all, any, none, one, count
+                 over a list: all(keys(args), # in ['path', 'content'])
+  lower, upper, trim
+                 of a text
+  type(x)        "text", "number" …: what kind of value it is
+
+Operators:
+
+  == != < <= > >=    of values of one kind: a text and a number are an error
+  && || ! and or not
+  in, not in         of a list or the fields of an object
+  contains, startsWith, endsWith
+                     of texts
+  matches            a regular expression (RE2) that stands there as a text
+  + - * / %, a ? b : c
+  ??                 what stands behind it where there is nothing before it
+
+Texts stand in ' or ". The shell takes one of them: write the whole condition in the
+other. "pml permissions test" tries a rule on past calls.`

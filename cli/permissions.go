@@ -28,7 +28,8 @@ func permissionsCmd(a *app.App) *cobra.Command {
 before it is written, and proposes rules from what people have approved.
 
 A rule is a pattern on server:tool, or an object with a condition on the call:
-{"tool": "fs:write_file", "where": "under(args.path, 'docs')"}`,
+{"tool": "fs:write_file", "where": "under(args.path, 'docs')"}
+"pml help conditions" says what a condition may be.`,
 		Example: "  pml permissions ls\n  pml permissions allow fs:write_file --where \"under(args.path, 'docs')\"\n" +
 			"  pml permissions test --list allow \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"under(args.path, \\\"docs\\\")\"}'\n  pml permissions suggest --since 30d",
 	}, permissionsLsCmd(a), permissionsAllowCmd(a),
@@ -72,10 +73,12 @@ func permissionsTestCmd(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test",
 		Short: "Try a rule on past calls",
-		Long: `Puts the calls that runs of this workspace have made on this machine through the
-rules as they are, and through those with one more, and lists what would be
-denied, asked, and let through that is asked today. Nothing is called and nothing
-is written; servers whose tools the rule is about are started if they may be.`,
+		Long: `Puts the calls that runs of this workspace have made through the rules as they
+are, and through those with one more, and lists what would be denied, asked, and
+let through that is asked today. Runs that a server keeps, such as those that went on
+in the background (--detach), are not among them. Nothing is called and nothing is
+written; servers whose tools the rule is about are started if they may be.
+"pml help conditions" says what a condition may be.`,
 		Example: "  pml permissions test --list deny --rule 'fs:move_*'\n" +
 			"  pml permissions test --list ask --since 7d --json \\\n    --rule '{\"tool\": \"fs:write_file\", \"where\": \"size(args.content) > 5000\"}'",
 		Args: app.MaxArgs(0),
@@ -156,6 +159,7 @@ func parseRule(list, text string) (api.PermissionRule, error) {
 
 func writeTrial(w *strings.Builder, a *app.App, t api.RuleTrial) {
 	fmt.Fprintf(w, "%d calls that the pattern matches, in %d runs since %s\n", t.Calls, t.Runs, layout.Stamp(t.Since))
+	w.WriteString("runs that a server keeps, such as detached ones, are not among them\n")
 	for _, part := range []struct{ then, title string }{
 		{"deny", "would be denied"}, {"ask", "would be asked"}, {"allow", "would be let through without a question"},
 	} {
@@ -202,9 +206,9 @@ func permissionsSuggestCmd(a *app.App) *cobra.Command {
 		Long: `Proposes rules that allow what people have approved at a terminal at least 5
 times, with the same fixed arguments, and have never denied. It never proposes
 one for calls of high risk, such as those of tools that are destructive by what
-their server says or by their name, nor for what an agent has approved. Each
-rule bounds every argument by what was seen, and says how many questions it
-would have saved.
+their server says or by their name, nor for what an agent has approved. Runs that
+a server keeps do not count. Each rule bounds every argument by what was seen, and
+says how many questions it would have saved.
 
 --apply writes some of them after it has shown the change and asked, at a
 terminal only.`,

@@ -29,7 +29,7 @@ func TestPermissions_Test(t *testing.T) {
 	}}}}
 	rule := `{"tool": "fs:write", "where": "under(args.path, 'docs')"}`
 	(&shell{fake: f}).run("permissions", "test", "--list", "allow", "--rule", rule, "--since", "7d").want(t, 0).
-		has(t, "out", "9 calls that the pattern matches, in 3 runs", "would be denied: 1\n", "path=b  (there is no args.x)", "would be asked: 0\n",
+		has(t, "out", "9 calls that the pattern matches, in 3 runs", "runs that a server keeps, such as detached ones, are not among them\n", "would be denied: 1\n", "path=b  (there is no args.x)", "would be asked: 0\n",
 			"let through without a question: 1\n", "path=docs/a  (was asked: approved)", "could not be evaluated for 2 of them", "for 4 of them nothing is known of the tool")
 	(&shell{fake: f}).run("permissions", "test", "--list", "deny", "--rule", "fs:*", "--json").want(t, 0).has(t, "out", `"list": "deny"`, `"tool": "fs:*"`, `"then": "deny"`)
 	for _, args := range [][]string{

@@ -44,9 +44,9 @@ func permissionsAllowCmd(a *app.App) *cobra.Command {
 		Use:   "allow PATTERN",
 		Short: "Write a rule that lets calls through without a question",
 		Long: `Writes a rule that lets the calls of a pattern on server:tool through without a
-question; --where bounds it to those for which a condition holds. Of the rules
-that allow and those that ask, the most specific one counts, and what denies
-always does.
+question; --where bounds it to those for which a condition holds ("pml help
+conditions" has what one may be). Of the rules that allow and those that ask, the
+most specific one counts, and what denies always does.
 
 ` + whereItIs + `
 A person at a terminal agrees to it, with the PIN where one is set: there is no
@@ -74,8 +74,8 @@ func permissionsTightenCmd(a *app.App, list, short, does string) *cobra.Command 
 		Use:   list + " PATTERN",
 		Short: short,
 		Long: does + `
---where bounds it to those for which a condition holds; one that cannot be
-evaluated counts as if it did.
+--where bounds it to those for which a condition holds (pml help conditions); one
+that cannot be evaluated counts as if it did.
 
 ` + whereItIs,
 		Example: "  pml permissions " + list + " 'fs:move_*'\n  pml permissions " + list + " fs:write_file --where \"size(args.content) > 5000\" --yes",
