@@ -109,7 +109,7 @@ func TestShape_More(t *testing.T) {
 	}
 	const more = "for more calls of this loop"
 	s := (&shell{tty: true, stdin: "0\n999999999\n40\ny\n", fake: f()}).run("approve", "52e3", "--shape", "--free", "key").want(t, 0).
-		has(t, "err", more, "\n  pml approve 52e3 --shape --free key --max 20\n", "approve up to 2 calls within", "that is no answer", "approve up to 40 calls within")
+		has(t, "err", "1 call known so far:", "the bounds are for 2 calls, the 1 above and 1 more; "+more, "\n  pml approve 52e3 --shape --free key --max 20\n", "approve up to 2 calls within", "that is no answer: type y, n or a number of calls", "approve up to 40 calls within")
 	if d := s.decisions(); len(d) != 1 || d[0].Answer.Shape == nil || d[0].Answer.Shape.Max != 40 {
 		t.Errorf("%+v", d)
 	}
@@ -135,7 +135,7 @@ func TestSeen_EnterShape(t *testing.T) {
 		return f
 	}
 	shape := []string{"approve", "52e3", "--shape"}
-	s := (&shell{tty: true, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskMedium)}).run(shape...).want(t, 0).has(t, "err", "within these bounds? [y]es (enter) / [n]o: ")
+	s := (&shell{tty: true, stdin: "\n", clock: &slow{at: at}, fake: loop(core.RiskMedium)}).run(shape...).want(t, 0).has(t, "err", "within these bounds? [y]es (enter) / [n]o / a number of calls: ")
 	if d := s.decisions(); len(d) != 1 || !d[0].Approve || d[0].Answer.Shape == nil {
 		t.Errorf("%+v", d)
 	}

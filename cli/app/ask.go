@@ -48,8 +48,9 @@ type YesNo struct {
 	// before the question is asked again; nil: all of it was shown.
 	All func()
 	// Else takes a line that is none of the answers, and says whether it ends the question,
-	// which is no yes then; nil: there is no other answer.
-	Else func(line string) bool
+	// which is no yes then; nil: there is no other answer. Other is what it takes, in words.
+	Else  func(line string) bool
+	Other string
 }
 
 // Ask asks until there is an answer, as AskYes does. Who mistypes the characters is asked
@@ -84,6 +85,8 @@ func (q YesNo) Ask(ctx context.Context, a *App) (bool, error) {
 			return false, nil
 		case q.All != nil:
 			a.Say("that is no answer: type y, n or a")
+		case q.Else != nil:
+			a.Say("that is no answer: type y, n or %s", q.Other)
 		default:
 			a.Say("that is no answer: type y or n")
 		}
@@ -102,6 +105,9 @@ func (q YesNo) text() string {
 	text += " / [n]o"
 	if q.All != nil {
 		text += " / show [a]ll"
+	}
+	if q.Else != nil {
+		text += " / " + q.Other
 	}
 	return text + ": "
 }

@@ -107,7 +107,7 @@ func approveLoop(ctx context.Context, a *app.App, b app.Backend, about []core.Ap
 	}
 	if o.asks(a, about[:1], d) {
 		if !o.shape.maxSet {
-			sayMore(a, p, s, a.WithFlags)
+			sayMore(a, loop, s, a.WithFlags)
 		}
 		if s, err = agree(ctx, a, p, s, loop); err != nil {
 			return nil, err
@@ -140,14 +140,19 @@ func shapeOf(ctx context.Context, a *app.App, b app.Backend, p core.Approval, f 
 	return s, loop, nil
 }
 
-// sayMore says how to approve more calls of a loop than are proposed, with the command.
-func sayMore(a *app.App, p core.Approval, s core.Shape, with func(...string) []string) {
+// sayMore says for how many calls of a loop the bounds are that are proposed, and how to approve
+// more, with the command.
+func sayMore(a *app.App, loop []core.Approval, s core.Shape, with func(...string) []string) {
 	n := min(max(20, 2*s.Max), approval.MaxShapeCalls)
 	how := "type a number, or use"
-	if approval.Confirmation(p, false) != "" {
+	if approval.Confirmation(loop[0], false) != "" {
 		how = "use"
 	}
-	a.Say("the bounds are for what waits now; for more calls of this loop %s:", how)
+	many := layout.Plural(s.Max, "call")
+	if known := len(loop); known < s.Max {
+		many += fmt.Sprintf(", the %d above and %d more", known, s.Max-known)
+	}
+	a.Say("the bounds are for %s; for more calls of this loop %s:", many, how)
 	a.Say("  %s", a.PaintErr(layout.Ident, layout.ShellJoin(with("--max", strconv.Itoa(n)))))
 }
 
@@ -161,7 +166,7 @@ func askLoop(ctx context.Context, a *app.App, b app.Backend, p core.Approval, pi
 	if err := showShape(a, s, loop); err != nil {
 		return nil, err
 	}
-	sayMore(a, p, s, func(more ...string) []string {
+	sayMore(a, loop, s, func(more ...string) []string {
 		return append([]string{"pml", "approve", p.ID.Short(), "--shape"}, more...)
 	})
 	if s, err = agree(ctx, a, p, s, loop); err != nil {
@@ -186,7 +191,7 @@ func agree(ctx context.Context, a *app.App, p core.Approval, s core.Shape, loop 
 	for {
 		other := 0
 		ok, err := app.YesNo{
-			Question: question(), Enter: true,
+			Question: question(), Enter: true, Other: "a number of calls",
 			Else: func(line string) bool {
 				other, _ = strconv.Atoi(line)
 				return other > 0
@@ -230,7 +235,7 @@ func showShape(a *app.App, s core.Shape, loop []core.Approval) error {
 		out.WriteString(app.Below(a, line))
 	}
 	out.WriteString(app.Below(a, "digest       "+digest))
-	fmt.Fprintf(&out, "%s known now:\n", layout.Plural(len(loop), "call"))
+	fmt.Fprintf(&out, "%s known so far:\n", layout.Plural(len(loop), "call"))
 	columns, calls := approval.LoopTable(s, loop)
 	for i, c := range calls {
 		if i == shownCalls {
