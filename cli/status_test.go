@@ -66,6 +66,20 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// What is of another workspace than this one says of which.
+func TestStatus_Workspaces(t *testing.T) {
+	t.Parallel()
+	f := busy()
+	f.pending[0].Workspace, f.pending[0].RunName, f.pending[1].Workspace = "/src/shop", "elsewhere.ts", "/w"
+	f.runs[1].Workspace, f.runs[2].Workspace = "/w", "/src/blog"
+	s := (&shell{fake: f, tty: true, width: 110}).run("status").want(t, 0).has(t, "out", "in shop", "in blog")
+	for line := range strings.Lines(s.out) {
+		if strings.Contains(line, " in ") != (strings.Contains(line, "elsewhere.ts") || strings.Contains(line, "broken.ts")) && !strings.Contains(line, "in the last day") {
+			t.Error(line)
+		}
+	}
+}
+
 // What failed and was then done by a newer run of the same name, in the same workspace, is
 // no more to look at.
 func TestStatus_DoneSince(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -59,8 +60,8 @@ func StatusCmd(a *app.App) *cobra.Command {
 		Short: "What waits, what runs, what failed, and who decides",
 		Long: `Shows on one screen what waits for a decision, what runs or was interrupted,
 what failed within a day and no newer run of the same name has completed, and who
-may decide in this workspace. "pml" alone shows it on a terminal when something
-waits.`,
+may decide in this workspace. It is about all workspaces: a row of another one than
+this says which. "pml" alone shows it on a terminal when something waits.`,
 		Example: "  pml status\n  pml status --json | jq '.waiting | length'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {
@@ -208,7 +209,7 @@ func printStatus(a *app.App, s status, d detail) error {
 		}
 	}
 	return a.Print(s, func(w *strings.Builder) {
-		v := statusView{a: a, w: w, brief: d == brief}
+		v := statusView{a: a, w: w, brief: d == brief, here: s.Decides.Workspace}
 		v.halted(s.Halted)
 		v.waiting(s.Waiting)
 		v.runs("halted", "pml resume, then pml continue ID goes on", s.HaltedRuns, false)
@@ -228,6 +229,15 @@ type statusView struct {
 	a     *app.App
 	w     *strings.Builder
 	brief bool
+	here  string // the workspace that it is shown in
+}
+
+// in names the workspace of a row that is not of this one.
+func (v statusView) in(workspace string) layout.Cell {
+	if workspace == "" || workspace == v.here {
+		return layout.Cell{}
+	}
+	return layout.Cell{Text: "in " + core.OneLine(filepath.Base(workspace), 24)}
 }
 
 func (v statusView) head(word string, n int, note string) {
@@ -274,7 +284,7 @@ func (v statusView) waiting(list []core.Approval) {
 		p := alike[0]
 		rows = append(rows, []layout.Cell{
 			{Text: "  " + p.ID.Short(), Style: layout.Ident}, {Text: string(p.Risk), Style: layout.StyleOf(string(p.Risk))},
-			{Text: core.OneLine(whatOfAll(alike), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: leftText(v.a, p), Style: layout.Dim},
+			{Text: core.OneLine(whatOfAll(alike), 60)}, {Text: core.OneLine(runOf(p), 40)}, {Text: leftText(v.a, p), Style: layout.Dim}, v.in(p.Workspace),
 		})
 	}
 	v.rows(rows, 6, "pml approvals ls")
@@ -340,6 +350,7 @@ func (v statusView) runs(word, note string, list []core.Run, failed bool) {
 		row := []layout.Cell{
 			{Text: "  " + r.ID.Short(), Style: layout.Ident}, {Text: core.OneLine(r.Title(), 40)},
 			{Text: "started " + layout.Ago(v.a.Now(), r.CreatedAt) + " ago", Style: layout.Dim}, {Text: core.Visible(r.RequestedBy.Label(), 40, false), Style: layout.Dim},
+			v.in(r.Workspace),
 		}
 		if r.Agent != nil {
 			row = append(row, layout.Cell{Text: r.Agent.Text()})
