@@ -90,7 +90,7 @@ func writeServer(a *app.App, w *strings.Builder, st *app.ServerState) {
 	row("store", st.Store)
 	row("runs", fmt.Sprintf("%d running, %d waiting", st.Running, st.Waiting))
 	row("approvals", fmt.Sprintf("%d waiting", st.Approvals))
-	row("readers", strconv.Itoa(st.Readers))
+	row("readers", strconv.Itoa(st.Readers)+" (programs that read its events now, such as pml tui)")
 	row("warning", st.Warning)
 }
 
@@ -124,6 +124,7 @@ func serverStop(ctx context.Context, a *app.App, s app.LocalServer) error {
 func serverKeyCmd(a *app.App) *cobra.Command {
 	return app.Group(&cobra.Command{
 		Use:     "key",
+		Aliases: []string{"keys"},
 		Short:   "Keys with which others call the server over TCP",
 		Long:    "Makes, lists and removes keys. A run belongs to the key that started it; others do not see it. Only hashes are kept.",
 		Example: "  pml server key add ci\n  pml server key ls\n  pml server key rm ci",

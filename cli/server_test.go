@@ -83,7 +83,7 @@ socket     /h/pml.sock
 store      bbolt
 runs       2 running, 3 waiting
 approvals  4 waiting
-readers    0
+readers    0 (programs that read its events now, such as pml tui)
 warning    older than\x1b[2J this
 `
 	if diff := cmp.Diff(want, s.out); diff != "" {
@@ -349,4 +349,10 @@ func TestLists_BothSides(t *testing.T) {
 	(&shell{fake: f}).run("wf", "ls", "-o", "jsonl").want(t, 0).has(t, "err", `{"warning":"the server does not answer"}`)
 	f.events = []core.Event{{Seq: 7, At: at, Type: core.EventWorkflowStart, RunID: runA, Side: core.SideServer, Message: "m"}}
 	(&shell{fake: f}).run("events").want(t, 0).has(t, "out", "server  m")
+}
+
+// keys is key, as the help of pml server calls what it keeps.
+func TestServer_KeysIsKey(t *testing.T) {
+	t.Parallel()
+	(&shell{}).run("server", "keys", "--help").want(t, 0).has(t, "out", "pml server key add ci", "Only hashes are kept")
 }
