@@ -56,7 +56,8 @@ and from that of the server. Each log numbers its own lines.
 moment (2026-11-20T15:04:05Z); of a day --until means all of it. --since also
 takes the number of a line, and skips lines up to and including it:
 client:12,server:340, or one number if there is no server. A line with ×N stands
-for N refused attempts.
+for N refused attempts. SIDE says whose log a line is in: client is this machine,
+server the server that keeps runs in the background.
 
 A call that a rule or a permission for the whole run lets on has no line of its own;
 pml workflows show ID --json has every call with its arguments. For programs that

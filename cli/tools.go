@@ -23,7 +23,7 @@ func toolsCmd(a *app.App) *cobra.Command {
 		Use:     "tools",
 		Aliases: []string{"tool"},
 		Short:   "The tools of the workspace's servers",
-		Long:    "Lists, shows and searches the tools of the servers that may be started without a decision, and calls one through all gates.",
+		Long:    "Lists, shows and searches the tools of the servers that may be started without a decision, and calls one as a run would.",
 		Example: "  pml tools ls\n  pml tools show workspace:read_file\n  pml tools call workspace:read_file --args '{\"path\":\"a.txt\"}'",
 	}, toolsLsCmd(a), toolsShowCmd(a), toolsSearchCmd(a), toolsCallCmd(a))
 }
@@ -207,9 +207,9 @@ func toolsCallCmd(a *app.App) *cobra.Command {
 	var wait runs.WaitFlags
 	cmd := &cobra.Command{
 		Use:   "call TOOL",
-		Short: "Call one tool, through all gates",
-		Long: `Calls a tool as a run of its own: the same gates, journal and exit codes as
-with "pml execute".`,
+		Short: "Call one tool, as a run of its own",
+		Long: `Calls a tool as a run of its own: with the same rules, questions, flows, journal
+and exit codes as with "pml execute".`,
 		Example:           `  pml tools call workspace:read_file --args '{"path":"a.txt"}'`,
 		Args:              app.ExactArgs("TOOL"),
 		ValidArgsFunction: completeTools(a),

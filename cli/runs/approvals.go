@@ -33,8 +33,9 @@ func approvalsLsCmd(a *app.App) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List what waits, soonest expiry first",
 		Long: `Lists the approvals that wait for a decision, soonest expiry first. One whose time is
-over still waits where its run does: a decision asks the gates again first. --all lists
-also those that are decided or not asked any more, newest first.`,
+over (approvals.ttl) still waits where its run does: pml first checks that the question
+is the same when it is decided. --all lists also those that are decided or not asked any
+more, newest first.`,
 		Example: "  pml approvals ls\n  pml approvals ls --all -o wide\n  pml approvals ls --json | jq -r '.items[].checkpoint_id'",
 		Args:    app.MaxArgs(0),
 		RunE: a.With(func(ctx context.Context, b app.Backend, _ []string) error {

@@ -168,7 +168,7 @@ func expiry(p core.Approval, now time.Time) string {
 	case p.ExpiresAt == nil:
 		return text
 	case p.StateAt(now) == core.ApprovalExpired && p.RenewedBy == "":
-		return "expired" + setting + "; a decision asks the gates again first"
+		return "expired" + setting + "; it can still be decided: pml first checks that the question is the same"
 	case !p.ExpiresAt.After(now):
 		return text
 	case p.Type == core.ApproveHost:

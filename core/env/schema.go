@@ -115,7 +115,7 @@ func (p *permissionsPart) fields() []field {
 
 func (p *approvalsPart) fields(origin Origin) []field {
 	return []field{
-		{"ttl", schDuration(`How long an approval stays open. Default 5m; "0" never expires.`), readDuration(&p.TTL)},
+		{"ttl", schDuration(`How long an approval stays open; then it has expired, and a decision has pml check first that the question is the same. Default 5m; "0" never expires.`), readDuration(&p.TTL)},
 		{"resume_ttl", schDuration(`How long a waiting run can be continued. Default 24h; "0" never expires.`), readDuration(&p.ResumeTTL)},
 		{"decider", schEnum(`Who may decide. "human": no agent.`, string(DeciderAny), string(DeciderHuman)), readEnum(&p.Decider, string(DeciderAny), string(DeciderHuman))},
 		{"agent_may", schEnum(`What an agent may approve unless decider is human. Default "medium": nothing of high risk, nothing that leaves the workspace. "high": everything; a workspace's needs trust.`, string(AgentMayMedium), string(AgentMayHigh)), readEnum(&p.AgentMay, string(AgentMayMedium), string(AgentMayHigh))},

@@ -355,7 +355,7 @@ func failedResult(r api.Result, run core.Run) api.Result {
 
 func expiredResult(r api.Result, id core.ID) api.Result {
 	r.Status, r.ErrorCode = api.StatusError, core.CodeApprovalExpired
-	r.Error = "what the run asked for has expired without a decision (approvals.ttl): decide it all the same, which asks the gates again, or continue the run to be asked anew; do not execute it again"
+	r.Error = "what the run asked for has expired without a decision (approvals.ttl): decide it all the same (pml first checks that the question is the same), or continue the run to be asked anew; do not execute it again"
 	r.Next = []string{"pml", "continue", id.Short()}
 	return r
 }
