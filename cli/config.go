@@ -27,9 +27,9 @@ What counts, the first that says something: flags, environment variables
   mcpServers         the servers, as in the settings of an agent host
   permissions        allow, ask and deny: lists of patterns like fs:read_*
   approvals.decider  human: only people decide; any: agents may pass a yes on
-  approvals.ttl      how long an approval stays open (5m, 0: always); one that has
-                     expired can still be decided, and pml first checks that the
-                     question is the same
+  approvals.ttl      how long an approval stays open (5m, 0: always); one that
+                     has expired can still be decided, and pml first checks
+                     that the question is the same
   limits             time, memory, calls and sizes of runs
 
 "pml config schema" has every setting with what it means.`,

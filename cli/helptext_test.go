@@ -171,3 +171,18 @@ func TestHelp_Conditions(t *testing.T) {
 		(&shell{}).run("permissions", command, "--help").want(t, 0).has(t, "out", "pml help")
 	}
 }
+
+// What is indented is written so that it fits: no word of it stands alone between lines.
+func TestHelp_IndentedFits(t *testing.T) {
+	t.Parallel()
+	indent := func(l string) int { return len(l) - len(strings.TrimLeft(l, " ")) }
+	for path, text := range cli.HelpTexts() {
+		long, _, _ := strings.Cut(text, "\nUsage:")
+		lines := strings.Split(long, "\n")
+		for i := 1; i < len(lines)-1; i++ {
+			if line := lines[i]; indent(line) > 2 && indent(line) == indent(lines[i+1]) && !strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%s --help: a line of one word, %q, before %q", path, line, lines[i+1])
+			}
+		}
+	}
+}

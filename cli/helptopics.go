@@ -93,9 +93,11 @@ expired.
 A task (layers[].tasks[]), one call of a script or a task of a DAG:
 
   id, tool, layer_index, attempt, depends_on
-  state          queued, running, waiting, success, error, failed_safe or skipped
+  state          queued, running, waiting, success, error, failed_safe or
+                 skipped
   arguments      what it was called with, whole
-  sent           what was sent instead, where a person or a flow has changed them
+  sent           what was sent instead, where a person or a flow has changed
+                 them
   output, error  what came back
   started_at, ended_at, execution_time_ms
   predicted      true: it is expected, and nothing has called it yet
@@ -111,8 +113,8 @@ An approval (approvals ls, approvals show, pending):
   side           where its run is: client (this machine), or server
   state, created_at, expires_at, requested_by, decided_by
   human          true: a person decides it, at a terminal or with the PIN
-  unchosen       true: an agent may approve it only because nobody has chosen who
-                 decides (approvals.decider; pml init asks)
+  unchosen       true: an agent may approve it only because nobody has chosen
+                 who decides (approvals.decider; pml init asks)
 
 A row of the audit log (audit ls, audit export):
 
@@ -121,7 +123,7 @@ A row of the audit log (audit ls, audit export):
   side           whose log it is in: client (this machine), or server
   outcome        what is stored, and covered by the hash
   shown          the outcome as the table has it, and as --outcome takes it
-  aborted        true: this no aborted the run; --outcome aborted finds it as well
+  aborted        true: this no aborted the run; --outcome aborted finds it too
   remember       run, session or rule: for how long a yes counts
 
 The outcome is approved, denied, expired, superseded or refused. What was done with
@@ -161,13 +163,14 @@ match is written the same way.
 
 Variables:
 
-  args           the arguments that are sent: args.path, args.list[0], args["a.b"]
+  args           the arguments that are sent: args.path, args.list[0],
+                 args["a.b"]
   tool, server   the names of the tool and of its server
   annotations    what the server says of the tool: annotations.read_only,
                  .destructive, .idempotent, .open_world
-  client         who calls: the agent's host for a call that it makes itself, cli for
-                 pml tools call, agent:ID for what the scripts of an agent call,
-                 run:ID for what another program calls
+  client         who calls: the agent's host for a call that it makes itself,
+                 cli for pml tools call, agent:ID for what the scripts of an
+                 agent call, run:ID for what another program calls
   owner          whose the run is
   workspace      the folder
   run            run.name, run.kind, run.depth
@@ -176,12 +179,12 @@ Variables:
 Functions:
 
   has(args.x)    whether the field is there; args?.x is null where it is not
-  size(x)        the characters of a text, the elements of a list or an object; a
-                 list has no .length
+  size(x)        the characters of a text, the elements of a list or an object;
+                 a list has no .length
   under(path, folder)
                  whether a path lies in a folder of the workspace. Dots are
-                 resolved, links are not followed; a path with ~, $, % or :// is an
-                 error
+                 resolved, links are not followed; a path with ~, $, % or ://
+                 is an error
   keys(x)        the names of the fields of an object
   all, any, none, one, count
                  over a list: all(keys(args), # in ['path', 'content'])

@@ -57,7 +57,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("later than the backup: %+v", out)
 	}
 	m.OK("continue", string(waits), "--approve")
-	if out := m.OK("audit", "ls"); strings.Count(out.Stdout, "restored from a backup") != 2 {
+	if out := m.OK("audit", "ls", "--json"); strings.Count(out.Stdout, "restored from a backup") != 2 {
 		t.Errorf("%s", out.Stdout)
 	}
 	m.OK("audit", "verify")
