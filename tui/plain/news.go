@@ -74,7 +74,7 @@ func (d *dialogue) approvals() {
 			d.say("approval %s: %s.", d.current.Short(), why)
 			d.current, d.stale = "", true
 		} else if why := d.card.Expired(now); why != "" && d.lapsed != d.current {
-			d.say("approval %s: %s. show %s and it can be decided all the same: the gates are asked again first.", d.current.Short(), why, d.current.Short())
+			d.say("approval %s: %s. show %s and it can be decided all the same: pml first checks that it asks the same.", d.current.Short(), why, d.current.Short())
 			d.current, d.stale = "", true
 		}
 	}

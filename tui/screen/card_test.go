@@ -344,7 +344,7 @@ func TestCard_Expiry(t *testing.T) {
 	p.press("G", "m", `"no"`)
 	p.wait(4 * time.Minute)
 	p.sees("expired at 14:05:37")
-	p.sees("a decision asks the gates again first")
+	p.sees("pml first checks that it asks the same")
 	p.press("esc", "+")
 	p.wants()
 	p.sees("it has expired: decide it all the same")

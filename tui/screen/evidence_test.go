@@ -23,7 +23,7 @@ var smallCards = map[string][]string{
 	"oauth":      {"Connect a server? ━━━━━━━━━━━ 8:20", "oauth  linear               risk MED", "! read on: 13 more lines", "d deny  x abort  a approve  esc back"},
 	"layer":      {"Start the next layer? ━━━ no limit", "layer  layer                risk MED", "! read on: 5 more lines", "d deny  x abort  a approve  esc back"},
 	"hook":       {"Let the flow go on? ━━━━━━━━ 10:00", "hook  slack:post            risk LOW", "d deny  x abort  a approve  esc back"},
-	"expired":    {"Install a dependency? ━━━━ expired", "dependency  torch           risk MED", "expired: the gates are asked again", "d deny  x abort  a approve  esc back"},
+	"expired":    {"Install a dependency? ━━━━ expired", "dependency  torch           risk MED", "expired: pml checks it again first", "d deny  x abort  a approve  esc back"},
 }
 
 // TestCard_Golden looks at the card of every type.
