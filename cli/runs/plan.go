@@ -20,7 +20,12 @@ func PlanCmd(a *app.App) *cobra.Command {
 		Use:   "plan [FILE|-]",
 		Short: "Show what a program would do; run nothing",
 		Long: `Shows the calls that a script or a DAG would make: layers, tools, what each
-call waits for, the gates it meets now, and what cannot be known before running.`,
+call waits for, the gates it meets now, and what cannot be known before running.
+
+A program that "pml run" refuses before it begins is refused here with the same
+error and exit code: a DAG with faults (13), among them a reference that cannot
+be what the tool returns or the argument takes, and a script that is sure to
+call a tool that does not exist (3). What may be wrong all the same is a warning.`,
 		Example:           "  pml plan script.ts\n  pml plan flow.yaml --json",
 		Args:              app.MaxArgs(1),
 		ValidArgsFunction: programFiles,

@@ -126,3 +126,26 @@ func (h *Host) OwnTools(ctx context.Context, server string) ([]core.Tool, error)
 	}
 	return tools, nil
 }
+
+// Definition is the definition of a tool that is called here, as its server lists it; ok is
+// false where it is not known, as before a decision about its server. The server is started
+// if it may be.
+func Definition(ctx context.Context, h *Host, tool string) (t core.Tool, ok bool) {
+	s, err := h.reader.fresh()
+	if err != nil {
+		return t, false
+	}
+	server, name, _ := core.SplitTool(tool)
+	if h.remote.makes(s, tool, server) {
+		return t, false
+	}
+	tools, err := h.OwnTools(ctx, server)
+	if err != nil {
+		return t, false
+	}
+	i := slices.IndexFunc(tools, func(t core.Tool) bool { return t.Name == name })
+	if i < 0 {
+		return t, false
+	}
+	return tools[i], true
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/dag"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/gate"
 )
 
 // allFaults completes the error of a DAG that is not valid with what the gates
@@ -42,6 +43,35 @@ func (c *programs) allFaults(ctx context.Context, tasks []core.TaskSpec, by core
 	}
 	if len(out.Faults) > max(1, len(invalid.Faults)) {
 		out.Message = fmt.Sprintf("the DAG is not valid: %d faults; nothing has run", len(out.Faults))
+	}
+	return &out
+}
+
+// withMisfits adds to the error of a DAG that cannot run, if there is one, the references
+// that the schemas of tools speak against; those that may be right all the same become
+// warnings of its plan. Tools that are not known when the context ends say nothing.
+func (c *programs) withMisfits(ctx context.Context, p core.Program, err error) error {
+	if p.Kind != core.KindDAG || err != nil && core.CodeOf(err) != core.CodeDAGInvalid {
+		return err
+	}
+	g, gerr := engine.Graph(p)
+	h, herr := c.own()
+	if gerr != nil || herr != nil {
+		return err
+	}
+	faults, warnings := g.Misfits(func(tool string) (core.Tool, bool) { return gate.Definition(ctx, h, tool) })
+	p.Plan.Warnings = append(p.Plan.Warnings, warnings...)
+	if len(faults) == 0 {
+		return err
+	}
+	out := core.Error{Code: core.CodeDAGInvalid}
+	if err != nil {
+		out = *core.AsError(err)
+	}
+	out.Faults, out.Warnings = append(slices.Clone(out.Faults), faults...), p.Plan.Warnings
+	out.Message = fmt.Sprintf("the DAG is not valid: %d faults; nothing was run", len(out.Faults))
+	if len(out.Faults) == 1 {
+		out.Message = "the DAG is not valid; nothing was run"
 	}
 	return &out
 }

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,5 +104,35 @@ func TestExecute_IdempotencyKeyOfAnother(t *testing.T) {
 		if e := code(t, err, core.CodeDigestMismatch); e.RunID != r.WorkflowID {
 			t.Errorf("%s: %+v", name, e)
 		}
+	}
+}
+
+// A reference that the schemas of tools speak against is a fault of the DAG, of its plan and
+// of a run of it, before anything is called.
+func TestDAG_MisfitReferences(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	tasks := []core.TaskSpec{
+		{ID: "r", Tool: "workspace:read_file", Arguments: json.RawMessage(`{"path":"a.txt"}`)},
+		{ID: "w", Tool: "workspace:write_file", Arguments: json.RawMessage(`{"path":"b.txt","content":"$r"}`)},
+		{ID: "x", Tool: "workspace:write_file", Arguments: json.RawMessage(`{"path":"c.txt","content":"got ${r.contnt}"}`)},
+		{ID: "y", Tool: "workspace:read_fiel", Arguments: json.RawMessage(`{"path":"${w.path}"}`)},
+	}
+	_, planned := c.Plan(c.ctx(), api.ExecuteRequest{Tasks: tasks, By: me})
+	_, run := c.Execute(c.ctx(), api.ExecuteRequest{Tasks: tasks, By: me, Wait: -1})
+	for _, err := range []error{planned, run} {
+		got := map[string]string{}
+		for _, f := range code(t, err, core.CodeDAGInvalid).Faults {
+			got[f.Path] = f.Message
+		}
+		if len(got) != 3 || got["/tasks/3/tool"] == "" || !strings.Contains(got["/tasks/1/arguments/content"], "it is an object, and content of workspace:write_file takes a string") ||
+			!strings.Contains(got["/tasks/2/arguments/content"], "did you mean content?") {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	tasks = tasks[:2]
+	tasks[1].Arguments = json.RawMessage(`{"path":"b.txt","content":"$r.content"}`)
+	if plan, err := c.Plan(c.ctx(), api.ExecuteRequest{Tasks: tasks, By: me}); err != nil || len(plan.Warnings) != 0 {
+		t.Errorf("%v %+v", err, plan.Warnings)
 	}
 }

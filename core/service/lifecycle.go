@@ -193,7 +193,7 @@ func (c *programs) ParseDAG(data []byte) ([]core.TaskSpec, json.RawMessage, erro
 
 // Plan says what a program would do: its calls, layers and the gates that they
 // would meet now. A DAG whose tasks can never be called is refused, as it is when it
-// is to be run. It may start servers that may run anyway, to learn their tools; it
+// is to be run, and so is a script that is sure to call a tool that does not exist. It may start servers that may run anyway, to learn their tools; it
 // calls none.
 func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan, error) {
 	h, err := c.own()
@@ -232,12 +232,14 @@ func (c *programs) Plan(ctx context.Context, req api.ExecuteRequest) (core.Plan,
 			// A check that was cut short says nothing about the call.
 			return core.Plan{}, core.Errorf(core.CodeCancelled, "stopped before every call was checked: %w", context.Cause(ctx))
 		}
-		if _, ok := faultOf(i, v.Deny); ok && program.Kind == core.KindDAG {
+		if _, ok := faultOf(i, v.Deny); ok && (program.Kind == core.KindDAG || v.Deny.Code == core.CodeNoSuchTool) {
 			mistakes[pc.ID] = v
 		}
 		pc.Gates = append(pc.Gates, gatesOf(v)...)
 	}
-	return plan, engine.Refused(program, mistakes)
+	err = c.withMisfits(ctx, program, engine.Refused(program, mistakes))
+	plan.Warnings = program.Plan.Warnings
+	return plan, err
 }
 
 // gatesOf are the gates that a verdict tells of.

@@ -86,3 +86,22 @@ func TestPlan_SaysGatesAndRunsNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The plan of a script that is sure to call a tool that does not exist is the error that a
+// run of it is; where it may not get to the call, the plan says so at it.
+func TestPlan_ScriptWithoutItsTool(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t).client()
+	req := api.ExecuteRequest{By: me, Wait: -1, Code: `return await mcp.workspace.read_fiel({path: "a.txt"})`}
+	_, planned := c.Plan(c.ctx(), req)
+	_, run := c.Execute(c.ctx(), req)
+	p, r := code(t, planned, core.CodeNoSuchTool), code(t, run, core.CodeNoSuchTool)
+	if p.Error() != r.Error() || p.Location == nil || *p.Location != *r.Location {
+		t.Errorf("planned: %+v\nrun: %+v", p, r)
+	}
+	req.Code = `if (input) await mcp.workspace.read_fiel({path: "a.txt"})`
+	plan, err := c.Plan(c.ctx(), req)
+	if err != nil || len(plan.Calls) != 1 || len(plan.Calls[0].Gates) != 1 || !strings.Contains(plan.Calls[0].Gates[0].Message, "no_such_tool") {
+		t.Errorf("%v %+v", err, plan)
+	}
+}

@@ -30,7 +30,7 @@ func (c *execution) begin(ctx, bounded context.Context, cfg *env.Config, run cor
 		return nil, err
 	}
 	foresight, err := foresee(ctx, bounded, eng, run, p)
-	if err != nil {
+	if err = c.programs.withMisfits(bounded, p, err); err != nil {
 		return nil, err
 	}
 	return eng.StartForeseen(ctx, run, p, foresight)
