@@ -114,7 +114,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 		}
 		if d == nil {
 			r.Next = anew(ctx, a, b, r)
-			return report(a, r, prompted(r, f))
+			return report(a, bare(ctx, b, r), prompted(r, f))
 		}
 		req := f.request(a, r.WorkflowID, d)
 		asked := r
@@ -133,7 +133,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 	if err == nil {
 		if r.Warnings = f.warnings; r.Status != api.StatusRunning {
 			r.Next = anew(ctx, a, b, r)
-			return report(a, r, "")
+			return report(a, bare(ctx, b, r), "")
 		}
 		err = core.Errorf(core.CodeCancelled, "stopped waiting: %w", context.Cause(ctx)).WithRun(r.WorkflowID)
 	}

@@ -61,7 +61,7 @@ func (t *tree) end(w core.Workflow) error {
 	t.show(w)
 	switch w.State {
 	case core.RunComplete:
-		return t.a.PrintResult(w.Result)
+		return t.a.PrintResult(resultOf(w))
 	case core.RunWaiting:
 		for _, p := range w.Approvals {
 			switch {

@@ -233,13 +233,13 @@ func workflowResult(a *app.App, w core.Workflow) error {
 	switch w.State {
 	case core.RunComplete:
 		if !a.Human() {
-			raw := w.Result
+			raw := resultOf(w)
 			if len(raw) == 0 {
 				raw = core.Null
 			}
 			return a.Encode(raw, a.Format())
 		}
-		return a.PrintResult(w.Result)
+		return a.PrintResult(resultOf(w))
 	case core.RunFailed:
 		if w.Error != nil {
 			return app.FailedRun{Err: w.Error.WithRun(w.ID)}
