@@ -181,7 +181,19 @@ function call(server, tool, args) {
   host.call(id, server, tool, json, stack, after);
   return p;
 }
-const notATool = (server) => server === "callTool" || server === "call_tool" || server === "call" || server === "listTools" ? "there is no mcp." + server + " here: call a tool as await mcp.server.tool({…}), where server and tool are names that pml tools ls shows" : "mcp." + server + " is a server, not a tool: call await mcp." + server + ".tool({…}), where server and tool are names that pml tools ls shows";
+const isName = (s) => {
+  for (let i = 0; i < s.length; i++) { const c = charCodeAt(s, i) | 32; if (!(c >= 97 && c <= 122 || s[i] === "_" || s[i] === "$" || i > 0 && s[i] >= "0" && s[i] <= "9")) return false; }
+  return s !== "";
+};
+const memberOf = (name) => isName(name) ? "." + name : "[" + stringify(name) + "]";
+// A call that was written as elsewhere: mcp.callTool("server:tool", {…}), or mcp.server({…}).
+const notATool = (server, args) => {
+  const id = typeof args[0] === "string" && args[0].length < 200 ? args[0] : "", colon = indexOf(id, ":");
+  const lacks = server === "callTool" || server === "call_tool" || server === "call" || server === "listTools" || server === "tool" || server === "tools" || server === "invoke";
+  if (colon > 0 && colon < id.length - 1) return (lacks ? "there is no mcp." + server + " here" : "mcp." + server + " cannot be called") + ": " + id + " is called as await mcp" + memberOf(slice(id, 0, colon)) + memberOf(slice(id, colon + 1)) + "({…})";
+  if (lacks) return "there is no mcp." + server + " here: call a tool as await mcp.server.tool({…}), where server and tool are names that pml tools ls shows";
+  return "mcp." + server + " is a server, not a tool: call await mcp." + server + ".tool({…}), where server and tool are names that pml tools ls shows";
+};
 const readOnly = (what) => () => { throw new TE(what + " is read-only"); };
 const traps = (get) => ({ __proto__: null, get, set: readOnly("mcp"), defineProperty: readOnly("mcp"), deleteProperty: readOnly("mcp"), setPrototypeOf: readOnly("mcp") });
 const isPlain = (k) => typeof k === "string" && k !== "then" && k !== "toJSON";
@@ -195,7 +207,7 @@ function serverOf(server) {
     if (!isPlain(tool)) return undefined;
     return tools[tool] ??= freeze(fix2((args) => call(server, tool, args), tool));
   });
-  all.apply = () => { throw new TE(notATool(server)); };
+  all.apply = (_, _self, args) => { throw new TE(notATool(server, args)); };
   return new Proxy(target, all);
 }
 hide(G, "mcp", new Proxy(create(null), traps((_, server) => isPlain(server) ? servers[server] ??= serverOf(server) : undefined)));

@@ -18,6 +18,9 @@ var update = flag.Bool("update", false, "write testdata/hints.golden")
 var hintScripts = []string{
 	"return mcp.echo({})",
 	"try { await mcp.callTool('a:b', {}) } catch (e) { return e.message }",
+	"try { await mcp.tool('every:get-sum', {}) } catch (e) { return e.message }",
+	"try { await mcp.echo('every:get_sum', {}) } catch (e) { return e.message }",
+	"try { await mcp.tool('echo') } catch (e) { return e.message }",
 	"return [typeof mcp.a.b, mcp.a.then === undefined, Object.keys(mcp.a)]",
 	"return crypto.getRandomValues(new Uint8Array(4)).length + crypto.getRandomValues(new Uint32Array(2)).filter(x => x > 0).length",
 	"crypto.getRandomValues([1])",

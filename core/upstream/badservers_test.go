@@ -287,6 +287,16 @@ func TestBadServer_Banner(t *testing.T) {
 		"server \"banner\" did not answer initialize within 5s; on stdout, where only MCP messages belong, it wrote \"Server listens on port 3000\": have it log to stderr")
 }
 
+// A server that answers in another protocol is told from one that does not answer.
+func TestBadServer_OtherJSON(t *testing.T) {
+	t.Parallel()
+	m := newManager(t, func(o *upstream.Options) { o.Limits.Start = 5 * time.Second })
+	defer within(t, soon)()
+	_, err := call(t, m, launch(t, "other-json"), "echo", `{}`)
+	wantError(t, err, core.CodeServerUnreachable,
+		`server "other-json" answered, but not with an MCP message, and came up with none within 5s: "{\"hello\":\"world\"}"; is it an MCP server?`)
+}
+
 // A server that does not read what it is sent is given up when too much waits.
 func TestBadServer_DoesNotReadItsInput(t *testing.T) {
 	t.Parallel()

@@ -103,6 +103,10 @@ func serve(mode string) {
 		fmt.Println("Server listens on port 3000")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
+	case "other-json":
+		fmt.Println(`{"hello":"world"}`)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
 	case "exits":
 		fmt.Fprintln(os.Stderr, "missing configuration")
 		os.Exit(7)

@@ -146,6 +146,9 @@ func (d *dialer) startFailed(ctx context.Context, c *conn, l Launch, err error) 
 	case ctx.Err() != nil:
 		tail := ""
 		if c.proc != nil {
+			if line := c.proc.otherJSON(); line != "" {
+				return core.Errorf(core.CodeServerUnreachable, "server %q answered, but not with an MCP message, and came up with none within %s: %q; is it an MCP server?", l.Name, d.limits.Start, line)
+			}
 			tail = c.proc.lastSaid()
 		}
 		return core.Errorf(core.CodeServerUnreachable, "server %q did not answer initialize within %s%s", l.Name, d.limits.Start, tail)
@@ -156,4 +159,14 @@ func (d *dialer) startFailed(ctx context.Context, c *conn, l Launch, err error) 
 		err = odd
 	}
 	return core.Errorf(core.CodeServerUnreachable, "server %q does not complete the MCP handshake: %s", l.Name, core.Visible(plain(err).Error(), 2000, true))
+}
+
+// otherJSON is the first line on stdout that is no message, if it is an object in JSON:
+// then another protocol is spoken, or the child logs there.
+func (p *process) otherJSON() string {
+	line := p.banner.Load()
+	if line == nil || !strings.HasPrefix(*line, "{") {
+		return ""
+	}
+	return *line
 }
