@@ -17,7 +17,8 @@ func doctorCmd(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and this workspace",
-		Long: `Checks what pml needs: its folder, the database, Node, the configuration, servers and keys. A check that fails ends with exit code 1.
+		Long: `Checks what pml needs: its folder, the database, Node, the configuration, servers and keys. A check that fails ends with exit code 1:
+also a configured server that was tried and does not work. A warning (warn) does not: a server that is not trusted or not installed yet, or needs a key.
 
 --apply-log checks nothing: it brings the redo log that an older pml has left beside pending.db or server.db into that file and removes the log.
 pml asks for it when it finds such a log; end all other pml processes first.`,

@@ -30,7 +30,7 @@ func AddFlags(cmd *cobra.Command, f *Flags, workspace bool) {
 		return
 	}
 	cmd.Flags().BoolVar(&f.Yes, "yes", false, "write without asking (with --trust only with the PIN where people decide)")
-	cmd.Flags().BoolVar(&f.trust, "trust", false, "keep a trusted workspace trusted with exactly this change; where people decide, one of them agrees at a terminal, with the PIN if one is set")
+	cmd.Flags().BoolVar(&f.trust, "trust", false, "without a terminal: keep a trusted workspace trusted with exactly this change, as a yes to the change that is shown does at one; where people decide, one of them agrees at a terminal, with the PIN if one is set")
 }
 
 // Proposal is a change that a command would make, as a program reads it, and

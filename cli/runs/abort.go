@@ -16,7 +16,8 @@ func AbortCmd(a *app.App) *cobra.Command {
 	cmd := runCmd(a, &cobra.Command{
 		Use:   "abort ID",
 		Short: "Abort a run",
-		Long: `Aborts a run. Calls that are under way are cancelled; what is done stays
+		Long: `Aborts a run. ID is the beginning of its ID, not its name, which a newer run may
+have by now ("pml workflows ls" shows both). Calls that are under way are cancelled; what is done stays
 done. An aborted run has no result of its own; pml workflows show ID --json has
 what its calls returned. The audit log keeps who has aborted it, and why.`,
 		Example: "  pml abort 7f3a91c2 --reason \"wrong input\"\n  pml abort @latest",

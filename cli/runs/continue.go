@@ -49,7 +49,7 @@ terminal and asks about each; without a terminal it decides the first that is
 open. --all decides all of them, every one shown first, except those that are
 decided one by one (integrity, calls in doubt). --deny rejects the call and lets the run go
 on; with --abort it also ends the run. You can give the ID of an approval
-instead of the ID of a run. If other approvals are still open the exit code
+instead of the ID of a run, but no name, which a newer run may have by now. If other approvals are still open the exit code
 is 8. "pml approve ID" and "pml deny ID" are the same in fewer words.
 
 ` + seenHelp + `

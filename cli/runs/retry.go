@@ -16,7 +16,8 @@ func RetryCmd(a *app.App) *cobra.Command {
 		Use:   "retry ID",
 		Short: "Run the failed tasks of a run again, and what depends on them",
 		Long: `Runs the failed tasks of a failed run again, and the tasks that depend on them;
-everything else keeps its result. What a person denied is asked again.
+everything else keeps its result. What a person denied is asked again. It takes
+the ID of the run, not its name, which a newer run may have by now.
 
 Retry runs the program as it was started, also where you have corrected its file
 since: "pml run FILE" runs the file as it is now, as a new run. At a terminal you are

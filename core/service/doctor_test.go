@@ -78,7 +78,7 @@ func TestDoctor_Servers(t *testing.T) {
 	for name, want := range map[string]struct{ status, detail string }{
 		"server mirror": {"ok", "2 tool(s), mirror"},
 		"server keyed":  {"warn", "KEY"},
-		"server image":  {"warn", "some/image"},
+		"server image":  {"fail", "docker is not on PATH"},
 		"lock":          {"ok", "up to date"},
 		"credentials":   {"ok", "1 file(s)"},
 		"decider":       {"warn", "a process of this user that opens a terminal"},
@@ -150,7 +150,7 @@ func TestDoctor_WrongCommand(t *testing.T) {
 	c.Setup.Doctor.CheckTime = 2 * time.Second
 	m.write("exits.sh", "#!/bin/sh\necho 'usage: thing' >&2\nexit 3\n")
 	m.write("banner.sh", "#!/bin/sh\necho 'Welcome to thing 1.0'\nexec sleep 60\n")
-	servers := map[string]any{"gone": map[string]any{"command": "no-such-program"}}
+	servers := map[string]any{"gone": map[string]any{"command": "no-such-program"}, "pkg": map[string]any{"command": "npx", "args": []string{"-y", "@nobody/no-such"}}}
 	for _, name := range []string{"exits", "banner"} {
 		if err := os.Chmod(filepath.Join(m.ws, name+".sh"), 0o700); err != nil {
 			t.Fatal(err)
@@ -166,9 +166,17 @@ func TestDoctor_WrongCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, check := range checks {
+		if check.Name == "lock" && (check.Status != "warn" || len(check.Next) > 0) {
+			t.Errorf("what cannot be pinned is to be: %+v", check)
+		}
+	}
 	for name, says := range map[string]string{"gone": "no-such-program is not on PATH", "exits": "it last said: usage: thing", "banner": `it wrote "Welcome to thing 1.0"`} {
 		next := "pml servers add " + name + " --replace -- COMMAND"
 		i := slices.IndexFunc(checks, func(check api.Check) bool { return check.Name == "server "+name })
+		if i >= 0 && (checks[i].Status == "fail") != (name != "banner") {
+			t.Errorf("doctor on %s: %s", name, checks[i].Status)
+		}
 		if i < 0 || !strings.Contains(checks[i].Detail, says) || strings.Join(checks[i].Next, " ") != next {
 			t.Errorf("doctor on %s: %+v", name, checks)
 		}

@@ -59,7 +59,8 @@ func (doc *Doctor) checkServers(ctx context.Context) []api.Check {
 			out = append(out, check)
 		}
 	}
-	return append(out, doc.checkLock(ctx, h, list)...)
+	broken := func(name string) bool { return found[name].Status == checkFail }
+	return append(out, doc.checkLock(ctx, h, list, broken)...)
 }
 
 // checkedServer is checkServer, also of a server with which pml panics.
@@ -82,6 +83,9 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 	case api.ServerNotTrusted:
 		say = append(say, "its configuration is not trusted on this machine")
 	case api.ServerFailed:
+		if s.Code != core.CodeCancelled { // else it was not waited for to the end
+			out.Status = checkFail
+		}
 		say = append(say, s.Error)
 	case api.ServerNeeds:
 		for _, n := range s.Needs {
@@ -92,7 +96,7 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 		say = append(say, fmt.Sprintf("%d tool(s)", s.Tools)+started(s.Health))
 	}
 	if len(s.Changed) > 0 {
-		out.Status = checkWarn
+		out.Status = worse(out.Status)
 		var names []string
 		for _, ch := range s.Changed {
 			names = append(names, ch.Tool+" ("+ch.Kind+")")
@@ -100,11 +104,11 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 		say = append(say, "not what was approved: "+strings.Join(names, ", "))
 	}
 	if s.Warning != "" {
-		out.Status = checkWarn
+		out.Status = worse(out.Status)
 		say = append(say, s.Warning)
 	}
 	if s.Health != nil && s.Health.Failures > 0 {
-		out.Status = checkWarn
+		out.Status = worse(out.Status)
 		text := fmt.Sprintf("it failed %d time(s) in a row", s.Health.Failures)
 		if s.Health.LastError != s.Error { // which stands there already
 			text += ": " + s.Health.LastError
@@ -115,6 +119,14 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 	return out
 }
 
+// worse is the status of a check that warns of something besides.
+func worse(status string) string {
+	if status == checkFail {
+		return status
+	}
+	return checkWarn
+}
+
 func started(h *api.ServerHealth) string {
 	if h == nil || h.Server == "" {
 		return ""
@@ -123,8 +135,9 @@ func started(h *api.ServerHealth) string {
 }
 
 // checkLock says whether pml.lock is up to date, if anything in the workspace
-// is pinned or to be pinned.
-func (doc *Doctor) checkLock(ctx context.Context, h *gate.Host, list []api.ServerInfo) []api.Check {
+// is pinned or to be pinned. pml servers lock mends it, but not while one of the servers
+// to be pinned is broken.
+func (doc *Doctor) checkLock(ctx context.Context, h *gate.Host, list []api.ServerInfo, broken func(name string) bool) []api.Check {
 	var own []string
 	for _, s := range list {
 		if s.Origin != string(env.FromWorkspace) {
@@ -151,11 +164,14 @@ func (doc *Doctor) checkLock(ctx context.Context, h *gate.Host, list []api.Serve
 	}
 	out := []api.Check{}
 	warn := func(what string, names []string) {
-		if len(names) > 0 {
-			out = append(out, api.Check{
-				Name: "lock", Status: checkWarn, Detail: core.Visible(what+strings.Join(names, ", "), 600, false), Next: []string{"pml", "servers", "lock"},
-			})
+		if len(names) == 0 {
+			return
 		}
+		next := []string{"pml", "servers", "lock"}
+		if slices.ContainsFunc(stale, broken) {
+			next = nil
+		}
+		out = append(out, api.Check{Name: "lock", Status: checkWarn, Detail: core.Visible(what+strings.Join(names, ", "), 600, false), Next: next})
 	}
 	warn("pml.lock does not say how these servers are: ", stale)
 	warn("pml.lock still has servers that the configuration does not have: ", left)
