@@ -38,6 +38,7 @@ type fake struct {
 	executed   []api.ExecuteRequest
 	went       []api.ContinueRequest
 	events     []core.Event
+	wentOn     []core.Event // of a run that is continued or retried
 	progress   func(core.Event)
 	config     string // what Config answers; empty: something
 	settles    bool   // what is decided waits no more
@@ -145,6 +146,7 @@ func (f *fake) Execute(ctx context.Context, req api.ExecuteRequest) (api.Result,
 
 func (f *fake) Continue(_ context.Context, req api.ContinueRequest) (api.Result, error) {
 	f.went = append(f.went, req)
+	f.goOn()
 	r, err := f.next()
 	if f.settles && req.Decision != nil && err == nil {
 		f.pending = slices.DeleteFunc(slices.Clone(f.pending), func(p core.Approval) bool { return p.ID == req.Decision.Checkpoint })
@@ -153,7 +155,15 @@ func (f *fake) Continue(_ context.Context, req api.ContinueRequest) (api.Result,
 }
 
 func (f *fake) Retry(context.Context, core.ID, core.Actor, time.Duration) (api.Result, error) {
+	f.goOn()
 	return f.next()
+}
+
+// goOn sends the events of a run that goes on, if there are to be some.
+func (f *fake) goOn() {
+	for _, e := range f.wentOn {
+		f.progress(e)
+	}
 }
 
 func (f *fake) Abort(_ context.Context, id core.ID, _ core.Actor, reason string) (api.Result, error) {

@@ -219,7 +219,7 @@ func TestProgress(t *testing.T) {
 		s := &shell{tty: tty, env: env, fake: &fake{events: events}}
 		return s.run(append([]string{"execute", "--code", "x"}, args...)...).want(t, 0).err
 	}
-	want := "tasks 0/0  0s  run 7f3a91c2 started\ntasks 0/2  0s  log: hi\\x1b[2J\n" +
+	want := "0s  run 7f3a91c2 started\ntasks 0/2  0s  log: hi\\x1b[2J\n" +
 		"tasks 1/2  0s  c2 a:b failed: no\\x1b[2J\ntasks 3/3  0s  layer 1: 2 calls done in 12ms, 1 failed, 1 skipped\n"
 	if diff := cmp.Diff(want, run(false, nil)); diff != "" {
 		t.Error(diff)
@@ -228,13 +228,33 @@ func TestProgress(t *testing.T) {
 		t.Error(diff)
 	}
 	tty := run(true, nil)
-	if !strings.Contains(tty, "\rlayer 1  tasks 3/3  0s") || !strings.HasSuffix(tty, "\r") || strings.Count(tty, "\n") != 1 {
+	if strings.Contains(tty, "0/0") || !strings.Contains(tty, "\rlayer 1  tasks 3/3  0s") || !strings.HasSuffix(tty, "\r") || strings.Count(tty, "\n") != 1 {
 		t.Errorf("on a terminal: %q", tty)
 	}
 	for _, args := range [][]string{{"--quiet"}, {"--json"}} {
 		if got := run(false, nil, args...); got != "" {
 			t.Errorf("%v: %q", args, got)
 		}
+	}
+}
+
+// TestProgress_GoesOn: what a run has done before it was interrupted, or failed, counts.
+func TestProgress_GoesOn(t *testing.T) {
+	t.Parallel()
+	next := 1
+	task := func(typ core.EventType, id string) core.Event {
+		return core.Event{Type: typ, RunID: runA, TaskID: id, Tool: "a:b", Layer: &next}
+	}
+	w := core.Workflow{
+		Run:    core.Run{ID: runA, Kind: core.KindCode, State: core.RunInterrupted},
+		Layers: []core.Layer{{Tasks: []core.Task{{ID: "c1", State: core.TaskSuccess}}}, {Index: 1, Tasks: []core.Task{{ID: "c2", State: core.TaskError}, {ID: "c3"}}}},
+	}
+	for _, command := range []string{"continue", "retry"} {
+		f := &fake{workflow: w, wentOn: []core.Event{
+			task(core.EventTaskStart, "c2"), task(core.EventTaskStart, "c3"), task(core.EventTaskLog, ""), task(core.EventTaskComplete, "c2"), task(core.EventTaskComplete, "c3"),
+			{Type: core.EventWorkflowComplete, RunID: runA},
+		}}
+		(&shell{fake: f}).run(command, "7f3a91").want(t, 0).has(t, "err", "tasks 1/3  0s  log", "tasks 3/3  0s  layer 2")
 	}
 }
 

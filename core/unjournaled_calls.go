@@ -38,10 +38,11 @@ func (b Begun) Note(e *Event) {
 	}
 }
 
-// Show has the calls run in a run that was read from the journal. The layers and tasks that
+// Show has the calls run in a run that was read from the journal; in one that was interrupted
+// they were under way when its process ended, and are made again. The layers and tasks that
 // w was read with stay as they are for others.
 func (b Begun) Show(w *Workflow) {
-	if len(b) == 0 || w.State != RunRunning {
+	if len(b) == 0 || w.State != RunRunning && w.State != RunInterrupted {
 		return
 	}
 	left := maps.Clone(b)
@@ -61,8 +62,7 @@ func (b Begun) Show(w *Workflow) {
 			if !own {
 				*tasks, own = slices.Clone(*tasks), true
 			}
-			t := &(*tasks)[k]
-			t.State, t.Predicted, t.StartedAt = TaskRunning, false, &c.at
+			c.show(&(*tasks)[k], w.State)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
@@ -71,8 +71,18 @@ func (b Begun) Show(w *Workflow) {
 			layers = append(layers, Layer{Index: c.layer})
 		}
 		if c.layer < len(layers) {
-			layers[c.layer].Tasks = append(slices.Clip(layers[c.layer].Tasks), Task{ID: id, Tool: c.tool, State: TaskRunning, Layer: c.layer, StartedAt: &c.at})
+			t := Task{ID: id, Tool: c.tool, Layer: c.layer}
+			c.show(&t, w.State)
+			layers[c.layer].Tasks = append(slices.Clip(layers[c.layer].Tasks), t)
 		}
 	}
 	w.Layers = layers
+}
+
+// show has a task be under way, or have been when the run was interrupted.
+func (c begunCall) show(t *Task, run RunState) {
+	t.State, t.Predicted, t.StartedAt = TaskRunning, false, &c.at
+	if run == RunInterrupted {
+		t.State, t.Error = TaskQueued, Errorf(CodeCancelled, "pml ended before %s answered; it is called again when the run goes on", c.tool)
+	}
 }

@@ -43,8 +43,12 @@ func TestBegun(t *testing.T) {
 	if len(l) != 2 || len(l[1].Tasks) != 1 || l[1].Tasks[0].ID != "c3" || l[1].Tasks[0].State != core.TaskRunning {
 		t.Errorf("%+v", l)
 	}
-	if l := read(core.RunInterrupted); len(l) != 1 || l[0].Tasks[0].State != core.TaskQueued {
-		t.Errorf("of a run that nobody runs nothing runs: %+v", l)
+	l = read(core.RunInterrupted)
+	if hang := l[0].Tasks[0]; len(l) != 2 || hang.State != core.TaskQueued || hang.Predicted || hang.Error == nil || l[0].Tasks[1].Error != nil || l[1].Tasks[0].State != core.TaskQueued {
+		t.Errorf("of a run that nobody runs nothing runs, and what was under way is there: %+v", l)
+	}
+	if l := read(core.RunFailed); len(l) != 1 || l[0].Tasks[0].State != core.TaskQueued {
+		t.Errorf("a run that has ended: %+v", l)
 	}
 	b.Note(&core.Event{Type: core.EventTaskStart, At: now.Add(time.Second), TaskID: "c4", Tool: "bad:again", Layer: &layer})
 	if st := read(core.RunRunning)[0].Tasks[2].State; st != core.TaskRunning {

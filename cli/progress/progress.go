@@ -91,6 +91,20 @@ func (p *Progress) Begun(id core.ID) {
 	p.id = id
 }
 
+// Went says what a run has done before: its calls count, also those that are made anew.
+func (p *Progress) Went(w core.Workflow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range w.Layers {
+		for i := range l.Tasks {
+			if t := &l.Tasks[i]; t.Tool != core.SleepTool && t.State.Settled() && t.State != core.TaskSkipped {
+				p.end(t.ID)
+				p.layer = max(p.layer, l.Index+1)
+			}
+		}
+	}
+}
+
 // Event takes up one event. It may be called from any goroutine.
 func (p *Progress) Event(e core.Event) {
 	p.mu.Lock()
@@ -169,7 +183,7 @@ func (p *Progress) tell(e core.Event, what string) {
 func (p *Progress) write(lines []string) {
 	for _, text := range lines {
 		if text != "" {
-			fmt.Fprintf(p.screen.W, "%s  %s  %s\n", p.standing(), p.elapsed(), text)
+			fmt.Fprintf(p.screen.W, "%s%s  %s\n", p.standing(), p.elapsed(), text)
 		}
 	}
 }
@@ -224,12 +238,15 @@ func (p *Progress) note(e core.Event) string {
 	return ""
 }
 
-// standing is how far the run is, at the beginning of a line.
+// standing is how far the run is, at the beginning of a line; empty before its first call.
 func (p *Progress) standing() string {
-	if p.written.spent != nil {
-		return p.written.spent.Text()
+	switch {
+	case p.written.spent != nil:
+		return p.written.spent.Text() + "  "
+	case len(p.tasks) == 0:
+		return ""
 	}
-	return fmt.Sprintf("tasks %d/%d", p.done, len(p.tasks))
+	return fmt.Sprintf("tasks %d/%d  ", p.done, len(p.tasks))
 }
 
 func reason(e core.Event) string {
@@ -249,16 +266,17 @@ func (p *Progress) end(id string) {
 
 // summary is "layer 2  tasks 3/5  1.2s".
 func (p *Progress) summary() string {
-	text := fmt.Sprintf("layer %d  tasks %d/%d  %s", p.layer, p.done, len(p.tasks), p.elapsed())
 	switch {
 	case p.phase.now != "":
 		return p.phase.now + "  " + p.elapsed().Round(time.Second).String()
-	case p.written.spent != nil:
-		return p.written.spent.Text() + "  " + p.elapsed().String()
-	case len(p.tasks) == 0 && p.id == "":
+	case p.written.spent == nil && len(p.tasks) == 0 && p.id == "":
 		return "starting  " + p.elapsed().String()
+	case p.written.spent == nil && len(p.tasks) == 0:
+		return "running  " + p.elapsed().String()
+	case p.written.spent == nil:
+		return fmt.Sprintf("layer %d  %s%s", p.layer, p.standing(), p.elapsed())
 	}
-	return text
+	return p.standing() + p.elapsed().String()
 }
 
 func (p *Progress) elapsed() time.Duration {

@@ -285,7 +285,7 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 			return err
 		}
 	}
-	a.StartProgress()
+	startCounting(ctx, a, b, id)
 	if o.wait.hold() {
 		a.Progress.Wait()
 	}
@@ -300,6 +300,14 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 		}
 	}
 	return err
+}
+
+// startCounting shows the progress of a run that goes on: what it has done before counts.
+func startCounting(ctx context.Context, a *app.App, b app.Backend, id core.ID) {
+	if w, err := b.Workflow(ctx, id); err == nil && w.Kind != core.KindAgent {
+		a.Progress.Went(w)
+	}
+	a.StartProgress()
 }
 
 // continueOne goes on with a run after one decision, or none, and says how it stands then.

@@ -29,7 +29,7 @@ asked first where the file is another one by now.`,
 		if err := asItWas(ctx, a, file); err != nil {
 			return err
 		}
-		a.StartProgress()
+		startCounting(ctx, a, b, id)
 		r, err := b.Retry(ctx, id, a.Actor(), wait.Limit(a))
 		r, err = Held(ctx, a, b, r, err, wait)
 		return runsFile(Settle(ctx, a, b, r, err, wait), file)

@@ -50,6 +50,7 @@ type shownRun struct {
 	below map[core.ID]core.Workflow // the runs that an agent has started
 	args  bool                      // the arguments of each call, whole
 	file  string                    // of the program, where the fault of the run is in it
+	past  past
 }
 
 func (wf shownRun) write(a *app.App, w *strings.Builder) {
@@ -74,6 +75,7 @@ func (wf shownRun) write(a *app.App, w *strings.Builder) {
 	line("by", origin(wf.RequestedBy))
 	line("workspace", wf.Workspace)
 	line("created", layout.Stamp(wf.CreatedAt)+" ("+layout.Ago(a.Now(), wf.CreatedAt)+" ago)")
+	line("retried", wf.past.retriedText(a.Now()))
 	if wf.EndedAt != nil {
 		line("ended", layout.Stamp(*wf.EndedAt))
 	}
@@ -168,7 +170,7 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 			tasks = append(tasks, l.Tasks...)
 		}
 		for _, t := range tasks {
-			rows = append(rows, taskRow(t, a.LineLimit()))
+			rows = append(rows, taskRow(t, a.LineLimit(), wf.past.attemptText(t)))
 		}
 		fmt.Fprintf(w, "\n%s\n", a.Paint(layout.Bold, head))
 		for i, line := range strings.SplitAfter(layout.AlignCells(rows, a.LineLimit(), a.Colour()), "\n") {
@@ -177,7 +179,7 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 				if by := tasks[i].AllowedBy; by != "" {
 					w.WriteString("      allowed by the rule  " + core.Visible(by, 300, false) + "\n")
 				}
-				w.WriteString(view.CallArguments(tasks[i].Made()))
+				w.WriteString(argumentsOf(tasks[i]))
 				if len(tasks[i].Sent) > 0 {
 					w.WriteString("      changed before it was sent, from\n" + view.CallArguments(tasks[i].Arguments))
 				}
@@ -185,6 +187,15 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 		}
 		layers = layers[n:]
 	}
+}
+
+// argumentsOf are the arguments of a call. One that only reads is in no journal before it
+// has answered, and they are not known before.
+func argumentsOf(t core.Task) string {
+	if !unknownArguments(t) {
+		return view.CallArguments(t.Made())
+	}
+	return "      its arguments are kept once it has answered, as it only reads\n"
 }
 
 // onePerLayer is how many layers at the beginning of a list have one call each, as those of
@@ -231,14 +242,14 @@ const besideCall = 40
 
 // taskRow is a call in words as in pml workflows watch: the tool with the argument that
 // tells most. A limit above 0 is how wide the line is.
-func taskRow(t core.Task, limit int) []layout.Cell {
+func taskRow(t core.Task, limit int, attempt string) []layout.Cell {
 	call := core.CallName(t.Tool, t.Made())
 	if limit > 0 {
 		call = layout.Cut(call, max(limit-besideCall, besideCall/2))
 	}
-	about := ""
+	about := attempt
 	if t.Error != nil {
-		about = layout.Joined(t.Error.Message)
+		about = strings.TrimPrefix(about+"; "+layout.Joined(t.Error.Message), "; ")
 	} else if t.Predicted {
 		about = "expected"
 	}

@@ -167,10 +167,13 @@ func workflowsShowCmd(a *app.App) *cobra.Command {
 		Long: `Shows a run: its state, every layer with its tasks, what waits and, when it
 failed, why. The name of a run does for its ID where one run alone of this
 workspace has it. Of a call it shows the argument that tells most; --args shows
-all of them, whole. What the calls returned is in --json.`,
+all of them, whole, but for those of a call under way that only reads: they are
+kept once it has answered, and are shown before where the script names them. A
+call that was made anew has "2nd attempt" beside it. What the calls returned is
+in --json.`,
 		Example: "  pml workflows show @latest\n  pml workflows show nightly.ts --args\n  pml wf show 7f3a91c2 --json",
 	}, func(ctx context.Context, b app.Backend, id core.ID) error {
-		w, err := readWithBegun(ctx, b, id)
+		w, past, err := readWithPast(ctx, b, id)
 		if err != nil {
 			return err
 		}
@@ -180,7 +183,7 @@ all of them, whole. What the calls returned is in --json.`,
 				return err
 			}
 		}
-		shown := shownRun{w, below, args, ""}
+		shown := shownRun{Workflow: w, below: below, args: args, past: past}
 		if a.Human() && w.FaultOfProgram() {
 			shown.file = fileOf(ctx, b, id)
 		}
@@ -188,22 +191,6 @@ all of them, whole. What the calls returned is in --json.`,
 	})
 	cmd.Flags().BoolVar(&args, "args", false, "show the arguments of each call, whole; JSON always has them")
 	return cmd
-}
-
-// readWithBegun reads a run, and from its events which calls are under way that are in no
-// journal yet.
-func readWithBegun(ctx context.Context, b app.Backend, id core.ID) (core.Workflow, error) {
-	w, err := b.Workflow(ctx, id)
-	if err != nil || w.State != core.RunRunning {
-		return w, err
-	}
-	begun := core.Begun{}
-	err = b.Events(ctx, id, api.Since{}, false, func(e core.Event) error {
-		begun.Note(&e)
-		return nil
-	})
-	begun.Show(&w)
-	return w, err
 }
 
 func workflowsResultCmd(a *app.App) *cobra.Command {
