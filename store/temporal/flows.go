@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"go.temporal.io/api/serviceerror"
 
@@ -22,6 +23,15 @@ import (
 type flowPage struct {
 	Nonce core.ID        `json:"nonce"`
 	Runs  []core.FlowRun `json:"runs"`
+}
+
+// flowKeeper is what a Store has of flows.
+type flowKeeper struct {
+	*service
+	tell func(own bool) // who watches this process
+
+	mu   sync.Mutex
+	open map[core.FlowKey]bool // the flows that have their workflow for certain
 }
 
 // flowOf is the id of the workflow of a flow and of its blobs.
@@ -49,7 +59,7 @@ func (s *service) flows(ctx context.Context) (keys []core.FlowKey, err error) {
 
 // openFlow makes sure that a flow has its workflow, and that this is found: the latter first, so
 // that no process that dies in between leaves behind what nobody finds.
-func (s *Store) openFlow(ctx context.Context, key core.FlowKey) error {
+func (s *flowKeeper) openFlow(ctx context.Context, key core.FlowKey) error {
 	s.mu.Lock()
 	open := s.open[key]
 	s.mu.Unlock()
@@ -70,7 +80,7 @@ func (s *Store) openFlow(ctx context.Context, key core.FlowKey) error {
 
 // changeFlow changes a flow that is open. Where somebody has ended its workflow, the error says how that
 // is reset.
-func (s *Store) changeFlow(ctx context.Context, key core.FlowKey, update string, arg any) error {
+func (s *flowKeeper) changeFlow(ctx context.Context, key core.FlowKey, update string, arg any) error {
 	err := s.update(ctx, s.flowWorkflowOf(key), update, "", arg, nil)
 	if noWorkflow(err) {
 		s.mu.Lock()
@@ -85,7 +95,7 @@ func (s *Store) changeFlow(ctx context.Context, key core.FlowKey, update string,
 
 // SaveFlowRuns implements store.Flows, save that the runs of one flow are kept all or none, and not
 // those of several: each flow has a workflow of its own. To save them again is safe.
-func (s *Store) SaveFlowRuns(ctx context.Context, runs ...core.FlowRun) error {
+func (s *flowKeeper) SaveFlowRuns(ctx context.Context, runs ...core.FlowRun) error {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -101,13 +111,13 @@ func (s *Store) SaveFlowRuns(ctx context.Context, runs ...core.FlowRun) error {
 		}
 		return s.changeFlow(ctx, keys[i], updateFlowRuns, rows)
 	})
-	s.watchers.tell(true) // a runner acts upon none of it
+	s.tell(true) // a runner acts upon none of it
 	return err
 }
 
 // putFlowRuns puts what a flow did into its blobs, and returns the rows that say where. If pml dies before these
 // are kept, the blobs belong to nobody.
-func (s *Store) putFlowRuns(ctx context.Context, key core.FlowKey, runs []core.FlowRun) ([]flowRow, error) {
+func (s *flowKeeper) putFlowRuns(ctx context.Context, key core.FlowKey, runs []core.FlowRun) ([]flowRow, error) {
 	if err := s.openFlow(ctx, key); err != nil {
 		return nil, err
 	}
@@ -151,7 +161,7 @@ func newestFlowRun(a, b core.FlowRun) int {
 
 // FlowRuns implements store.Flows, as of all that was kept before. Where blobs were removed since their
 // rows were read, these are read again.
-func (s *Store) FlowRuns(ctx context.Context, f store.FlowRunFilter) ([]core.FlowRun, error) {
+func (s *flowKeeper) FlowRuns(ctx context.Context, f store.FlowRunFilter) ([]core.FlowRun, error) {
 	for try := 1; ; try++ {
 		rows, err := s.flowRows(ctx, f)
 		if err != nil {
@@ -247,7 +257,7 @@ func (s *service) flowRuns(rows []placedRow) ([]core.FlowRun, error) {
 }
 
 // FlowVariables implements store.Flows.
-func (s *Store) FlowVariables(ctx context.Context, key core.FlowKey) (v core.FlowVariables, err error) {
+func (s *flowKeeper) FlowVariables(ctx context.Context, key core.FlowKey) (v core.FlowVariables, err error) {
 	err = s.query(ctx, s.flowWorkflowOf(key), queryVariables, "", &v)
 	if noWorkflow(err) {
 		err = nil
@@ -256,7 +266,7 @@ func (s *Store) FlowVariables(ctx context.Context, key core.FlowKey) (v core.Flo
 }
 
 // SetFlowVariables implements store.Flows.
-func (s *Store) SetFlowVariables(ctx context.Context, key core.FlowKey, v core.FlowVariables) error {
+func (s *flowKeeper) SetFlowVariables(ctx context.Context, key core.FlowKey, v core.FlowVariables) error {
 	for name, value := range v.Values {
 		if !json.Valid(value) {
 			return core.Errorf(core.CodeInvalidArguments, "the variable %s is no JSON", core.Visible(name, 80, false))
@@ -267,7 +277,7 @@ func (s *Store) SetFlowVariables(ctx context.Context, key core.FlowKey, v core.F
 	}
 	err := s.changeFlow(ctx, key, updateVariables, flowChange{Flow: key, To: v})
 	if err == nil {
-		s.watchers.tell(true)
+		s.tell(true)
 	}
 	return err
 }

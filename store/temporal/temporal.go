@@ -52,6 +52,7 @@ type service struct {
 // Store is one process's hold on the runs.
 type Store struct {
 	service
+	flowKeeper
 
 	worker   worker.Worker
 	watchers watchers
@@ -65,8 +66,6 @@ type Store struct {
 	looks   int // how often orphans were looked for
 	// stray are the orphans that were found last.
 	stray map[core.ID]bool
-	// open are the flows that have their workflow for certain.
-	open map[core.FlowKey]bool
 }
 
 // Open connects to Temporal and serves the workflows of runs beside all other processes. The
@@ -86,7 +85,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		c.Close()
 		return nil, err
 	}
-	s := &Store{service: service{opts, c, indexPage}, stray: map[core.ID]bool{}, open: map[core.FlowKey]bool{}, halt: recentHalt{clock: opts.Clock}}
+	s := &Store{service: service{opts, c, indexPage}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
+	s.flowKeeper = flowKeeper{service: &s.service, tell: s.watchers.tell, open: map[core.FlowKey]bool{}}
 	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
 	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, flowType: flowWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
