@@ -322,14 +322,16 @@ func (c *card) sendPin(e *Env) (intents []Intent, closed bool) {
 // lacks the characters to type asks for them.
 func (c *card) can(v decide.Verb, e *Env) bool {
 	if e.Now.Before(e.QuietUntil) {
+		e.typed.Disturb(e.Now)
 		c.say(Note, "too early: the window had only just come up; press again")
 		return false
 	}
 	why := c.rule.Why(v, e.Now)
 	approves := v == decide.Approve || v == decide.Remember
+	early := !c.rule.Ready(e.Now)
 	switch ended := c.rule.Ended(e.Now) != ""; {
 	case ended:
-		why = nothingLeft
+		why, early = nothingLeft, false
 	case e.own[c.id] == ownSent:
 		why = onItsWay
 	case approves:
@@ -344,6 +346,9 @@ func (c *card) can(v decide.Verb, e *Env) bool {
 	}
 	if why == "" {
 		return true
+	}
+	if early {
+		e.typed.Disturb(e.Now)
 	}
 	c.say(Bad, why)
 	return false

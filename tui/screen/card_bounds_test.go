@@ -84,7 +84,9 @@ func TestCard_BoundsChanged(t *testing.T) {
 	p.press("+", "+", "-", "a")
 	p.wants()
 	p.sees("at most 3 calls of linear:create_comment from line 12:9")
+	p.s.typed = decide.Guard{} // time has passed
 	p.press("e")
+	p.s.typed = decide.Guard{} // in the editor, too
 	i, ok := p.got[0].(EditBounds)
 	if !ok || i.Approval.ID != list[0].ID || i.Text != "max 3\nuntil run\nbody any\nissueId any\nteam is \"ENG\"\n" {
 		t.Fatalf("%#v", p.got)

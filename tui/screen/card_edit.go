@@ -35,7 +35,17 @@ type cardEdit struct {
 
 // edit opens the editor on the arguments, or says why it cannot be.
 func (c *card) edit(e *Env) []Intent {
-	if !c.can(decide.Deny, e) { // over, lost, or too early
+	why := "" // never too early: it decides nothing
+	switch {
+	case c.rule.Ended(e.Now) != "":
+		why = nothingLeft
+	case e.own[c.id] == ownSent:
+		why = onItsWay
+	case c.rule.Lost() != "":
+		why = c.rule.Lost() + nothingQueued
+	}
+	if why != "" {
+		c.say(Bad, why)
 		return nil
 	}
 	args := argumentsOf(c.rule.Approval())

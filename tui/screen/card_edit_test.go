@@ -62,3 +62,46 @@ func TestCard_Edit(t *testing.T) {
 	p.sees("your change is gone")
 	p.sees("tag_name  v9")
 }
+
+// TestCard_TypedOn: a key that decides nothing works at once on a card that has just come up, and what
+// is typed behind it, or behind a key that came too early, decides nothing until there was a pause.
+func TestCard_TypedOn(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 100, 30)
+	p.wait(decide.Quiet)
+	p.press("2", "j", "enter", "e")
+	if len(p.got) != 1 {
+		t.Fatalf("e just after the card came up: %+v", p.got)
+	}
+	if _, ok := p.got[0].(EditArguments); !ok {
+		t.Fatalf("%+v", p.got)
+	}
+	p.got = nil
+	slowly := func(names ...string) {
+		for _, name := range names {
+			p.now = p.now.Add(decide.Quiet / 2)
+			p.press(name)
+		}
+	}
+	slowly("c", "w", "m", "n", "o", "enter", "d", "a")
+	p.wants()
+	hidden(t, p, "deny, because")
+	p.wait(decide.Quiet)
+	p.press("m")
+	p.sees("deny, because")
+
+	p = newPerson(t, 100, 30)
+	p.wait(decide.Quiet)
+	p.press("2", "j", "enter", "i")
+	p.sees("Audit trail")
+	p.press("esc", "d")
+	p.sees("too early")
+	slowly("m", "n", "o", "enter", "x", "y")
+	p.wants(LoadAudit{})
+	p.got = nil
+	hidden(t, p, "deny, because")
+	hidden(t, p, "end the whole run?")
+	p.wait(decide.Quiet)
+	p.press("d")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}})
+}

@@ -98,6 +98,7 @@ func (b *bulk) why(e *Env) string {
 // early is what a key that decides is told that comes too soon to have been meant.
 func (b *bulk) early(e *Env) string {
 	if e.Now.Before(e.QuietUntil) || !b.guard.Ready(e.Now) {
+		e.typed.Disturb(e.Now)
 		return "too early: it had only just appeared; press again"
 	}
 	return ""

@@ -51,6 +51,8 @@ type Env struct {
 	// under it changed by itself or the terminal just got the focus. The screen
 	// keeps to it for panels; an overlay that decides has to ask.
 	QuietUntil time.Time
+	// typed is not ready while somebody types text where no text is wanted: see [Screen.typedOn].
+	typed *decide.Guard
 	// NeedPin says that a decision needs the person's PIN.
 	NeedPin bool
 	// deciding says that something is open on which a decision can be taken.
@@ -150,6 +152,7 @@ type Screen struct {
 	follows follows
 	// quietUntil is until when a decision key does nothing.
 	quietUntil time.Time
+	typed      decide.Guard // not ready: letters are text that was meant for something else
 }
 
 // New returns a screen of 80 x 24.
@@ -182,7 +185,20 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, flash: s.flash}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, flash: s.flash}
+}
+
+// typedOn reports whether a key belongs to a text that a person types on behind a key that came too
+// early, or behind one that opens their editor: until no key came for a moment, no letter is one.
+func (s *Screen) typedOn(k keys.Key, now time.Time) bool {
+	if t, ok := s.top().(typist); s.typed.Ready(now) || ok && t.typing() {
+		return false
+	}
+	if k.Text == "" && k.Name != "enter" && k.Name != "backspace" {
+		return false
+	}
+	s.typed.Disturb(now)
+	return true
 }
 
 func (s *Screen) quiet(now time.Time) { s.quietUntil = now.Add(decide.Quiet) }

@@ -40,6 +40,9 @@ var always = []keys.Action{keys.QuitNow, keys.Redraw, keys.Suspend}
 // Key handles a key press. Pasted text goes to an open text input, and is lost
 // everywhere else.
 func (s *Screen) Key(k keys.Key, now time.Time) []Intent {
+	if s.typedOn(k, now) {
+		return nil
+	}
 	if now.Sub(s.flash.at) >= decide.Quiet { // what came under the key was not read yet
 		s.flash.text = ""
 	}
@@ -99,6 +102,7 @@ func (s *Screen) act(acts []keys.Action, e *Env) []Intent {
 	}
 	for _, act := range acts {
 		if slices.Contains(decisions, act) && e.Now.Before(s.quietUntil) {
+			s.typed.Disturb(e.Now)
 			s.Say(Note, "too early: what is under the cursor had just changed. Press again", e.Now)
 			return nil
 		}
@@ -272,6 +276,9 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 			s.overlay.open(o)
 		case say:
 			s.Say(i.level, i.text, e.Now)
+		case EditArguments, EditBounds, View, Replan: // what is typed behind their key is for the editor
+			s.typed.Disturb(e.Now)
+			out = append(out, i)
 		default:
 			s.sent(i)
 			out = append(out, i)

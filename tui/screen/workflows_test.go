@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/state"
 )
@@ -109,9 +110,12 @@ func TestWorkflows_Again(t *testing.T) {
 	wantIntents(t, press(s, "R"), Retry{runFailed})
 	selectRun(t, s, runInterrupted)
 	wantIntents(t, press(s, "R"), Continue{runInterrupted})
-	wantIntents(t, press(s, "p"), Replan{runInterrupted})
 	selectRun(t, s, runETL)
 	wantIntents(t, press(s, "R"))
+	selectRun(t, s, runInterrupted)
+	wantIntents(t, press(s, "p"), Replan{runInterrupted})
+	s.typed = decide.Guard{} // the editor was there
+	selectRun(t, s, runETL)
 	wantIntents(t, press(s, "ctrl+y"), Copy{What: "a command", Text: "pml workflows show " + string(runETL)})
 	press(s, "enter")
 	if s.panes.focus != PanelDAG {
