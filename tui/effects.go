@@ -1,9 +1,12 @@
 package tui
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -24,6 +27,7 @@ const (
 // carryOut turns what the screen wants into commands for the library.
 func (m *model) carryOut(intents []screen.Intent, now time.Time) []tea.Cmd {
 	var cmds []tea.Cmd
+	m.together = tallyOf(intents)
 	for _, i := range intents {
 		if cmd := m.carry(i, now); cmd != nil {
 			cmds = append(cmds, cmd)
@@ -59,7 +63,7 @@ func (m *model) carry(i screen.Intent, now time.Time) tea.Cmd {
 			return m.o.Backend.Continue(ctx, api.ContinueRequest{ID: i.Run, By: m.actor()})
 		})
 	case screen.Retry:
-		return m.move(i.Run, "its failed tasks run again", func(ctx context.Context) (api.Result, error) {
+		return m.move(i.Run, failedAgain, func(ctx context.Context) (api.Result, error) {
 			return m.o.Backend.Retry(ctx, i.Run, m.actor(), 0)
 		})
 	case screen.Abort:
@@ -175,6 +179,7 @@ func (m *model) done(msg doneMsg, now time.Time) []tea.Cmd {
 		cmds = append(cmds, msg.apply(m, now))
 	}
 	if msg.deciding {
+		cmds = append(cmds, m.carryOut(m.screen.AuditGrew(), now)...)
 		m.busy--
 		if m.busy == 0 && m.quitting {
 			cmds = append(cmds, tea.Quit)
@@ -185,21 +190,78 @@ func (m *model) done(msg doneMsg, now time.Time) []tea.Cmd {
 
 // move moves a run and says what became of it.
 func (m *model) move(id core.ID, word string, call func(ctx context.Context) (api.Result, error)) tea.Cmd {
-	epoch := m.epoch(id)
+	epoch, with := m.epoch(id), m.together
 	return m.act(func(ctx context.Context) then {
 		r, err := call(ctx)
 		return func(m *model, now time.Time) tea.Cmd {
 			m.feed.Touch(id)
 			if err != nil {
-				m.say(screen.Bad, problem(id.Short(), err), now)
+				m.sayWith(with, screen.Bad, "", problem(id.Short(), err), now)
 				return nil
 			}
 			m.taken.saw(r, epoch)
-			m.say(screen.Good, id.Short()+": "+word+standing(r), now)
+			m.sayWith(with, screen.Good, word, id.Short()+": "+word+standing(r), now)
 			return nil
 		}
 	})
 }
+
+// tally is what has become of what was done with several runs at once.
+type tally struct {
+	all, done int
+	words     []string // what was done, each once
+	good      map[string]int
+	bad       string // the first that went wrong
+}
+
+// tallyOf is one for intents that move several runs, nil for any others.
+func tallyOf(intents []screen.Intent) *tally {
+	n := 0
+	for _, i := range intents {
+		switch i.(type) {
+		case screen.Abort, screen.Continue, screen.Retry, screen.Renew:
+			n++
+		default:
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	return &tally{all: n, good: map[string]int{}}
+}
+
+// sayWith says what became of one of several as soon as that is known of all of them; of one alone,
+// with no tally, it says the text.
+func (m *model) sayWith(t *tally, level screen.Level, word, text string, now time.Time) {
+	if t == nil {
+		m.say(level, text, now)
+		return
+	}
+	t.done++
+	if word == failedAgain {
+		word = "tried again"
+	}
+	if level == screen.Bad {
+		t.bad = cmp.Or(t.bad, text)
+	} else if t.good[word]++; t.good[word] == 1 {
+		t.words = append(t.words, word)
+	}
+	if t.done < t.all {
+		return
+	}
+	said := make([]string, len(t.words))
+	for i, w := range t.words {
+		said[i] = fmt.Sprintf("%d %s", t.good[w], w)
+	}
+	if text := cmp.Or(strings.Join(said, ", "), "none"); t.bad == "" {
+		m.say(screen.Good, text, now)
+	} else {
+		m.say(screen.Bad, fmt.Sprintf("%s of %d. %s", text, t.all, t.bad), now)
+	}
+}
+
+// failedAgain says what a retry does to one run.
+const failedAgain = "its failed tasks run again"
 
 // epoch is that of a run as far as it is known, so that it shows who takes it
 // over.
@@ -237,7 +299,7 @@ func problem(what string, err error) string {
 func (m *model) extend(i screen.Extend) tea.Cmd {
 	return m.act(func(ctx context.Context) then {
 		a, err := m.o.Backend.Extend(ctx, i.ID, i.By)
-		return m.asked(a, err, "more time for "+i.ID.Short(), func(a core.Approval, now time.Time) string {
+		return m.asked(nil, a, err, "more time for "+i.ID.Short(), func(a core.Approval, now time.Time) string {
 			if a.ExpiresAt == nil {
 				return whatOf(a) + " has no limit"
 			}
@@ -247,24 +309,25 @@ func (m *model) extend(i screen.Extend) tea.Cmd {
 }
 
 func (m *model) renew(i screen.Renew) tea.Cmd {
+	with := m.together
 	return m.act(func(ctx context.Context) then {
 		a, err := m.o.Backend.Renew(ctx, i.ID, m.actor())
-		return m.asked(a, err, "ask again for "+i.ID.Short(), func(a core.Approval, _ time.Time) string {
+		return m.asked(with, a, err, "ask again for "+i.ID.Short(), func(a core.Approval, _ time.Time) string {
 			return "asked again: " + whatOf(a)
 		})
 	})
 }
 
 // asked puts an approval as it is now into the state, or says why it is not.
-func (m *model) asked(a core.Approval, err error, what string, text func(core.Approval, time.Time) string) then {
+func (m *model) asked(with *tally, a core.Approval, err error, what string, text func(core.Approval, time.Time) string) then {
 	return func(m *model, now time.Time) tea.Cmd {
 		if err != nil {
-			m.say(screen.Bad, problem(what, err), now)
+			m.sayWith(with, screen.Bad, "", problem(what, err), now)
 			return nil
 		}
 		m.state.PutApprovals(a)
 		m.feed.Touch(a.RunID)
-		m.say(screen.Good, text(a, now), now)
+		m.sayWith(with, screen.Good, "asked again", text(a, now), now)
 		return nil
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
@@ -255,4 +256,49 @@ func TestModel_ReadsAgainAfterRefresh(t *testing.T) {
 	if h.feed.refreshed != 1 {
 		t.Errorf("refreshed %d times", h.feed.refreshed)
 	}
+}
+
+// TestModel_AuditGrew: once somebody has looked at the audit log, it is read again behind all that
+// writes to it: what is done here, and what an event or the halts tell.
+func TestModel_AuditGrew(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	rows := func(want int, after string) {
+		t.Helper()
+		if n := len(h.m.state.Audit()); n != want {
+			t.Errorf("%d rows after %s, want %d", n, after, want)
+		}
+		h.backend.audit = append(h.backend.audit, core.AuditRow{Seq: int64(len(h.backend.audit) + 1)})
+	}
+	rows(0, "the start")
+	h.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("6")})
+	rows(1, "opening the panel")
+	h.want(screen.Abort{Run: runA})
+	rows(2, "an abort")
+	h.want(screen.Halt{})
+	rows(3, "a halt")
+	h.learn(func(s *state.State) {
+		s.AddEvents(core.Event{Seq: 1, Side: core.SideClient, At: began, Type: core.EventWorkflowAbort, RunID: runA})
+	})
+	rows(4, "the event of an abort")
+	h.learn(func(s *state.State) { s.SetHalts([]core.Halt{{Side: core.SideServer, At: began}}) })
+	rows(5, "a halt of the server")
+	h.want(screen.Decide{Approvals: []core.Approval{h.approval(0)}})
+	rows(6, "a no")
+}
+
+// TestModel_Together: what was done with several runs at once is said once, of all of them.
+func TestModel_Together(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	runB := core.ID("b4ecb76e-0000-4000-8000-000000000002")
+	h.want(screen.Abort{Run: runA}, screen.Abort{Run: runB})
+	h.shows("2 aborted")
+	h.want(screen.Retry{Run: runA}, screen.Continue{Run: runB})
+	h.shows("1 tried again, 1 continued")
+	h.want(screen.Renew{ID: askA}, screen.Renew{ID: askA})
+	h.shows("2 asked again")
+	h.backend.err = core.Errorf(core.CodeStoreBusy, "busy")
+	h.want(screen.Abort{Run: runA}, screen.Abort{Run: runB})
+	h.shows("none of 2. 7f3a91c2: busy")
 }

@@ -327,9 +327,9 @@ func (h *harness) run(cmd tea.Cmd) []tea.Msg {
 }
 
 // want has the model carry an intent out.
-func (h *harness) want(i screen.Intent) {
+func (h *harness) want(intents ...screen.Intent) {
 	h.t.Helper()
-	cmds := h.m.carryOut([]screen.Intent{i}, h.clock.Now())
+	cmds := h.m.carryOut(intents, h.clock.Now())
 	for _, cmd := range cmds {
 		if h.hold {
 			h.held = append(h.held, cmd)

@@ -70,8 +70,9 @@ type model struct {
 	title    string
 	working  bool
 	ticking  bool
-	busy     int  // decisions that are under way
-	quitting bool // as soon as none is
+	together *tally // of what is being carried out; nil: of one run at most
+	busy     int    // decisions that are under way
+	quitting bool   // as soon as none is
 	commands commands
 	flowing  bool // the flows are being read
 	// flowsAgain is set while they are, once more is to be read.

@@ -192,7 +192,7 @@ func doOneRun(act keys.Action, run core.Run, e *Env) []Intent {
 		if run.State.Final() {
 			return []Intent{say{Note, "it has ended already, there is nothing to abort"}}
 		}
-		return []Intent{openOverlay{abortPrompt([]core.Run{run})}}
+		return []Intent{openOverlay{abortPrompt([]core.Run{run}, func() {})}}
 	case keys.Replan:
 		return replan(run)
 	default:

@@ -124,7 +124,7 @@ func (p *workflowsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 func (p *workflowsPanel) clear() bool {
 	switch {
 	case len(p.marked) > 0:
-		p.marked, p.anchor = map[core.ID]bool{}, ""
+		p.unmark()
 	case !p.filter.Empty():
 		p.filter = state.Filter{}
 	default:
@@ -153,7 +153,7 @@ func (p *workflowsPanel) doRun(act keys.Action, ids []core.ID, row int, e *Env) 
 	case keys.Abort:
 		return p.abort(e), true
 	case keys.Again:
-		return again(p.chosen(e), e), true
+		return p.again(e), true
 	case keys.Replan:
 		return replan(run), true
 	case keys.RunResult:
@@ -217,11 +217,23 @@ func (p *workflowsPanel) abort(e *Env) []Intent {
 	if len(runs) == 0 {
 		return []Intent{say{Note, "it has ended already, there is nothing to abort"}}
 	}
-	return []Intent{openOverlay{abortPrompt(runs)}}
+	return []Intent{openOverlay{abortPrompt(runs, p.unmark)}}
 }
 
-// abortPrompt asks why runs should be aborted, and then whether.
-func abortPrompt(runs []core.Run) *prompt {
+// unmark takes all marks away.
+func (p *workflowsPanel) unmark() { p.marked, p.anchor = map[core.ID]bool{}, "" }
+
+// again is again for the marked runs, or the selected one; what was done takes the marks away.
+func (p *workflowsPanel) again(e *Env) []Intent {
+	out := again(p.chosen(e), e)
+	if _, none := out[0].(say); !none {
+		p.unmark()
+	}
+	return out
+}
+
+// abortPrompt asks why runs should be aborted, and then whether; done is called with the yes.
+func abortPrompt(runs []core.Run, done func()) *prompt {
 	what := runNames(runs)
 	ask := newPrompt("reason (may stay empty):", "")
 	ask.title, ask.about = "Abort "+plural(len(runs), "run")+"?", what
@@ -231,6 +243,7 @@ func abortPrompt(runs []core.Run) *prompt {
 			title: "Abort " + plural(len(runs), "run") + "?",
 			text:  "Abort " + what + "? What has run stays as it is; what waits is not run any more.",
 			yes: func(*Env) []Intent {
+				done()
 				var out []Intent
 				for _, r := range runs {
 					out = append(out, Abort{Run: r.ID, Reason: reason})
@@ -258,13 +271,15 @@ func runNames(runs []core.Run) string {
 // where all that a run waits for has expired.
 func again(runs []core.Run, e *Env) []Intent {
 	var out []Intent
+	why := "nothing here has failed, expired or been interrupted"
 	for _, r := range runs {
 		switch r.State {
 		case core.RunInterrupted:
 			out = append(out, Continue{r.ID})
 		case core.RunFailed:
 			if r.FaultOfProgram() {
-				return []Intent{say{Note, state.Name(r) + " failed by itself, with no call to make again: mend it and run it anew"}}
+				why = state.Name(r) + " failed by itself, with no call to make again: mend it and run it anew"
+				continue
 			}
 			out = append(out, Retry{r.ID})
 		case core.RunWaiting:
@@ -275,7 +290,7 @@ func again(runs []core.Run, e *Env) []Intent {
 		}
 	}
 	if out == nil {
-		return []Intent{say{Note, "nothing here has failed, expired or been interrupted"}}
+		return []Intent{say{Note, why}}
 	}
 	return out
 }

@@ -67,8 +67,29 @@ func TestWorkflows_Marks(t *testing.T) {
 	press(s, "space", "j", "j", "v")
 	wantShown(t, s, "3 marked")
 	wantIntents(t, press(s, "x", "enter", "y"), Abort{Run: ids[0]}, Abort{Run: ids[1]}, Abort{Run: ids[2]})
-	press(s, "esc")
+	if strings.Contains(s.Plain(fixtureNow), "3 marked") {
+		t.Error("the marks stay on what was aborted")
+	}
 	wantIntents(t, press(s, "y"), Copy{What: "1 id", Text: string(ids[2])})
+}
+
+// TestWorkflows_AgainMarked: R is about all that is marked, also where one of it has nothing to do again.
+func TestWorkflows_AgainMarked(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	r, _ := st.Run(runETL)
+	r.State, r.Error = core.RunFailed, core.Errorf(core.CodeScript, "thrown")
+	r.Kind = core.KindCode
+	st.PutRuns(r)
+	s := newScreen(t, st, 80, 24)
+	for _, id := range []core.ID{runETL, runFailed, runInterrupted} {
+		selectRun(t, s, id)
+		press(s, "space")
+	}
+	wantIntents(t, press(s, "R"), Retry{runFailed}, Continue{runInterrupted})
+	if strings.Contains(s.Plain(fixtureNow), " marked") {
+		t.Error("the marks stay")
+	}
 }
 
 // TestWorkflows_ByItself: a script that threw without a call having failed has nothing to retry,

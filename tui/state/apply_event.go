@@ -27,6 +27,9 @@ func EndOf(t core.EventType) core.RunState {
 func (s *State) applyEvent(e *core.Event) {
 	if end := EndOf(e.Type); end != "" {
 		delete(s.begun, e.RunID)
+		if end == core.RunAborted || end == core.RunExpired {
+			s.decisions++
+		}
 		s.endRun(e, end)
 		return
 	}

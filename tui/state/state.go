@@ -100,6 +100,7 @@ func (s *State) SetHalts(list []core.Halt) {
 	if !slices.EqualFunc(s.Halts, list, same) {
 		s.Halts = list
 		s.version++
+		s.decisions++
 	}
 }
 
