@@ -63,3 +63,19 @@ func TestCard_NamesKey(t *testing.T) {
 		}
 	}
 }
+
+// TestBulkHelp: the help over a list of approvals lists what keys do there, and a page that was
+// jumped over is not said to come.
+func TestBulkHelp(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 80, 24)
+	writes(p, runNotes, core.RiskMedium, "docs/1.md", "docs/2.md", "docs/3.md", "docs/4.md", "docs/5.md", "docs/6.md")
+	p.wait(decide.Quiet)
+	p.press("g", "enter", "?")
+	for _, want := range []string{"deny all 6", "deny all 6, with one reason", "approve all 6 once", "space pgdown", "one by one"} {
+		p.sees(want)
+	}
+	hidden(t, p, "mark a range")
+	p.press("esc", "G")
+	p.sees("jumped over 2 lines: space goes back there")
+}

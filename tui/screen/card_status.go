@@ -147,11 +147,10 @@ func (c *card) news(e *Env) string {
 
 // moreLines counts the rows that were not in view, and says which key goes to them.
 func moreLines(p *widget.Pager) string {
-	text := plural(p.Unread(), "more line") + " not shown"
-	if p.Below() == 0 && p.Unread() > 0 {
-		return text + ": space goes there."
+	if p.Below() == 0 && p.Skipped() > 0 {
+		return "jumped over " + plural(p.Skipped(), "line") + ": space goes back there."
 	}
-	return text + ": space pages on."
+	return plural(p.Unread(), "more line") + " not shown: space pages on."
 }
 
 // shortMore says where there is little room how many lines are left; pages that were shown

@@ -402,7 +402,7 @@ func TestCard_Grown(t *testing.T) {
 	p.press("a")
 	p.wants()
 	p.press("G")
-	p.sees("space goes there") // what G jumps over was not read
+	p.sees("space goes back there") // what G jumps over was not read
 	p.press("a")
 	p.wants()
 	p.readAll()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -194,20 +195,7 @@ func cardHelp(c *card, e *Env) overlay {
 	for _, b := range c.buttons {
 		h.own = append(h.own, helpRow{keys: b.key, text: b.label})
 	}
-	add := func(text string, own string, acts ...keys.Action) {
-		words := []string{}
-		if own != "" {
-			words = append(words, own)
-		}
-		for _, act := range acts {
-			if bound := e.Keys.Keys(act); len(bound) > 0 {
-				words = append(words, bound[0])
-			}
-		}
-		if len(words) > 0 {
-			h.own = append(h.own, helpRow{keys: strings.Join(words, " "), text: text})
-		}
-	}
+	add := func(text, own string, acts ...keys.Action) { h.add(e, text, own, acts...) }
 	add("next page: approve unlocks when all was on screen", "space", keys.PageDown)
 	if c.rule.Approval().Type == core.ApproveTool {
 		add("the arguments as JSON, and back", "J")
@@ -226,5 +214,45 @@ func cardHelp(c *card, e *Env) overlay {
 	add("what happened to it: the audit trail", "", keys.Trail)
 	add("copy the command that does the same", "", keys.CopyID)
 	add("copy it as JSON", "", keys.CopyAll)
+	return h
+}
+
+// add is a row of what keys do: those of some actions, and one that has no binding of its own.
+func (h *help) add(e *Env, text, own string, acts ...keys.Action) {
+	words := []string{}
+	if own != "" {
+		words = append(words, own)
+	}
+	for _, act := range acts {
+		if bound := e.Keys.Keys(act); len(bound) > 0 {
+			words = append(words, bound[0])
+		}
+	}
+	if len(words) > 0 {
+		h.own = append(h.own, helpRow{keys: strings.Join(words, " "), text: text})
+	}
+}
+
+// bulkHelp is the help over a list of approvals that are decided together.
+func bulkHelp(b *bulk, e *Env) overlay {
+	h := &help{panel: "list"}
+	if b.lock(e) == "" {
+		h.add(e, "deny "+b.all(), "", keys.Deny)
+		h.add(e, "deny "+b.all()+", with one reason", "", keys.Message)
+		if decide.Together(b.shown, e.Now) == "" {
+			h.add(e, strings.ToLower(b.approveLabel()), "", keys.Approve)
+		}
+		if b.bounds(e) {
+			h.add(e, "approve the calls of their loop, within bounds", "", keys.Bounds)
+		}
+	}
+	if b.apart != nil {
+		h.add(e, "one by one: each gets a row of its own", "", keys.Alike)
+	}
+	h.add(e, "next page: approve unlocks when all was on screen", "space", keys.PageDown)
+	h.add(e, "down and up a line", "", keys.Down, keys.Up)
+	h.add(e, "page up", "", keys.PageUp)
+	h.add(e, "beginning, end: what is jumped over was not shown", "", keys.First, keys.Last)
+	h.add(e, "back; nothing is decided", "", keys.Back)
 	return h
 }

@@ -87,7 +87,7 @@ func TestInbox_AlikeHigh(t *testing.T) {
 	p.press("g", "enter")
 	p.wait(decide.Quiet)
 	p.sees("high risk is denied together, but approved one by one")
-	p.sees("[d] Deny all 2   [=] one by one   esc back")
+	p.sees("[d] Deny all 2   [=] one by one   [m] why   esc back")
 	if strings.Contains(p.frame(), "Approve all") {
 		t.Error("it offers what cannot be done")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
@@ -25,10 +26,19 @@ type bulk struct {
 	guard decide.Guard
 	pager widget.Pager
 	note  string
-	// pin is being typed, for an approval.
-	pinning bool
-	pin     widget.Input
+	gone  string // which were taken out, because somebody else has decided them
+	mode  bulkMode
+	text  widget.Input // of the modes that take one
 }
+
+// bulkMode is what the keys of a list of approvals are for.
+type bulkMode int
+
+const (
+	choosing  bulkMode = iota
+	reasoning          // why all of them are denied
+	unlocking          // the PIN, for an approval
+)
 
 func newBulk(list []core.Approval, e *Env) *bulk {
 	b := &bulk{shown: list}
@@ -37,9 +47,49 @@ func newBulk(list []core.Approval, e *Env) *bulk {
 	return b
 }
 
-// build makes the lines, when more is known of the runs. What was not there
+// newBulkFor opens the list for what somebody wants to do with it.
+func newBulkFor(act keys.Action, list []core.Approval, e *Env) *bulk {
+	b := newBulk(list, e)
+	if act == keys.Message && b.lock(e) == "" {
+		b.mode = reasoning
+	}
+	return b
+}
+
+// settle takes out what waits no more, as long as something is left: that is shown anew, and has to
+// be looked at again.
+func (b *bulk) settle(e *Env) {
+	gone := ""
+	left := slices.DeleteFunc(slices.Clone(b.shown), func(a core.Approval) bool {
+		now, known := e.State.Approval(a.ID)
+		c := decide.Open(a, e.Now)
+		c.Update(now, known, linkLost(a.Side, e), e.Now)
+		ended := c.Ended(e.Now)
+		if ended != "" {
+			gone = a.ID.Short() + " " + ended
+		}
+		return ended != ""
+	})
+	n := len(b.shown) - len(left)
+	if n == 0 || len(left) == 0 {
+		return
+	}
+	if n > 1 {
+		gone = fmt.Sprintf("%d of these wait no more", n)
+	}
+	b.gone = fmt.Sprintf("the %d that are left. %s", len(left), gone)
+	if len(left) == 1 {
+		b.gone = "the one that is left. " + gone
+	}
+	b.shown, b.of, b.pager = left, nil, widget.Pager{}
+	b.mode, b.text = choosing, widget.Input{}
+	b.guard.Disturb(e.Now)
+}
+
+// build makes the lines, when more is known of the runs or fewer wait. What was not there
 // before must be read.
 func (b *bulk) build(e *Env) {
+	b.settle(e)
 	of, wait := make([]*core.Layer, len(b.shown)), false
 	for i, a := range b.shown {
 		first, more := layersOf(a, e)
@@ -76,7 +126,7 @@ func (b *bulk) runs() []core.ID {
 	return out
 }
 
-func (b *bulk) typing() bool { return b.pinning }
+func (b *bulk) typing() bool { return b.mode != choosing }
 
 // why says why the approvals cannot be approved; empty when they can.
 func (b *bulk) why(e *Env) string {
@@ -111,7 +161,7 @@ func (b *bulk) lock(e *Env) string {
 		c := decide.Open(a, e.Now)
 		switch changed := c.Update(now, known, linkLost(a.Side, e), e.Now); {
 		case c.Ended(e.Now) != "":
-			return a.ID.Short() + " " + c.Ended(e.Now) + ": mark them anew"
+			return a.ID.Short() + " " + c.Ended(e.Now) + ": " + nothingLeft
 		case c.Lost() != "":
 			return c.Lost() + nothingQueued
 		case changed:
@@ -122,11 +172,11 @@ func (b *bulk) lock(e *Env) string {
 }
 
 func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
+	b.note, b.gone = "", ""
 	b.build(e) // what came since the last frame was not read
-	b.note = ""
 	switch {
-	case b.pinning:
-		return b.keyPin(k, e)
+	case b.typing():
+		return b.keyText(k, e)
 	case k.Paste:
 		return nil, false
 	}
@@ -137,10 +187,12 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		case keys.Approve, keys.ApproveRemember:
 			return b.approve(e)
 		case keys.Deny:
-			if b.note = cmp.Or(b.early(e), b.lock(e)); b.note != "" {
-				return nil, false
+			return b.deny("", e)
+		case keys.Message:
+			if b.note = cmp.Or(b.early(e), b.lock(e)); b.note == "" {
+				b.mode, b.text = reasoning, widget.Input{}
 			}
-			return []Intent{Decide{Approvals: b.shown}}, true
+			return nil, false
 		case keys.Alike:
 			if b.apart != nil {
 				b.apart()
@@ -162,31 +214,42 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	return nil, false
 }
 
+// deny denies all of them, with one reason or none.
+func (b *bulk) deny(reason string, e *Env) (intents []Intent, closed bool) {
+	if b.note = cmp.Or(b.early(e), b.lock(e)); b.note != "" {
+		return nil, false
+	}
+	return []Intent{Decide{Approvals: b.shown, Reason: reason}}, true
+}
+
 func (b *bulk) approve(e *Env) (intents []Intent, closed bool) {
 	if b.note = cmp.Or(b.early(e), b.why(e)); b.note != "" {
 		return nil, false
 	}
 	if e.NeedPin {
-		b.pinning = true
+		b.mode, b.text = unlocking, widget.Input{}
 		return nil, false
 	}
 	return []Intent{Decide{Approvals: b.shown, Approve: true}}, true
 }
 
-func (b *bulk) keyPin(k keys.Key, e *Env) (intents []Intent, closed bool) {
+// keyText types the reason or the PIN.
+func (b *bulk) keyText(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	switch {
-	case k.Paste:
+	case k.Paste && b.mode == unlocking:
 		b.note = "pasted text decides nothing"
-	case k.Name == "esc":
-		b.pinning, b.pin = false, widget.Input{}
-	case k.Name == "enter" && b.pin.Text == "":
+	case !k.Paste && k.Name == "esc":
+		b.mode, b.text = choosing, widget.Input{}
+	case !k.Paste && k.Name == "enter" && b.mode == reasoning:
+		return b.deny(b.text.Text, e)
+	case k.Name == "enter" && b.text.Text == "":
 		b.note = "no PIN was typed"
 	case k.Name == "enter":
 		if b.note = cmp.Or(b.early(e), b.why(e)); b.note == "" {
-			return []Intent{Decide{Approvals: b.shown, Approve: true, Pin: b.pin.Text}}, true
+			return []Intent{Decide{Approvals: b.shown, Approve: true, Pin: b.text.Text}}, true
 		}
 	default:
-		b.pin.Key(k)
+		b.text.Key(k)
 	}
 	return nil, false
 }
@@ -203,30 +266,57 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	}
 	b.pager.Draw(box.Sub(0, 0, box.W, box.H-3))
 	box.Rule(box.H-3, b.pager.Position())
-	text := b.note
-	if text == "" {
-		text = b.why(e)
-	}
+	text := cmp.Or(b.gone, b.note, b.why(e))
 	style := paint.Style{Role: paint.Warn}
 	if text == "" {
 		text, style = wasShown(&b.pager), paint.Style{Role: paint.Muted}
 	}
 	box.Text(0, box.H-2, box.W, style, text)
-	if b.pinning {
-		x := box.Put(0, box.H-1, paint.Style{Role: paint.Accent}.Bold(), "PIN: ")
-		n := len(b.pin.Text)
-		in := widget.Input{Text: stars(n), At: n}
-		in.Draw(box, x, box.H-1, box.W-x, paint.Style{})
+	label, in := "", b.text
+	switch b.mode {
+	case choosing:
+		box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), b.ways(box.W, e))
 		return
+	case reasoning:
+		label = "deny " + b.all() + ", because (enter denies): "
+	case unlocking:
+		n := len(b.text.Text)
+		label, in = "PIN: ", widget.Input{Text: stars(n), At: n}
 	}
-	box.Text(0, box.H-1, box.W, paint.Style{}.Bold(), b.ways(box.W, e))
+	x := box.Put(0, box.H-1, paint.Style{Role: paint.Accent}.Bold(), label)
+	in.Draw(box, x, box.H-1, box.W-x, paint.Style{})
 }
 
-// ways are the keys that decide. What can only be denied together has no other.
+// all is what a decision is about.
+func (b *bulk) all() string {
+	if len(b.shown) == 1 {
+		return "the one"
+	}
+	return "all " + itoa(len(b.shown))
+}
+
+// ways are the keys that decide. What can only be denied together has no other. Where there is little
+// room the last go first: the help has all of them.
 func (b *bulk) ways(w int, e *Env) string {
-	words := []string{fmt.Sprintf("[%s] Deny all %d", keyOf(e, keys.Deny), len(b.shown))}
+	var words []string
+	if b.lock(e) == "" {
+		words = b.offers(e)
+	}
+	words = append(words, "esc back")
+	if line := strings.Join(words, "   "); paint.Width(line) <= w {
+		return line
+	}
+	for len(words) > 1 && paint.Width(strings.Join(words, "  ")) > w {
+		words = words[:len(words)-1]
+	}
+	return strings.Join(words, "  ")
+}
+
+// offers are the decisions, and the ways to others, with their keys.
+func (b *bulk) offers(e *Env) []string {
+	words := []string{fmt.Sprintf("[%s] Deny %s", keyOf(e, keys.Deny), b.all())}
 	if decide.Together(b.shown, e.Now) == "" {
-		words = append(words, fmt.Sprintf("[%s] Approve all %d once", keyOf(e, keys.Approve), len(b.shown)))
+		words = append(words, fmt.Sprintf("[%s] %s", keyOf(e, keys.Approve), b.approveLabel()))
 	}
 	if b.apart != nil {
 		words = append(words, fmt.Sprintf("[%s] one by one", keyOf(e, keys.Alike)))
@@ -234,11 +324,16 @@ func (b *bulk) ways(w int, e *Env) string {
 	if b.bounds(e) {
 		words = append(words, fmt.Sprintf("[%s] loop", keyOf(e, keys.Bounds)))
 	}
-	words = append(words, "esc back")
-	if line := strings.Join(words, "   "); paint.Width(line) <= w {
-		return line
+	return append(words, fmt.Sprintf("[%s] why", keyOf(e, keys.Message)))
+}
+
+// approveLabel is what a yes does: once, where it is about the calls that ask.
+func (b *bulk) approveLabel() string {
+	text := "Approve " + b.all()
+	if approval.TypeOf(b.shown[0].Type).PerCall {
+		text += " once"
 	}
-	return strings.Join(words, "  ")
+	return text
 }
 
 // bounds reports whether all is asked by one place of a script, so that bounds can be about it.
@@ -268,102 +363,6 @@ func (b *bulk) across(e *Env) string {
 	return text
 }
 
-// mark marks an approval, or takes the mark away. All marks are of one type:
-// the first mark of another begins anew.
-func (p *inboxPanel) mark(a core.Approval) {
-	p.span = markSpan{}
-	if p.marked[a.ID] {
-		delete(p.marked, a.ID)
-		return
-	}
-	p.add(a)
-}
-
-// markGroup marks all of a row, or takes the marks away.
-func (p *inboxPanel) markGroup(group []core.Approval) {
-	p.span = markSpan{}
-	all := !slices.ContainsFunc(group, func(a core.Approval) bool { return !p.marked[a.ID] })
-	for _, a := range group {
-		if p.add(a); all {
-			delete(p.marked, a.ID)
-		}
-	}
-}
-
-// add marks an approval that waits and can be decided with others, and reports
-// whether it did.
-func (p *inboxPanel) add(a core.Approval) bool {
-	if !decide.InBulk(a.Type) || !slices.Contains(p.rows.all, a.ID) {
-		return false
-	}
-	if a.Type != p.markedType {
-		clear(p.marked)
-	}
-	p.marked[a.ID], p.markedType = true, a.Type
-	return true
-}
-
-// markSpan is a range of marks that is being made. It never reaches what did not
-// wait in view when it began, and ends when its first row waits no more.
-type markSpan struct {
-	from  core.ID // empty: there is none
-	rows  []core.ID
-	ended bool // by itself, since the last key
-}
-
-// keep ends a range whose first row is gone from those that wait: without it
-// nobody has said which rows are meant.
-func (s *markSpan) keep(waiting []core.ID) {
-	if s.from != "" && !slices.Contains(waiting, s.from) {
-		*s = markSpan{ended: true}
-	}
-}
-
-// markRange begins a range of marks at a row that waits, or ends it.
-func (p *inboxPanel) markRange(a core.Approval, e *Env) {
-	if p.span.from != "" {
-		p.span = markSpan{}
-		return
-	}
-	if !p.add(a) {
-		return
-	}
-	for _, m := range p.members(a.ID, e) {
-		p.add(m)
-	}
-	p.span = markSpan{from: a.ID, rows: slices.Clone(p.rows.all)}
-}
-
-// markTo marks what lies between the begin of the range and a row, as far as it
-// is of the type with which the range began.
-func (p *inboxPanel) markTo(a core.Approval, e *Env) {
-	first, ok := e.State.Approval(p.span.from)
-	from, to := p.rows.index(p.span.from), p.rows.index(a.ID)
-	if from < 0 || to < 0 || !ok {
-		p.span = markSpan{ended: true}
-		return
-	}
-	clear(p.marked)
-	for i := min(from, to); i <= max(from, to) && i < len(p.rows.waiting); i++ {
-		for _, b := range p.members(p.rows.waiting[i], e) {
-			if b.Type == first.Type && slices.Contains(p.span.rows, b.ID) {
-				p.add(b)
-			}
-		}
-	}
-}
-
-// markedList are the marked approvals in the order of the rows.
-func (p *inboxPanel) markedList(e *Env) []core.Approval {
-	var out []core.Approval
-	for _, id := range p.rows.all {
-		if a, ok := e.State.Approval(id); ok && p.marked[id] {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
 // decideMarked opens what shows all that is marked, to decide it at once; one alone has
 // its card.
 func (p *inboxPanel) decideMarked(act keys.Action, e *Env) []Intent {
@@ -371,7 +370,7 @@ func (p *inboxPanel) decideMarked(act keys.Action, e *Env) []Intent {
 	if len(list) == 1 {
 		return []Intent{openOverlay{cardFor(act, list[0].ID, e)}}
 	}
-	return []Intent{openOverlay{newBulk(list, e)}}
+	return []Intent{openOverlay{newBulkFor(act, list, e)}}
 }
 
 // hintWord is what a key does here where that is not what it does elsewhere; empty where

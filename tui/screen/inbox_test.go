@@ -169,11 +169,39 @@ func TestInbox_Together(t *testing.T) {
 	p = atInbox(t, 80, 24)
 	list = more(p, 3, core.ApproveTool, core.RiskMedium)
 	p.press("v", "j", "j", "v", "A", "G")
-	p.change(list[1].ID, func(a *core.Approval) { a.State = core.ApprovalDenied })
 	p.wait(decide.Quiet)
-	p.press("a", "d")
+	p.change(list[1].ID, func(a *core.Approval) { a.State = core.ApprovalDenied })
+	p.sees("the 2 that are left. b1000001 already denied")
+	p.sees("Decide 2 together?")
+	p.sees("[d] Deny all 2")
+	p.press("d")
 	p.wants()
-	p.sees("already denied")
+	p.wait(decide.Quiet)
+	p.press("a") // not read yet
+	p.wants()
+	p.press("G", "a", "d")
+	p.wants(Decide{Approvals: []core.Approval{list[0], list[2]}, Approve: true})
+
+	p = atInbox(t, 80, 24)
+	list = more(p, 3, core.ApproveTool, core.RiskMedium)
+	p.press("space", "j", "space", "j", "space", "A")
+	p.wait(decide.Quiet)
+	p.press("m", `"not today"`)
+	p.sees("deny all 3, because (enter denies): not today")
+	p.press("enter")
+	p.wants(Decide{Approvals: list, Reason: "not today"})
+
+	p = atInbox(t, 80, 24)
+	list = more(p, 2, core.ApproveTool, core.RiskMedium)
+	p.press("space", "j", "space", "A")
+	for _, a := range list {
+		p.change(a.ID, func(a *core.Approval) { a.State = core.ApprovalDenied })
+	}
+	p.wait(decide.Quiet)
+	p.press("d")
+	p.wants()
+	p.sees(nothingLeft)
+	hidden(t, p, "[d] Deny")
 
 	for name, c := range map[string]struct {
 		kind core.ApprovalType

@@ -160,8 +160,12 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 	case keys.Refresh:
 		return s.read.again(), true
 	case keys.Help:
-		if c, ok := s.top().(*card); ok {
-			s.overlay.open(cardHelp(c, e))
+		switch o := s.top().(type) {
+		case *card:
+			s.overlay.open(cardHelp(o, e))
+			return nil, true
+		case *bulk:
+			s.overlay.open(bulkHelp(o, e))
 			return nil, true
 		}
 		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e)))

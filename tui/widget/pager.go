@@ -130,6 +130,12 @@ func (p *Pager) Unread() int {
 	return max(at(p.must+1)-at(p.read), 0)
 }
 
+// Skipped is how many rows above the view have not been in view yet: they were jumped over.
+func (p *Pager) Skipped() int {
+	rows := p.index.rows
+	return max(p.top-sort.Search(len(rows), func(i int) bool { return rows[i].start >= p.read }), 0)
+}
+
 // Left is how many rows there are yet to read from the view on: those below it, of which some
 // may have been in view before, or those that were jumped over where that is more.
 func (p *Pager) Left() int {
