@@ -207,10 +207,18 @@ func (c *Card) Ended(now time.Time) string {
 		return "not needed any more: the run went on or ended without it"
 	case core.ApprovalApproved, core.ApprovalDenied:
 		if d := c.a.DecidedBy; d != nil {
-			return "already " + string(state) + " by " + core.Visible(d.Origin(), 80, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly)
+			return "already " + string(state) + " by " + core.Visible(d.Origin(), 80, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly) + Because(d)
 		}
 		return "already " + string(state)
 	default:
 		return "it does not wait"
 	}
+}
+
+// Because is the reason of a decision, behind who took it; empty where there is none.
+func Because(d *core.DecidedBy) string {
+	if d.Reason == "" {
+		return ""
+	}
+	return ", because: " + core.Visible(d.Reason, 200, false)
 }

@@ -175,3 +175,74 @@ func TestCard_Permitted(t *testing.T) {
 		})
 	}
 }
+
+// TestCard_Because: a card that is over says why it was decided so; one's own no is no success.
+func TestCard_Because(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apHook, 80, 24)
+	no := func(who string) func(a *core.Approval) {
+		return func(a *core.Approval) {
+			a.State = core.ApprovalDenied
+			a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: who, Via: core.ViaCLI}, At: p.now, Reason: "not before the release of the other half, which somebody has to test\x1b[2J"}
+		}
+	}
+	p.change(apHook, no("bob"))
+	p.sees("already denied by bob via cli at")
+	p.sees("because: not before the")
+	p.sees("to test")
+
+	p = atCard(t, apHook, 100, 30)
+	p.press("d")
+	p.change(apHook, no("ann"))
+	p.s.Decided(apHook, true)
+	p.s.overlay.open(cardOf(apHook, p.s.env(p.now)))
+	p.sees("✗ you have denied it at")
+	p.sees("because: not before")
+	hidden(t, p, "✓ you have denied")
+}
+
+// TestCard_PlanChanged: the card of a layer whose plan has changed says so, and leads to the
+// question that stands in its place.
+func TestCard_PlanChanged(t *testing.T) {
+	t.Parallel()
+	const later core.ID = "a9000000-0000-4000-8000-000000000000"
+	p := atCard(t, apLayer, 80, 24)
+	p.press("?")
+	p.sees("add tasks to the plan of its run")
+	p.press("esc")
+	next := p.approval(apLayer)
+	p.change(apLayer, func(a *core.Approval) { a.State = core.ApprovalSuperseded })
+	p.sees("taken back: the plan has changed, or the run went on without it")
+	next.ID, next.Digest = later, "sha256:new"
+	p.st.PutApprovals(next)
+	p.sees("the plan has changed: asked anew as a9000000, which waits: enter shows it")
+	p.press("enter")
+	p.sees("Start the next layer?")
+	p.sees("id a9000000")
+}
+
+// TestCard_ReplanRefused: a script has no plan that can be changed, and no editor opens for it.
+func TestCard_ReplanRefused(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	run, _ := p.st.Run(runNotes)
+	run.Kind = core.KindCode
+	run.Epoch++
+	p.st.PutRuns(run)
+	p.press("p")
+	p.sees("only a DAG can be replanned")
+	p.wants()
+}
+
+// TestCard_CodeHolds: as long as the characters of a high risk are right the card says so.
+func TestCard_CodeHolds(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apIntegrity, 100, 40)
+	p.press("a", `"9f04"`)
+	p.sees("right. Now approve")
+	p.wait(decide.Quiet)
+	p.press("1")
+	p.sees("9f04 is right: a approves")
+	p.press("a")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apIntegrity)}, Approve: true})
+}

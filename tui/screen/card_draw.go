@@ -229,11 +229,17 @@ func (c *card) offer(e *Env) {
 	}
 }
 
-// approveLabel is what the button says that approves: a call in doubt is not
-// approved before it was said how it goes on.
+// approveLabel is what the button says that approves: once, where a yes is about the call that asks
+// alone. A call in doubt is not approved before it was said how it goes on.
 func (c *card) approveLabel() string {
-	if c.rule.Approval().Type != core.ApproveInDoubt {
+	switch t := c.rule.Approval().Type; {
+	case t == core.ApproveInDoubt:
+	case t == core.ApproveIntegrity:
+		return "Approve from now on"
+	case approval.TypeOf(t).PerCall:
 		return "Approve once"
+	default:
+		return "Approve"
 	}
 	switch an := c.rule.Answer(); {
 	case an == nil:
@@ -275,7 +281,7 @@ func (c *card) drawFoot(a paint.Area, ap core.Approval, e *Env) {
 	}
 	a.Rule(0, "")
 	rest := ""
-	if rows := paint.Wrap(text, a.W); len(rows) > 1 && c.mode == deciding && c.note != "" { // a refusal is said whole
+	if rows := paint.Wrap(text, a.W); len(rows) > 1 && c.mode == deciding && (c.note != "") == (c.rule.Ended(e.Now) == "") { // a refusal is said whole, and what became of it
 		text, rest = rows[0], strings.Join(rows[1:], " ")
 	}
 	a.Text(0, 1, a.W, style, text)

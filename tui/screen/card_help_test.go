@@ -79,3 +79,18 @@ func TestBulkHelp(t *testing.T) {
 	p.press("esc", "G")
 	p.sees("jumped over 2 lines: space goes back there")
 }
+
+// TestCard_ApproveLabel: only where a yes is about the call that asks does the card say "once".
+func TestCard_ApproveLabel(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[core.ID]string{
+		apTool: "[a] Approve once", apHook: "[a] Approve once", apIntegrity: "[a] Approve from now on", apInDoubt: "[a] Approve: choose r or s first",
+		apDependency: "[a] Approve ", apKeys: "[a] Approve ", apOAuth: "[a] Approve ", apLayer: "[a] Approve ",
+	} {
+		p := atCard(t, id, 120, 40)
+		p.sees(want)
+		if strings.HasSuffix(want, " ") {
+			hidden(t, p, "Approve once")
+		}
+	}
+}

@@ -58,6 +58,9 @@ func (c *card) do(act keys.Action, e *Env) (intents []Intent, closed, handled bo
 	case keys.Bounds:
 		c.showBounds(e)
 	case keys.Open:
+		if next, ok := successor(a, e); ok && c.rule.Ended(e.Now) != "" {
+			return []Intent{openOverlay{cardOf(next, e)}}, true, true
+		}
 		c.say(Note, "enter decides nothing: press the letter of a button")
 	case keys.Mark:
 		c.pager.Do(keys.PageDown)
@@ -176,6 +179,11 @@ func (c *card) keep(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	case why != "":
 		c.say(Bad, why)
 	case act == keys.Replan:
+		run, _ := e.State.Run(a.RunID)
+		if no, refused := replan(run)[0].(say); refused {
+			c.say(no.level, no.text)
+			return nil, false
+		}
 		return []Intent{Replan{Run: a.RunID}}, false
 	case act == keys.MoreTime && c.rule.Expired(e.Now) != "":
 		c.say(Note, "it has expired: decide it all the same, or "+keyOf(e, keys.Again)+" asks again")

@@ -27,8 +27,9 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return c.news(e), e.flash.level.style()
 	case ended != "":
 		text, own := became(&c.rule, e)
-		if own {
-			return e.Theme.Glyph.Done + " " + text, paint.Style{Role: paint.OK}
+		if own != "" {
+			glyph, style := approvalLook(own, e.Theme)
+			return glyph + " " + text, style
 		}
 		return mark + text, bad
 	case e.own[ap.ID] == ownSent:
@@ -58,6 +59,9 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		}
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
 	}
+	if want := c.rule.Wants(); want != "" {
+		return want + " is right: " + keyOf(e, keys.Approve) + " approves", paint.Style{Role: paint.OK}
+	}
 	if expired := c.rule.Expired(e.Now); expired != "" && c.w < 60 {
 		return "expired: pml checks it again first", paint.Style{Role: paint.Warn}
 	} else if expired != "" {
@@ -73,41 +77,73 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 }
 
 // became says what became of an approval that waits no more, also of the one that asks
-// the same again; own reports whether it was this person who decided.
-func became(rule *decide.Card, e *Env) (text string, own bool) {
+// the same again; own is what this person has decided, empty where it was somebody else.
+func became(rule *decide.Card, e *Env) (text string, own core.ApprovalState) {
 	a := rule.Approval()
-	own = e.own[a.ID] == ownCounted
 	if a.StateAt(e.Now) != core.ApprovalExpired {
-		if own && a.DecidedBy != nil {
-			return decidedHere(a, e.Now), true
-		}
-		if by, ok := permittedBy(a, e); ok {
-			return "permitted by the approval " + by.ID.Short() + ", which counts for all calls of the tool", false
-		}
-		return rule.Ended(e.Now), false
+		return becameSettled(rule, e)
 	}
-	next := a
+	mine, next := e.own[a.ID] == ownCounted, a
 	for range 100 { // as often as it can have been asked
 		n, known := e.State.Approval(next.RenewedBy)
 		if !known {
 			break
 		}
-		next, own = n, own || e.own[n.ID] == ownCounted
+		next, mine = n, mine || e.own[n.ID] == ownCounted
 	}
 	text = rule.Ended(e.Now)
 	if next.ID == a.ID {
-		return text, false
+		return text, ""
 	}
 	text = "expired, and asked again as " + next.ID.Short()
 	switch state := next.StateAt(e.Now); {
 	case state == core.ApprovalOpen:
-		return text + ", which waits", false
-	case next.DecidedBy != nil && own:
-		return text + ": " + decidedHere(next, e.Now), true
+		return text + ", which waits: " + keyOf(e, keys.Open) + " shows it", ""
+	case next.DecidedBy != nil && mine:
+		return text + ": " + decidedHere(next, e.Now), state
 	}
 	last := decide.Open(next, e.Now)
 	last.RunIs(runState(next, e))
-	return text + ": " + cmp.Or(last.Ended(e.Now), "that has expired, too"), false
+	return text + ": " + cmp.Or(last.Ended(e.Now), "that has expired, too"), ""
+}
+
+// becameSettled is became for an approval that has not expired.
+func becameSettled(rule *decide.Card, e *Env) (text string, own core.ApprovalState) {
+	a := rule.Approval()
+	next, asked := successor(a, e)
+	switch {
+	case e.own[a.ID] == ownCounted && a.DecidedBy != nil:
+		return decidedHere(a, e.Now), a.State
+	case asked:
+		return "the plan has changed: asked anew as " + next.Short() + ", which waits: " + keyOf(e, keys.Open) + " shows it", ""
+	case a.State == core.ApprovalSuperseded && a.Type == core.ApproveLayer && !runState(a, e).Final():
+		return "taken back: the plan has changed, or the run went on without it", ""
+	}
+	if by, ok := permittedBy(a, e); ok {
+		return "permitted by the approval " + by.ID.Short() + ", which counts for all calls of the tool", ""
+	}
+	return rule.Ended(e.Now), ""
+}
+
+// successor is the question that waits in the place of one that waits no more: the same, asked
+// again, or that about a layer whose plan has changed.
+func successor(a core.Approval, e *Env) (core.ID, bool) {
+	if a.State == core.ApprovalSuperseded && a.Type == core.ApproveLayer {
+		for _, o := range e.State.Waiting(e.Now) {
+			if o.RunID == a.RunID && o.Type == a.Type {
+				return o.ID, true
+			}
+		}
+	}
+	next := a
+	for range 100 {
+		n, known := e.State.Approval(next.RenewedBy)
+		if !known {
+			break
+		}
+		next = n
+	}
+	return next.ID, next.ID != a.ID && next.StateAt(e.Now) == core.ApprovalOpen
 }
 
 // permittedBy is the yes of the same run because of which nobody had to answer a question.
@@ -323,7 +359,7 @@ func (s *Screen) Decided(id core.ID, counts bool) {
 func decidedHere(a core.Approval, now time.Time) string {
 	text := "you have " + string(a.State) + " it"
 	if d := a.DecidedBy; d != nil {
-		text += " at " + d.At.In(now.Location()).Format(time.TimeOnly)
+		text += " at " + d.At.In(now.Location()).Format(time.TimeOnly) + decide.Because(d)
 	}
 	return text
 }

@@ -438,8 +438,8 @@ func TestCard_Mouse(t *testing.T) {
 
 	p = atCard(t, apIntegrity, 80, 24)
 	p.press("G")
-	click("[a] Approve once")
-	click("[a] Approve once")
+	click("[a] Approve from now on")
+	click("[a] Approve from now on")
 	p.wants()
 	p.sees("type 9f04 to approve")
 }

@@ -203,6 +203,9 @@ func cardHelp(c *card, e *Env) overlay {
 	} else {
 		add("look at it in $EDITOR", "", keys.Edit)
 	}
+	if run, _ := e.State.Run(c.rule.Approval().RunID); run.Kind == core.KindDAG {
+		add("add tasks to the plan of its run, in $EDITOR", "", keys.Replan)
+	}
 	add("back; nothing is decided", "", keys.Back)
 	add("down and up a line", "", keys.Down, keys.Up)
 	add("page up", "", keys.PageUp)
