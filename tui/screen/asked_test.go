@@ -99,6 +99,9 @@ func TestAgain_Expired(t *testing.T) {
 	}
 	p.press("3")
 	p.sees("expired, R again")
+	if lines := strings.Split(strings.TrimRight(p.frame(), "\n"), "\n"); !strings.HasPrefix(strings.TrimSpace(lines[len(lines)-1]), "R ") {
+		t.Errorf("the footer lacks it: %s", lines[len(lines)-1])
+	}
 
 	again := p.approval(w.Approvals[0].ID)
 	again.ID, again.ExpiresAt = "a9000000-0000-4000-8000-000000000000", in(time.Hour)

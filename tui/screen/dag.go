@@ -293,7 +293,11 @@ func (p *dagPanel) hints(e *Env) []keys.Action {
 			hints = append([]keys.Action{keys.Approve, keys.Deny}, hints...)
 		}
 	}
-	if run, _ := e.State.Run(e.Sel.Run); run.State.Final() {
+	run, known := e.State.Run(e.Sel.Run)
+	if _, none := again([]core.Run{run}, e)[0].(say); known && !none && run.Imported == nil {
+		hints = append([]keys.Action{keys.Again}, hints...)
+	}
+	if run.State.Final() {
 		hints = append(hints, keys.RunResult)
 	}
 	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom, keys.FlowLink)

@@ -28,6 +28,7 @@ type inboxPanel struct {
 	selected   core.ID
 	was        int  // the row that was selected
 	waited     bool // the selected approval waited
+	renewed    bool // it had been asked again as another one already
 	// byHand says that the person put the cursor where it is; had is what waited
 	// then.
 	byHand bool
@@ -114,6 +115,10 @@ func (p *inboxPanel) settle(e *Env) {
 		return
 	}
 	i := p.rows.index(e.Sel.Approval)
+	if next := p.askedAgain(e); next >= 0 {
+		p.choose(next, e)
+		return
+	}
 	if over := i >= len(p.rows.waiting); i >= 0 && over && p.waited && e.Sel.Approval == p.selected {
 		i = -1
 	}
@@ -143,10 +148,23 @@ func (p *inboxPanel) arrived() bool {
 	return slices.ContainsFunc(p.rows.all, func(id core.ID) bool { return !had[id] })
 }
 
+// askedAgain is the row of the question that asks the selected one again, where that has just
+// happened; else -1.
+func (p *inboxPanel) askedAgain(e *Env) int {
+	a, known := e.State.Approval(p.selected)
+	if next, ok := successor(a, e); known && ok && a.RenewedBy != "" && !p.renewed && e.Sel.Approval == p.selected {
+		return p.rows.index(next)
+	}
+	return -1
+}
+
 // choose selects a row.
 func (p *inboxPanel) choose(i int, e *Env) {
 	p.was, p.waited = i, i < len(p.rows.waiting)
-	p.selected = p.rows.id(i)
+	if id := p.rows.id(i); id != p.selected {
+		a, _ := e.State.Approval(id)
+		p.selected, p.renewed = id, a.RenewedBy != ""
+	}
 	e.Sel.Approval = p.selected
 }
 

@@ -385,11 +385,19 @@ func (p *inboxPanel) hintWord(act keys.Action) string {
 	return ""
 }
 
-// decidesMarked says what the key does that decides what is marked.
+// decidesMarked says what the key does that decides what is marked, and of a range that is being
+// made what it leaves out.
 func (p *inboxPanel) decidesMarked(e *Env) string {
 	them := "them together"
 	if len(p.marked) == 1 {
 		them = "it"
 	}
-	return itoa(len(p.marked)) + " marked: " + keyOf(e, keys.ApproveRemember) + " decides " + them + ", esc clears"
+	text := itoa(len(p.marked)) + " marked: " + keyOf(e, keys.ApproveRemember) + " decides " + them + ", esc clears"
+	switch {
+	case p.span.from == "":
+		return text
+	case p.span.left > 0:
+		return "range to here, but " + itoa(p.span.left) + " of other types  " + text
+	}
+	return "range to here  " + text
 }

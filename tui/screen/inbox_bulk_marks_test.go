@@ -156,3 +156,35 @@ func TestInbox_RangeOnlyMovedOver(t *testing.T) {
 		}
 	})
 }
+
+// TestInbox_RangeSays: while a range is being made its line says so, and what it leaves out because
+// it is of another type; what it has marked is decided without another key.
+func TestInbox_RangeSays(t *testing.T) {
+	t.Parallel()
+	p := newPersonOf(t, emptyState(), 100, 24)
+	p.st.PutRuns(fixtureRuns()...)
+	p.st.PutApprovals(fixtureApprovals()...)
+	list := p.alike(3) // soonest of all but the third
+	p.press("2")
+	p.wait(decide.Quiet)
+	p.press("g", "v", "j", "j")
+	p.sees("range to here")
+	p.press("j")
+	if n := len(p.marks()); n != len(list) {
+		t.Fatalf("%d marked", n)
+	}
+	p.press("G")
+	p.sees("of other types")
+	p.press("A")
+	p.sees("Decide 4 together?")
+}
+
+// TestWorkflows_RangeSays: in the list of runs the foot says which key marks the rows in between.
+func TestWorkflows_RangeSays(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "g", "v", "j", "j")
+	wantShown(t, s, "v marks to here  1 marked")
+	press(s, "v")
+	wantShown(t, s, "3 marked")
+}

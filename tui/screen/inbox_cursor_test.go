@@ -203,3 +203,38 @@ func TestCard_ResolvedOffersNothing(t *testing.T) {
 		p.wants(Copy{What: "the command that shows it", Text: "pml approvals show a2000001"})
 	}
 }
+
+// TestInbox_RenewedCursor: the cursor goes from what has expired to the question that asks it again,
+// and not when somebody looks at what was asked again long ago.
+func TestInbox_RenewedCursor(t *testing.T) {
+	t.Parallel()
+	const later core.ID = "a9000000-0000-4000-8000-000000000000"
+	p := atInbox(t, 100, 40)
+	expired := p.approval("a2000003-0000-4000-8000-000000000000")
+	for p.selected() != expired.ID {
+		before := p.selected()
+		if p.press("j"); p.selected() == before {
+			t.Fatal("it cannot be selected")
+		}
+	}
+	p.press("R")
+	p.wants(Renew{ID: expired.ID})
+	next := expired
+	next.ID, next.Renews, next.ExpiresAt = later, expired.ID, in(time.Hour)
+	p.st.PutApprovals(next)
+	p.s.Changed(p.now)
+	if got := p.selected(); got != later {
+		t.Errorf("the cursor is on %s", got)
+	}
+	p.press("a")
+	if p.open() {
+		t.Error("a key that was meant for something else has opened a card")
+	}
+	p.wait(decide.Quiet)
+	for p.selected() != expired.ID {
+		before := p.selected()
+		if p.press("j"); p.selected() == before {
+			t.Fatal("what was asked again cannot be looked at any more")
+		}
+	}
+}

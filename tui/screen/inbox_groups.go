@@ -230,6 +230,7 @@ func (p *inboxPanel) add(a core.Approval) bool {
 type markSpan struct {
 	from  core.ID // empty: there is none
 	rows  []core.ID
+	left  int  // so many in it are of another type, and not marked
 	ended bool // by itself, since the last key
 }
 
@@ -266,9 +267,12 @@ func (p *inboxPanel) markTo(a core.Approval, e *Env) {
 		return
 	}
 	clear(p.marked)
+	p.span.left = 0
 	for i := min(from, to); i <= max(from, to) && i < len(p.rows.waiting); i++ {
 		for _, b := range p.members(p.rows.waiting[i], e) {
-			if b.Type == first.Type && slices.Contains(p.span.rows, b.ID) {
+			if b.Type != first.Type {
+				p.span.left++
+			} else if slices.Contains(p.span.rows, b.ID) {
 				p.add(b)
 			}
 		}

@@ -104,6 +104,9 @@ func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {
 	}
 	if len(p.marked) > 0 {
 		t.Foot = fmt.Sprintf("%d marked  %s", len(p.marked), t.Foot)
+		if p.marked[p.anchor] && p.anchor != e.Sel.Run {
+			t.Foot = keyOf(e, keys.MarkRange) + " marks to here  " + t.Foot
+		}
 	}
 	return t
 }

@@ -65,6 +65,17 @@ func (t *approvalTable) put(a core.Approval, settled time.Time) bool {
 	return true
 }
 
+// renew notes of an expired approval which one asks the same again, and reports whether that is news.
+func (t *approvalTable) renew(by *core.Approval) bool {
+	row := t.byID[by.Renews]
+	if row == nil || row.RenewedBy != "" {
+		return false
+	}
+	row.RenewedBy = by.ID
+	t.version++
+	return true
+}
+
 // sameApproval reports whether two versions of an approval tell the same. What
 // it asks for never changes.
 func sameApproval(a, b *core.Approval) bool {
@@ -154,6 +165,7 @@ func (s *State) PutApprovals(list ...core.Approval) {
 	changed := false
 	for i := range list {
 		changed = s.approvals.put(list[i], time.Time{}) || changed
+		changed = s.approvals.renew(&list[i]) || changed
 	}
 	if changed {
 		s.version++
