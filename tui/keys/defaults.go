@@ -99,7 +99,7 @@ var bindings = []binding{
 	{PreviousTab, task | flows, "previous tab, or later flow run", []string{"["}},
 	{NextTab, task | flows, "next tab, or earlier flow run", []string{"]"}},
 	{RunResult, lists | dag | task, "result of the run", []string{"r"}},
-	{Follow, task | events, "follow", []string{"F"}},
+	{Follow, dag | task | events, "follow", []string{"F"}},
 	{Wrap, task | inbox, "wrap long lines", []string{"w"}},
 	{Times, task | events, "times", []string{"t"}},
 	{Pause, events, "pause", []string{"space"}},

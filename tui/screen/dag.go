@@ -20,6 +20,9 @@ type dagPanel struct {
 	rows  dagRows
 	boxes dagBoxes
 	query string
+	// put is the task that the panel itself has selected; as long as that is the selected one, the
+	// cursor goes on with a run that runs. Empty: the person has moved it.
+	put string
 }
 
 // dagView is how layers are shown.
@@ -60,12 +63,48 @@ func (p *dagPanel) settle(e *Env) {
 		if p.model.run != w.ID {
 			p.rows, p.boxes, e.Sel.Task = dagRows{}, dagBoxes{unfolded: p.boxes.unfolded}, ""
 		}
+		if e.Sel.Task != "" && e.Sel.Task == p.put && w.State == core.RunRunning {
+			e.Sel.Task = "" // it goes on
+		}
 		p.model = newDAGModel(&w)
 		p.rows.stale, p.boxes.Layout = true, nil
 	}
 	if _, ok := p.model.byID[e.Sel.Task]; !ok {
-		e.Sel.Task = p.model.start()
+		p.goTo(w.State == core.RunRunning, e)
 	}
+}
+
+// goTo selects the task to look at, and goes on with it while the run runs.
+func (p *dagPanel) goTo(runs bool, e *Env) {
+	e.Sel.Task, p.put = p.model.start(), ""
+	if runs {
+		e.Sel.Task = p.model.underWay()
+		p.put = e.Sel.Task
+	}
+}
+
+// follows reports whether the cursor goes on with what the run does.
+func (p *dagPanel) follows(run core.Run, e *Env) bool {
+	return p.put != "" && p.put == e.Sel.Task && run.State == core.RunRunning
+}
+
+// stay ends that: the person has moved the cursor, or looks at one task.
+func (p *dagPanel) stay() { p.put = "" }
+
+// follow begins or ends it.
+func (p *dagPanel) follow(e *Env) []Intent {
+	run, _ := e.State.Run(e.Sel.Run)
+	switch {
+	case run.State != core.RunRunning:
+		return []Intent{say{Note, "nothing to follow: the run is " + string(run.State) + "; " + keyOf(e, keys.Last) + " goes to the end"}}
+	case p.follows(run, e):
+		p.stay()
+		return []Intent{say{Note, "the cursor stays here"}}
+	case len(p.model.tasks) > 0:
+		p.goTo(true, e)
+		p.rows.reveal(p.model, p.model.layer[p.at(e)])
+	}
+	return []Intent{say{Note, "the cursor goes with what runs"}}
 }
 
 // asBoxes reports whether boxes are shown.
@@ -104,11 +143,11 @@ func (p *dagPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, p.query != ""
 	default:
 	}
-	if p.asBoxes() {
-		if p.boxes.move(act, p.model, e) {
-			return nil, true
-		}
-	} else if p.rows.move(act, p.model, e) {
+	if act == keys.Follow {
+		return p.follow(e), true
+	}
+	if p.asBoxes() && p.boxes.move(act, p.model, e) || !p.asBoxes() && p.rows.move(act, p.model, e) {
+		p.stay()
 		return nil, true
 	}
 	return p.doTask(act, e)
@@ -270,6 +309,7 @@ func (p *dagPanel) jump(next bool, e *Env) bool {
 
 // selectTask puts the cursor on a task, and opens its layer.
 func (p *dagPanel) selectTask(i int, e *Env) {
+	p.stay()
 	e.Sel.Task = p.model.tasks[i].ID
 	p.rows.reveal(p.model, p.model.layer[i])
 }
@@ -299,6 +339,8 @@ func (p *dagPanel) hints(e *Env) []keys.Action {
 	}
 	if run.State.Final() {
 		hints = append(hints, keys.RunResult)
+	} else if run.State == core.RunRunning {
+		hints = append(hints, keys.Follow)
 	}
 	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom, keys.FlowLink)
 }

@@ -210,6 +210,9 @@ func (p *dagPanel) title(run core.Run, known, focus bool, e *Env) paint.Title {
 			t.Foot = "critical path " + tookText(p.model.critical) + "  " + t.Foot
 		}
 	}
+	if p.follows(run, e) {
+		t.Foot = "following  " + t.Foot
+	}
 	if stale := staleText(run.Side, e); stale != "" {
 		t.Foot = stale
 	}

@@ -314,6 +314,20 @@ func (m *dagModel) start() string {
 	return best
 }
 
+// underWay is the task to look at in a run that runs: what waits, what runs, of a script else the
+// call that it has made last.
+func (m *dagModel) underWay() string {
+	for _, want := range []core.TaskState{core.TaskWaiting, core.TaskRunning} {
+		if i := slices.Index(m.states, want); i >= 0 {
+			return m.tasks[i].ID
+		}
+	}
+	if n := len(m.tasks); m.code && n > 0 {
+		return m.tasks[n-1].ID
+	}
+	return m.start()
+}
+
 // layout lays the boxes out.
 func (m *dagModel) layout(o graph.Options) *graph.Layout {
 	nodes := make([]graph.Node, len(m.tasks))

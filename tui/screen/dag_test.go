@@ -106,7 +106,7 @@ func TestDAG_Golden(t *testing.T) {
 		{"compact", edgedWorkflow(), [2]int{90, 22}, nil},
 		{"narrow", edgedWorkflow(), [2]int{60, 16}, []keys.Action{keys.Graph, keys.Right, keys.Right}},
 		{"list", edgedWorkflow(), [2]int{78, 20}, nil},
-		{"folded", edgedWorkflow(), [2]int{78, 20}, []keys.Action{keys.Fold, keys.Last, keys.Right}},
+		{"folded", edgedWorkflow(), [2]int{78, 20}, []keys.Action{keys.Fold, keys.Right}},
 		{"unedged", unedgedWorkflow(), [2]int{110, 20}, nil},
 		{"many", manyTasks(200), [2]int{120, 34}, []keys.Action{keys.Right}},
 		{"unfolded", manyTasks(200), [2]int{120, 34}, []keys.Action{keys.Unfold, keys.Right, keys.Last}},
@@ -458,5 +458,74 @@ func TestDAG_End(t *testing.T) {
 	w.State = core.RunRunning
 	if _, _, c := dagOf(t, w, 60, 30); strings.Contains(c.Plain(), "line of it") {
 		t.Error("the error of an attempt is shown while the run goes on")
+	}
+}
+
+// runScript is a run that runs.
+const runScript core.ID = "7f3a80f0-0000-4000-8000-000000000004"
+
+// scriptOf is a script that runs, with so many calls; the last one is under way.
+func scriptOf(n int) core.Workflow {
+	w := core.Workflow{}
+	for _, r := range fixtureRuns() {
+		if r.ID == runScript {
+			w.Run = r
+		}
+	}
+	w.Kind, w.CurrentLayer, w.TotalLayers = core.KindCode, n-1, n
+	for i := range n {
+		st := core.TaskSuccess
+		if i == n-1 {
+			st = core.TaskRunning
+		}
+		w.Layers = append(w.Layers, core.Layer{Index: i, Tasks: []core.Task{{ID: "c" + itoa(i+1), Tool: "db:copy", State: st, Layer: i, Attempt: 1}}})
+	}
+	return w
+}
+
+// TestDAG_Follow: a script that runs opens at the call that runs, and goes on with it until the person
+// moves the cursor; F goes on again, G goes to the end, and both say what they do.
+func TestDAG_Follow(t *testing.T) {
+	t.Parallel()
+	for name, width := range map[string]int{"boxes": 100, "list": 50} {
+		p, e, c := dagOf(t, scriptOf(14), width, 30)
+		grow := func(n int) {
+			e.State.PutWorkflow(scriptOf(n))
+			c.Clear()
+			p.draw(c.Area(), e, true)
+		}
+		at := func(want, when string) {
+			t.Helper()
+			if e.Sel.Task != want {
+				t.Errorf("%s: %s %s, want %s\n%s", name, when, e.Sel.Task, want, c.Plain())
+			}
+		}
+		at("c14", "opens at")
+		if !strings.Contains(c.Plain(), "following") {
+			t.Errorf("%s: it does not say so\n%s", name, c.Plain())
+		}
+		grow(17)
+		at("c17", "goes to")
+		p.do(keys.First, e)
+		p.do(keys.First, e)
+		at("c1", "g goes to")
+		grow(20)
+		at("c1", "the cursor goes to")
+		p.do(keys.Last, e)
+		at("c20", "G goes to")
+		grow(22)
+		at("c20", "behind G it goes to")
+		if said, _ := p.do(keys.Follow, e); len(said) != 1 || said[0] != (say{Note, "the cursor goes with what runs"}) {
+			t.Errorf("F: %#v", said)
+		}
+		at("c22", "F goes to")
+		grow(40)
+		at("c40", "it follows to")
+	}
+	w := scriptOf(3)
+	w.State = core.RunComplete
+	p, e, _ := dagOf(t, w, 100, 30)
+	if said, _ := p.do(keys.Follow, e); len(said) != 1 || !strings.Contains(said[0].(say).text, "nothing to follow: the run is complete") {
+		t.Errorf("F at the end: %#v", said)
 	}
 }

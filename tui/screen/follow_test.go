@@ -91,3 +91,20 @@ func TestWorkflows_PlainWords(t *testing.T) {
 		}
 	}
 }
+
+// TestFollow_TaskStays: what somebody reads in the panel of a task does not go on under them.
+func TestFollow_TaskStays(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.PutWorkflow(scriptOf(14))
+	p := newPersonOf(t, st, 100, 40)
+	selectRun(t, p.s, runScript)
+	p.press("3")
+	p.frame()
+	p.press("4")
+	st.PutWorkflow(scriptOf(20))
+	p.s.Changed(p.now)
+	if p.s.sel.Task != "c14" {
+		t.Errorf("it shows %s", p.s.sel.Task)
+	}
+}

@@ -197,7 +197,9 @@ var panelKeys = [panels]keys.Action{keys.Panel1, keys.Panel2, keys.Panel3, keys.
 
 // focusOn gives the focus to a panel, and shows it where there are tabs.
 func (s *Screen) focusOn(id PanelID) []Intent {
-	s.panes.show(id)
+	if s.panes.show(id); id == PanelTask { // what somebody reads there stays
+		s.panels[PanelDAG].(*dagPanel).stay()
+	}
 	return s.read.first(id)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
@@ -23,6 +24,7 @@ type workflowsPanel struct {
 	scroll  widget.Scroll
 	at      int       // the row of the cursor, as far as it was known last
 	seen    []core.ID // in view, as drawn last
+	newest  time.Time // of the runs that the first row was in view with
 	next    nextApprovals
 	first   firstPage
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/keys"
@@ -55,7 +56,8 @@ func runColumns(w int) []widget.Column {
 func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	ids := p.ids(e)
 	row := p.row(ids, e)
-	in := a.Frame(p.title(a.W, len(ids), row, focus, e))
+	title := p.title(a.W, len(ids), row, focus, e)
+	in := a.Frame(title)
 	below := p.below(in)
 	p.seen = p.seen[:0]
 	if len(ids) == 0 {
@@ -66,10 +68,14 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 		p.drawEmpty(in, e)
 		return
 	}
-	cols := runColumns(in.W)
-	widget.DrawTitles(in, 0, cols)
 	height := in.H - 1 - below
 	p.scroll.Show(row, len(ids), height)
+	if n := p.newer(ids, e); n > 0 {
+		title.Left += fmt.Sprintf("  %s %d newer", e.Theme.Glyph.ArrowUp, n)
+		in = a.Frame(title)
+	}
+	cols := runColumns(in.W)
+	widget.DrawTitles(in, 0, cols)
 	p.next.update(e)
 	for y := 0; y < height && p.scroll.Top+y < len(ids); y++ {
 		id := ids[p.scroll.Top+y]
@@ -80,6 +86,25 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 		}
 	}
 	p.drawBelow(in, below, e)
+}
+
+// newer is how many runs above the view began after the newest that was in it, where the newest
+// stand first.
+func (p *workflowsPanel) newer(ids []core.ID, e *Env) (n int) {
+	if p.sort != state.SortAge || p.reverse {
+		return 0
+	}
+	began := func(row int) time.Time {
+		r, _ := e.State.Run(ids[row])
+		return r.CreatedAt
+	}
+	if first := began(0); p.newest.IsZero() || p.scroll.Top == 0 && first.After(p.newest) {
+		p.newest = first
+	}
+	for n < p.scroll.Top && began(n).After(p.newest) {
+		n++
+	}
+	return n
 }
 
 func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -376,5 +377,29 @@ func TestHints_HaveKeys(t *testing.T) {
 				t.Errorf("%s: %q has no key or no label", panelNames[id], act)
 			}
 		}
+	}
+}
+
+// TestWorkflows_Newer: runs that come in above the window are counted, until they were in it.
+func TestWorkflows_Newer(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	manyRuns(st, 60)
+	s := newScreen(t, st, 80, 24)
+	s.Plain(fixtureNow)
+	press(s, "G")
+	if strings.Contains(s.Plain(fixtureNow), "newer") {
+		t.Error("nothing has come yet")
+	}
+	for i := range 6 {
+		st.PutRuns(core.Run{ID: core.ID(fmt.Sprintf("9000000%d-0000-4000-8000-000000000000", i)), Side: core.SideClient, State: core.RunRunning, Intent: "new", CreatedAt: fixtureNow.Add(time.Duration(i-8) * time.Second)})
+	}
+	s.Changed(fixtureNow)
+	wantShown(t, s, "1 Runs  ↑ 6 newer")
+	press(s, "g")
+	s.Plain(fixtureNow)
+	press(s, "G")
+	if strings.Contains(s.Plain(fixtureNow), "newer") {
+		t.Error("they were in view")
 	}
 }

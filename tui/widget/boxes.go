@@ -43,9 +43,15 @@ func (b *Boxes) Move(act keys.Action, at int) (to int, ok bool) {
 		return max(at-page, c.First), true
 	case keys.HalfDown, keys.PageDown:
 		return min(at+page, c.Last-1), true
-	case keys.First:
+	case keys.First: // of the column, and from there of all
+		if at == c.First {
+			return 0, true
+		}
 		return c.First, true
 	case keys.Last:
+		if at == c.Last-1 {
+			return len(b.Layout.Boxes) - 1, true
+		}
 		return c.Last - 1, true
 	case keys.Left, keys.Right:
 		return b.beside(at, col, act == keys.Right), true
