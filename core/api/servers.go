@@ -74,6 +74,10 @@ type ServerProcess struct {
 	Since     time.Time `json:"since"`
 	// Client is the host of an agent that the owner works for, if it does.
 	Client core.Client `json:"client,omitzero"`
+	// Serves says that the owner is the pml server of this home, and Log is the file in
+	// which that one logs, where it runs in the background.
+	Serves bool   `json:"owner_serves,omitempty"`
+	Log    string `json:"owner_log,omitempty"`
 }
 
 // ServerHealth is what is known of a server's process or connection.

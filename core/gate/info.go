@@ -68,7 +68,7 @@ func (s *settings) selected(names []string) ([]string, error) {
 // info is what is known of a server without starting it.
 func (h *Host) info(s *settings, name string) api.ServerInfo {
 	if builtin(name) {
-		return api.ServerInfo{Name: name, State: api.ServerReady, Origin: kindBuiltin, Kind: kindBuiltin}
+		return api.ServerInfo{Name: name, State: api.ServerReady, Origin: kindBuiltin, Kind: kindBuiltin, Tools: h.o.Upstream.LocalTools(name)}
 	}
 	e, granted := s.granted.Servers[name]
 	if !granted {

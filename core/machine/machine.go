@@ -126,6 +126,13 @@ func (m *Machine) Load(ws env.Workspace) (*env.Config, error) {
 	return env.Load(env.LoadOptions{Workspace: ws, Home: m.o.Home, Environ: m.o.Environ, Server: m.o.Server})
 }
 
+// LoadFiles is Load without the variables of this process, which the server of this
+// machine does not have.
+func (m *Machine) LoadFiles(ws env.Workspace) (*env.Config, error) {
+	none := func(string) (string, bool) { return "", false }
+	return env.Load(env.LoadOptions{Workspace: ws, Home: m.o.Home, Environ: none, Server: m.o.Server})
+}
+
 // prepare makes the parts that hosts share; none of them starts anything.
 func (m *Machine) prepare() {
 	if m.upstream != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/daemon"
 	"github.com/casys-ai/pml/core/presence"
 )
 
@@ -42,6 +43,7 @@ func (m *Machine) Elsewhere(workspace string) (map[string][]api.ServerProcess, e
 	if err != nil {
 		return nil, err
 	}
+	serves, _ := daemon.ReadRecord(m.o.Home.Dir)
 	slices.SortFunc(list, func(a, b api.ServerProcess) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.PID, b.PID)) })
 	of := map[string][]api.ServerProcess{}
 	for _, p := range list {
@@ -50,6 +52,9 @@ func (m *Machine) Elsewhere(workspace string) (map[string][]api.ServerProcess, e
 		}
 		if i := slices.IndexFunc(hosts, func(h api.ConnectedHost) bool { return h.PID == p.Owner }); i >= 0 {
 			p.Client = hosts[i].Client
+		}
+		if p.Serves = p.Owner == serves.PID; p.Serves && serves.Background {
+			p.Log = daemon.LogFile(m.o.Home.Dir)
 		}
 		of[p.Server] = append(of[p.Server], p)
 	}

@@ -209,6 +209,10 @@ func (h *half) KeysFound(ctx context.Context, id core.ID) ([]string, error) {
 	return []string{"KEY_OF_" + a.Subject}, nil
 }
 
+func (h *half) KeysOf(_ context.Context, a core.Approval) ([]string, error) {
+	return []string{h.name + "_KEY_OF_" + a.Subject}, nil
+}
+
 func (h *half) Extend(ctx context.Context, id core.ID, _ time.Duration) (core.Approval, error) {
 	return h.Approval(ctx, id)
 }

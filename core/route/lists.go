@@ -282,14 +282,26 @@ func (b *Backend) Approval(ctx context.Context, id core.ID) (core.Approval, erro
 	return b.approval(ctx, func(h Half) (core.Approval, error) { return h.Approval(ctx, id) })
 }
 
-// KeysFound names the keys that an approval of this machine asks for and that
-// are set by now. It is nil for one of a server, whose files are not here.
+// KeysFound names the keys that an approval of this machine, or of its own server, asks
+// for and that are set by now. It is nil for one of a named server, whose files are not
+// here.
 func (b *Backend) KeysFound(ctx context.Context, id core.ID) ([]string, error) {
 	names, err := b.o.Local.KeysFound(ctx, id)
-	if unknown(err) {
+	if !unknown(err) {
+		return names, err
+	}
+	if b.o.Server != "" {
 		return nil, nil
 	}
-	return names, err
+	r, err := b.server(ctx, false)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	ap, err := r.Approval(ctx, id)
+	if err != nil || ap.Owner != "" {
+		return nil, err
+	}
+	return b.o.Local.KeysOf(ctx, ap)
 }
 
 // RuleFor is the rule that would remember an approval: it stands in a file of this

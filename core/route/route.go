@@ -40,6 +40,8 @@ type Local interface {
 	// RuleOf is the rule that would remember an approval which the server of this
 	// machine keeps.
 	RuleOf(ctx context.Context, a core.Approval) (api.Rule, error)
+	// KeysOf names the keys that such an approval asks for and that are set by now.
+	KeysOf(ctx context.Context, a core.Approval) ([]string, error)
 	// TraceOf is what to report of a run that a server gave to this machine.
 	TraceOf(ctx context.Context, id core.ID) (api.Trace, error)
 }

@@ -353,8 +353,8 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// TestKeysFound: this machine tells of its own approvals; of those of a server,
-// and of what is not known, nobody does, and no server is asked.
+// TestKeysFound: this machine tells of its own approvals and of those of its own server,
+// whose files are here; of those of a named server nobody does, and none is started.
 func TestKeysFound(t *testing.T) {
 	t.Parallel()
 	b := newBoth(t, false, false)
@@ -363,13 +363,16 @@ func TestKeysFound(t *testing.T) {
 	if names, err := b.KeysFound(t.Context(), "l1"); err != nil || !slices.Equal(names, []string{"KEY_OF_one"}) {
 		t.Errorf("%v %v", names, err)
 	}
-	for _, id := range []core.ID{"r1", "x"} {
-		if names, err := b.KeysFound(t.Context(), id); err != nil || names != nil {
-			t.Errorf("%s: %v %v", id, names, err)
-		}
+	if names, err := b.KeysFound(t.Context(), "r1"); err != nil || !slices.Equal(names, []string{b.local.name + "_KEY_OF_two"}) {
+		t.Errorf("of the own server: %v %v", names, err)
 	}
 	if b.started {
-		t.Error("a server was looked for")
+		t.Error("a server was started")
+	}
+	named := newBoth(t, true, false)
+	named.remote.approvals = b.remote.approvals
+	if names, err := named.KeysFound(t.Context(), "r1"); err != nil || names != nil {
+		t.Errorf("of a named server: %v %v", names, err)
 	}
 	b.local.down = errDown
 	if _, err := b.KeysFound(t.Context(), "l1"); err == nil {

@@ -73,8 +73,21 @@ func (c *decisions) RuleOf(_ context.Context, ap core.Approval) (api.Rule, error
 // configuration that cannot be read is core.CodeInvalidConfig.
 func (c *decisions) KeysFound(ctx context.Context, approval core.ID) ([]string, error) {
 	ap, err := c.Approval(ctx, approval)
-	if err != nil || ap.Type != core.ApproveKeys {
+	if err != nil {
 		return nil, err
+	}
+	return c.keysOf(ap, c.machine.Load)
+}
+
+// KeysOf is KeysFound for an approval that the server of this machine keeps: that one
+// has the files of the workspace, and not the environment of this process.
+func (c *decisions) KeysOf(_ context.Context, ap core.Approval) ([]string, error) {
+	return c.keysOf(ap, c.machine.LoadFiles)
+}
+
+func (c *decisions) keysOf(ap core.Approval, load func(env.Workspace) (*env.Config, error)) ([]string, error) {
+	if ap.Type != core.ApproveKeys {
+		return nil, nil
 	}
 	var asked struct {
 		Keys  []string `json:"missing_keys"`
@@ -87,7 +100,7 @@ func (c *decisions) KeysFound(ctx context.Context, approval core.ID) ([]string, 
 	if ap.Workspace != ws.Dir {
 		ws = env.Workspace{Dir: ap.Workspace, Source: "run"}
 	}
-	cfg, err := c.machine.Load(ws)
+	cfg, err := load(ws)
 	if err != nil {
 		return nil, err
 	}

@@ -44,8 +44,15 @@ func TestKeysFound(t *testing.T) {
 	found("one of two", two, "TWO_ORG")
 	m.environ["TWO_TOKEN"] = "of-the-environment"
 	found("in the environment", two, "TWO_ORG", "TWO_TOKEN")
+	ap, err := c.Approval(c.ctx(), two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.KeysOf(c.ctx(), ap); err != nil || !slices.Equal(got, []string{"TWO_ORG"}) {
+		t.Errorf("as the server of the machine sees it: %v %v", got, err)
+	}
 	m.write(".env", "TAVILY_API_KEY='tvly-1234567890\n")
-	_, err := c.KeysFound(c.ctx(), one)
+	_, err = c.KeysFound(c.ctx(), one)
 	if e := code(t, err, core.CodeInvalidConfig); strings.Contains(e.Error(), "tvly-1234567890") {
 		t.Errorf("a value was told: %v", e)
 	}

@@ -127,3 +127,11 @@ func (m *Manager) Stop(name, workspace string) {
 func errStopped(name, during string) error {
 	return core.Errorf(core.CodeServerUnreachable, "server %q was stopped while %s", name, during)
 }
+
+// LocalTools is how many tools a server inside the binary offers; 0 where it is none.
+func (m *Manager) LocalTools(name string) int {
+	if s, ok := m.opts.Local[name]; ok {
+		return len(s.Tools())
+	}
+	return 0
+}

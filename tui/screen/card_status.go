@@ -266,7 +266,7 @@ type keysFound struct {
 
 // WatchedKeys is the approval whose missing keys somebody looks at now: the card
 // that is open, or what is selected in the inbox. It is empty when there is none,
-// it has ended, or its keys are those of a server.
+// or it has ended.
 func (s *Screen) WatchedKeys(now time.Time) core.ID {
 	id := core.ID("")
 	for _, p := range s.places {
@@ -280,7 +280,7 @@ func (s *Screen) WatchedKeys(now time.Time) core.ID {
 		}
 	}
 	a, known := s.o.State.Approval(id)
-	if !known || a.Type != core.ApproveKeys || a.Side == core.SideServer || a.StateAt(now) != core.ApprovalOpen {
+	if !known || a.Type != core.ApproveKeys || a.StateAt(now) != core.ApprovalOpen {
 		return ""
 	}
 	return id

@@ -91,7 +91,7 @@ func TestWatchedKeys(t *testing.T) {
 	a := p.approval(apKeys)
 	a.Side, a.Context = core.SideServer, []byte(`{"missing_keys":["OTHER"]}`) // the state keeps what is the same
 	p.st.PutApprovals(a)
-	watches("of a server", "")
+	watches("of this machine's server", apKeys)
 	a.Side, a.State = core.SideClient, core.ApprovalApproved
 	p.st.PutApprovals(a)
 	watches("decided", "")

@@ -90,7 +90,11 @@ func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 // restart starts a server; one that runs here is ended before, which a person confirms:
 // calls that it is in fail.
 func restart(s api.ServerInfo) Intent {
-	if s.Health == nil || s.Health.PID == 0 || s.Health.State == "stopped" {
+	here := s.Health != nil && s.Health.PID != 0 && s.Health.State != "stopped"
+	if p := served(s); p != nil && !here {
+		return say{Note, "no second one is started beside that of " + ownerText(*p) + ": " + anewText(*p)}
+	}
+	if !here {
 		return CheckServer{Name: s.Name, Owners: ownersText(s)}
 	}
 	name := core.Visible(s.Name, 60, false)
@@ -201,10 +205,28 @@ func serverLook(s api.ServerInfo, t *paint.Theme) (word, glyph string, style pai
 		return "no trust", g.Waiting, paint.Style{Role: paint.Warn}
 	case s.Health != nil && s.Health.State != "stopped":
 		return core.Visible(s.Health.State, 12, false), g.Running, paint.Style{Role: paint.Info}
+	case served(s) != nil:
+		return "running", g.Running, paint.Style{Role: paint.Info}
 	case len(s.Elsewhere) > 0:
 		return "elsewhere", g.Running, paint.Style{Role: paint.Info}
+	case untried(s):
+		return "not tried", g.Queued, paint.Style{Role: paint.Muted}
 	}
 	return "ready", g.Done, paint.Style{Role: paint.OK}
+}
+
+// untried reports whether nobody has started or called a server yet: whether it answers
+// is not known.
+func untried(s api.ServerInfo) bool {
+	return s.State == api.ServerReady && s.Kind != "builtin" && s.Tools == 0 && len(s.Changed) == 0 && s.Health == nil
+}
+
+// served is the process of a server that pml's own server runs, nil where there is none.
+func served(s api.ServerInfo) *api.ServerProcess {
+	if i := slices.IndexFunc(s.Elsewhere, func(p api.ServerProcess) bool { return p.Serves }); i >= 0 {
+		return &s.Elsewhere[i]
+	}
+	return nil
 }
 
 // needsText is what a server needs, or what is wrong with it, on one line.
@@ -220,8 +242,6 @@ func needsText(s api.ServerInfo, e *Env) (string, paint.Style) {
 		return strings.Join(parts, "; "), paint.Style{Role: paint.Warn}
 	case s.State == api.ServerNotTrusted:
 		return keyOf(e, keys.TrustFlows) + ": pml trust", paint.Style{Role: paint.Warn}
-	case len(s.Elsewhere) > 0:
-		return "runs in " + ownersText(s), paint.Style{Role: paint.Muted}
 	}
 	return core.Visible(s.Warning, 200, false), paint.Style{Role: paint.Muted}
 }
@@ -230,15 +250,40 @@ func needsText(s api.ServerInfo, e *Env) (string, paint.Style) {
 func ownersText(s api.ServerInfo) string {
 	var owners []string
 	for _, p := range s.Elsewhere {
-		text := "pml " + itoa(p.Owner)
-		if p.Client.Name != "" {
-			text += " (" + core.Visible(p.Client.Name, 60, false) + ")"
-		}
+		text := ownerText(p)
 		if !slices.Contains(owners, text) {
 			owners = append(owners, text)
 		}
 	}
 	return strings.Join(owners, ", ")
+}
+
+// ownerText names the process of pml that a server's process belongs to.
+func ownerText(p api.ServerProcess) string {
+	text := "pml " + itoa(p.Owner)
+	switch {
+	case p.Log != "":
+		return "pml's background server (" + text + ")"
+	case p.Serves:
+		return "pml serve (" + text + ")"
+	case p.Client.Name != "":
+		text += " (" + core.Visible(p.Client.Name, 60, false) + ")"
+	}
+	return text
+}
+
+// anewText says what starts a process of pml's own server anew.
+func anewText(p api.ServerProcess) string {
+	return fmt.Sprintf("kill %d when idle, and the next call starts it again; pml server stop ends all that it runs", p.PID)
+}
+
+// logText says where the last words of a server are that runs in pml's own server.
+func logText(p api.ServerProcess) string {
+	if p.Log == "" {
+		return "it runs in " + ownerText(p) + ", which logs in the terminal where it was started"
+	}
+	return "it runs in " + ownerText(p) + ", which keeps them and logs in " + core.Visible(p.Log, 0, false) +
+		";\nwhat it said is in the error of a call that failed: pml workflows show RUN"
 }
 
 // serverFacts are what is known of a server, by label.
@@ -270,10 +315,20 @@ func serverFacts(s api.ServerInfo) (facts [][2]string) {
 		}
 	}
 	for _, p := range s.Elsewhere {
-		add("elsewhere", fmt.Sprintf("pid %d of %s", p.PID, ownersText(api.ServerInfo{Elsewhere: []api.ServerProcess{p}})))
+		if p.Serves {
+			add("process", fmt.Sprintf("pid %d, runs in %s", p.PID, ownerText(p)))
+		} else {
+			add("elsewhere", fmt.Sprintf("pid %d of %s", p.PID, ownerText(p)))
+		}
 	}
-	if len(s.Elsewhere) > 0 {
+	if p := served(s); p != nil {
+		add("restart", anewText(*p))
+		add("log", p.Log)
+	} else if len(s.Elsewhere) > 0 {
 		add("restart", fmt.Sprintf("R starts one here; kill %d when idle, its owner starts it again", s.Elsewhere[0].PID))
+	}
+	if len(s.Elsewhere) == 0 && untried(s) {
+		add("tried", "nobody has called it yet: R tries it")
 	}
 	if len(s.Next) > 0 {
 		add("next", strings.Join(s.Next, " "))
@@ -339,6 +394,8 @@ func serverText(s api.ServerInfo) string {
 	switch {
 	case lines == nil && strings.Contains(s.Error, "said:\n"):
 		b.WriteString("what it wrote stands with the error\n")
+	case lines == nil && served(s) != nil:
+		b.WriteString(logText(*served(s)) + "\n")
 	case lines == nil:
 		b.WriteString("nothing is known of it: R starts the server and says what it wrote\n")
 	}

@@ -58,7 +58,7 @@ func TestServers(t *testing.T) {
 	shared := fixtureServers()[0]
 	shared.Elsewhere = []api.ServerProcess{{Server: "slack", PID: 99, Owner: 4242, Client: core.Client{Name: "claude-code"}}, {Server: "slack", PID: 98, Owner: 4243}}
 	s.ShowServers([]api.ServerInfo{shared}, false, nil)
-	wantShown(t, s, "elsewhere", "runs in pml 4242", "pid 99 of pml 4242 (claude-code)", "kill 99 when idle, its owner starts it again ")
+	wantShown(t, s, "elsewhere", "pid 99 of pml 4242 (claude-code)", "kill 99 when idle, its owner starts it again ")
 	wantIntents(t, press(s, "R"), CheckServer{Name: "slack", Owners: "pml 4242 (claude-code), pml 4243"})
 	running := fixtureServers()[0]
 	running.Health = &api.ServerHealth{State: "running", PID: 77}
@@ -166,4 +166,49 @@ func TestServers_LongError(t *testing.T) {
 		Error: "the process ended before it had answered: it wants a folder of its own that can be written, see the manual of the server at its very end",
 	}}, true, nil)
 	wantShown(t, s, "error     the process ended", "the server at its very ", "         end  ")
+}
+
+// TestServers_Served: a server that pml's own background server runs is running, needs
+// nothing, gets no second process, and its log is said to be there.
+func TestServers_Served(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 160, 45)
+	press(s, "7")
+	served := fixtureServers()[0]
+	served.Elsewhere = []api.ServerProcess{{Server: "slack", PID: 6650, Owner: 28752, Serves: true, Log: "/home/ada/.pml/logs/serve.log"}}
+	s.ShowServers([]api.ServerInfo{served}, true, nil)
+	wantShown(t, s, "running", "pid 6650, runs in pml's background server (pml 28752)", "kill 6650 when idle, and the next call starts it again", "log       /home/ada/.pml/logs/serve.log")
+	for _, word := range []string{"elsewhere", "starts one here", "nothing is known"} {
+		wantHidden(t, s, word)
+	}
+	wantIntents(t, press(s, "R"))
+	wantShown(t, s, "no second one is started beside that of pml's background server (pml 28752): kill 6650 when idle")
+	press(s, "L")
+	wantShown(t, s, "it runs in pml's background server (pml 28752)", "logs in /home/ada/.pml/logs/serve.log")
+	wantHidden(t, s, "nothing is known of it")
+}
+
+// TestServers_Untried: a server that nobody has started is not called ready, one inside
+// the binary is.
+func TestServers_Untried(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	press(s, "7")
+	s.ShowServers([]api.ServerInfo{{Name: "web", State: api.ServerReady, Kind: "http", URL: "http://127.0.0.1:9"}}, true, nil)
+	wantShown(t, s, "not tried", "nobody has called it yet: R tries it")
+	wantHidden(t, s, "ready ")
+	s.ShowServers([]api.ServerInfo{{Name: "std", State: api.ServerReady, Kind: "builtin"}}, true, nil)
+	wantShown(t, s, "ready")
+	wantHidden(t, s, "not tried")
+}
+
+// wantHidden fails where a frame has one of the texts.
+func wantHidden(t *testing.T, s *Screen, texts ...string) {
+	t.Helper()
+	frame := s.Plain(fixtureNow)
+	for _, text := range texts {
+		if strings.Contains(frame, text) {
+			t.Errorf("%q is shown:\n%s", text, frame)
+		}
+	}
 }

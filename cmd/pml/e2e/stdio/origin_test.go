@@ -119,7 +119,7 @@ func TestStdio_ServersElsewhere(t *testing.T) {
 	s := m.OnScreen(80, 24, m.Command(ctx, "tui"))
 	s.Shows("complete")
 	s.Types("7")
-	s.Shows("elsewhere", "runs in pml "+strconv.Itoa(h.cmd.Process.Pid), "of pml "+strconv.Itoa(h.cmd.Process.Pid)+" (first-host)")
+	s.Shows("elsewhere", "of pml "+strconv.Itoa(h.cmd.Process.Pid)+" (first-host)")
 	s.Types("R")
 	s.Shows("rec answers", "running")
 	s.Types("q")
