@@ -83,6 +83,9 @@ func tui(a *app.App, cmd *cobra.Command, o app.TerminalOptions) error {
 	}
 	level, _ := a.Environ("PML_LOG")
 	o.OpenOptions = app.OpenOptions{Home: a.Flags.Home, Server: a.Flags.Server, Log: level}
+	for _, c := range cmd.Root().Commands() {
+		o.Commands = append(append(o.Commands, c.Name()), c.Aliases...)
+	}
 	left, err := a.Terminal(cmd.Context(), o)
 	for _, id := range left {
 		a.Say("run %s is not finished; it goes on with: pml continue %s", id.Short(), id.Short())

@@ -38,6 +38,8 @@ type Options struct {
 	Profile   paint.Profile
 	ASCII     bool
 	Notify    Notify
+	// Commands are the words with which a command line of pml begins.
+	Commands []string
 	// Command runs a command line of pml in this process and writes what it
 	// prints to out, without colour; it returns the exit code. It must not read.
 	Command func(ctx context.Context, args []string, out io.Writer) int

@@ -147,4 +147,6 @@ type TerminalOptions struct {
 	// Theme is auto, ansi, dark, light or modus, Color auto, always or never, Notify
 	// off, bell or osc.
 	Theme, Color, Notify string
+	// Commands are the words with which a command line of pml begins.
+	Commands []string
 }

@@ -53,7 +53,7 @@ func terminal(ctx context.Context, o app.TerminalOptions) ([]core.ID, error) {
 			Environ: environ, User: userName(), Runner: src.runner, Version: buildVersion().Version, Workspace: src.workspace, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
-			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Command: command(o), Machine: src.machine, Flows: src.flows, Self: self(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
+			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Commands: o.Commands, Command: command(o), Machine: src.machine, Flows: src.flows, Self: self(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
 		})
 		stop()
 	}

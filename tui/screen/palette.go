@@ -84,7 +84,7 @@ func (p *palette) offers(e *Env) []verb {
 	var begin, within []verb
 	for _, v := range verbs {
 		line, ok := filled(v.line, p.run, e)
-		if !ok {
+		if !ok || !p.applies(v.line, e) {
 			continue
 		}
 		v.line = line
@@ -97,6 +97,42 @@ func (p *palette) offers(e *Env) []verb {
 		}
 	}
 	return append(begin, within...)
+}
+
+// applies reports whether a verb can do something with what is selected, as it is now.
+func (p *palette) applies(line string, e *Env) bool {
+	r, _ := e.State.Run(p.run)
+	a, _ := e.State.Approval(e.Sel.Approval)
+	switch words := strings.Fields(line); strings.Join(words[:min(len(words), 2)], " ") {
+	case "abort RUN":
+		return !r.State.Final()
+	case "replan RUN":
+		return !r.State.Final() && r.Kind == core.KindDAG
+	case "retry RUN":
+		return r.State == core.RunFailed && !r.FaultOfProgram()
+	case "workflows result", "workflows rm":
+		return r.State.Final()
+	case "approvals extend":
+		return a.StateAt(e.Now) == core.ApprovalOpen && a.ExpiresAt != nil
+	case "approvals renew":
+		return a.StateAt(e.Now) == core.ApprovalExpired
+	case "halt":
+		return len(e.State.Halts) == 0
+	case "resume":
+		return len(e.State.Halts) > 0
+	}
+	return true
+}
+
+// at is the offer that enter takes: the one that was gone to, or the first one where
+// what was typed begins with no command of pml. It is -1 for what was typed.
+func (p *palette) at(offers []verb, e *Env) int {
+	words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(p.input.Text), "pml "))
+	if p.cursor >= 0 || len(words) == 0 || len(offers) == 0 || strings.HasPrefix(words[0], "-") || slices.Contains(cannot, words[0]) ||
+		slices.Contains(e.commands, words[0]) || slices.ContainsFunc(verbs, func(v verb) bool { return strings.Fields(v.line)[0] == words[0] }) {
+		return min(p.cursor, len(offers)-1)
+	}
+	return 0
 }
 
 // filled puts the ids of what is selected into a line; ok is false where it
@@ -116,6 +152,7 @@ func filled(line string, run core.ID, e *Env) (text string, ok bool) {
 
 func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	offers := p.offers(e)
+	p.cursor = p.at(offers, e)
 	if k.Paste {
 		p.edit(k)
 		return nil, false
@@ -124,7 +161,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	case "esc":
 		return nil, true
 	case "up", "ctrl+p":
-		p.cursor = max(min(p.cursor, len(offers))-1, -1)
+		p.cursor = max(p.cursor-1, -1)
 	case "down", "ctrl+n":
 		p.cursor = min(p.cursor+1, len(offers)-1)
 	case "tab":
@@ -205,7 +242,7 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 
 func (p *palette) draw(a paint.Area, e *Env) {
 	offers := p.offers(e)
-	p.cursor = min(p.cursor, len(offers)-1)
+	at := p.at(offers, e)
 	box := popup(a, 90, min(a.H-6, 24))
 	in := box.Frame(paint.Title{Left: "Palette", Foot: "enter run   tab complete   ctrl+y copy   esc close", Focus: true})
 	x := in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), ": pml ")
@@ -214,13 +251,13 @@ func (p *palette) draw(a paint.Area, e *Env) {
 		in.Text(0, 1, in.W, paint.Style{Role: paint.Danger}, e.Theme.Glyph.Failed+" "+p.err)
 	}
 	list := in.Sub(0, 2, in.W, in.H-2)
-	p.scroll.Show(p.cursor, len(offers), list.H)
+	p.scroll.Show(at, len(offers), list.H)
 	what := list.W / 2
 	for y := 0; y < list.H && p.scroll.Top+y < len(offers); y++ {
 		o := offers[p.scroll.Top+y]
 		list.Text(2, y, list.W-what-4, paint.Style{}, o.line)
 		list.Text(list.W-what, y, what, paint.Style{Role: paint.Muted}, o.what)
-		if p.scroll.Top+y == p.cursor {
+		if p.scroll.Top+y == at {
 			widget.DrawCursor(list, y, true)
 		}
 	}

@@ -62,7 +62,9 @@ type Env struct {
 	// own is what has become of the decisions that were taken on this screen.
 	own   map[core.ID]ownDecision
 	found keysFound
-	flash flash // the message in the last line but one
+	// commands are the words with which a command line of pml begins.
+	commands []string
+	flash    flash // the message in the last line but one
 }
 
 // panel is one of them. Draw must not change what Do depends on but for
@@ -125,8 +127,9 @@ type Options struct {
 	State     *state.State
 	Keys      *keys.Map
 	Theme     *paint.Theme
-	Version   string // of pml
-	Workspace string // as shown in the header
+	Version   string   // of pml
+	Workspace string   // as shown in the header
+	Commands  []string // words with which a command line of pml begins
 	// Confirm asks before leaving while approvals wait.
 	Confirm bool
 }
@@ -185,7 +188,7 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, flash: s.flash}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, commands: s.o.Commands, flash: s.flash}
 }
 
 // typedOn reports whether a key belongs to a text that a person types on behind a key that came too

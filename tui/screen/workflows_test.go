@@ -339,7 +339,7 @@ func TestPalette(t *testing.T) {
 	selectRun(t, s, runWaiting)
 	wantIntents(t, press(s, ":", `"doctor"`, "enter"), Command{"doctor"})
 	wantIntents(t, press(s, ":", `"workflows show "`, "tab", "enter"), Command{"workflows show 7f3a91c2"})
-	wantIntents(t, press(s, ":", `"workf"`, "down", "down", "enter"), Command{"workflows show 7f3a91c2"})
+	wantIntents(t, press(s, ":", `"workf"`, "down", "enter"), Command{"workflows show 7f3a91c2"})
 	wantIntents(t, press(s, ":", `"pml version"`, "ctrl+y", "esc"), Copy{What: "a command", Text: "pml version"})
 	wantIntents(t, press(s, ":", `"continue 7f3a91c2 --approve"`, "enter"))
 	wantShown(t, s, "Run this?", "pml continue 7f3a91c2 --approve")
@@ -354,6 +354,46 @@ func TestPalette(t *testing.T) {
 	press(s, "esc")
 	s.ShowOutput("retry x", "", 0, fixtureNow)
 	wantShown(t, s, "✓ 14:02:31 done: pml retry x")
+}
+
+// TestPalette_NoCommand: what begins with no command of pml takes the first offer with
+// enter, and a command is left as it was typed.
+func TestPalette_NoCommand(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 80, 24)
+	s.o.Commands = []string{"status"}
+	selectRun(t, s, runWaiting)
+	wantIntents(t, press(s, ":", `"verify"`, "enter"), Command{"audit verify"})
+	wantIntents(t, press(s, ":", `"verify"`, "ctrl+y", "esc"), Copy{What: "a command", Text: "pml audit verify"})
+	wantIntents(t, press(s, ":", `"status"`, "enter"), Command{"status"})
+	wantIntents(t, press(s, ":", `"nothing like it"`, "enter"), Command{"nothing like it"})
+	press(s, ":", `"verify"`)
+	wantShown(t, s, "> audit verify")
+}
+
+// TestPalette_Applies: it offers what can be done with what is selected.
+func TestPalette_Applies(t *testing.T) {
+	t.Parallel()
+	e := hiddenEnv(t)
+	offered := func() string {
+		var lines []string
+		for _, v := range newPalette(PanelWorkflows, e).(*palette).offers(e) {
+			lines = append(lines, v.line)
+		}
+		return strings.Join(lines, "\n")
+	}
+	a := e.State.Waiting(e.Now)[0]
+	e.Sel.Run, e.Sel.Approval = a.RunID, a.ID
+	if text := offered(); !strings.Contains(text, "abort ") || !strings.Contains(text, "approvals extend ") || strings.Contains(text, "approvals renew ") || strings.Contains(text, "resume") {
+		t.Errorf("of what waits:\n%s", text)
+	}
+	e.Now = a.ExpiresAt.Add(time.Second)
+	r, _ := e.State.Run(a.RunID)
+	r.State = core.RunAborted
+	e.State.PutRuns(r)
+	if text := offered(); strings.Contains(text, "abort ") || strings.Contains(text, "replan ") || !strings.Contains(text, "approvals renew ") || strings.Contains(text, "approvals extend ") {
+		t.Errorf("of what is over:\n%s", text)
+	}
 }
 
 // TestVerbs_NoneDecides keeps enter from deciding: what the palette offers never
