@@ -79,11 +79,24 @@ func CallName(tool string, args json.RawMessage) string {
 // CleanCallName is CallName of arguments that may hold secrets: clean takes them out
 // before anything is cut off.
 func CleanCallName(tool string, args json.RawMessage, clean func(string) string) string {
-	name := tool
+	return OneLine(verb(tool)+" "+argLine(clean(telling(args))), NameRunes)
+}
+
+// wideRunes is how long an argument may be in a row that is as wide as a window.
+const wideRunes = 200
+
+// CallLine is CallName for a row that is cut where it is shown: it has the argument in
+// far more characters, and of a path its beginning as well.
+func CallLine(tool string, args json.RawMessage) string {
+	return OneLine(verb(tool)+" "+OneLine(telling(args), wideRunes), NameRunes+wideRunes)
+}
+
+// verb is the name of a tool without its server.
+func verb(tool string) string {
 	if _, short, ok := SplitTool(tool); ok {
-		name = short
+		tool = short
 	}
-	return OneLine(OneLine(name, NameRunes-argRunes-1)+" "+argLine(clean(telling(args))), NameRunes)
+	return OneLine(tool, NameRunes-argRunes-1)
 }
 
 // tellingKeys are the names of arguments that say what a call is about, those that

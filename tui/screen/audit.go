@@ -201,14 +201,22 @@ const (
 	auReason
 )
 
-func auditColumns(w int) []widget.Column {
+// auditColumns are the columns in w columns; clock says that no time has a day.
+func auditColumns(w int, clock bool) []widget.Column {
+	moment, what, by, run := 12, 16, 14, 14
+	if clock {
+		moment = 8
+	}
+	if w < 84 { // in that order everything has some room in a window of 80
+		what, by, run = 13, 10, 12
+	}
 	return widget.PlaceColumns([]widget.Column{
-		auTime:    {Title: "TIME", Width: 12},
+		auTime:    {Title: "TIME", Width: moment},
 		auOutcome: {Title: "OUTCOME", Width: 12},
-		auType:    {Title: "TYPE", Width: 11, Drop: 3},
-		auWhat:    {Title: "WHAT", Width: 16, Grow: true},
-		auBy:      {Title: "BY", Width: 14, Drop: 1},
-		auRun:     {Title: "RUN", Width: 14, Drop: 2},
+		auType:    {Title: "TYPE", Width: 10, Drop: 3},
+		auWhat:    {Title: "WHAT", Width: what, Grow: true},
+		auBy:      {Title: "BY", Width: by, Drop: 1},
+		auRun:     {Title: "RUN", Width: run, Drop: 2},
 		auReason:  {Title: "WHY", Width: 20, Grow: true, Drop: 4},
 	}, 2, w-2)
 }
@@ -232,12 +240,14 @@ func (p *auditPanel) draw(a paint.Area, e *Env, focus bool) {
 		p.drawEmpty(in, e)
 		return
 	}
-	cols := auditColumns(in.W)
-	widget.DrawTitles(in, 0, cols)
 	height := in.H - 1
 	p.scroll.Show(at, len(rows), height)
-	for y := 0; y < height && p.scroll.Top+y < len(rows); y++ {
-		drawAuditRow(in, 1+y, cols, &rows[p.scroll.Top+y], e)
+	seen := rows[p.scroll.Top:min(p.scroll.Top+height, len(rows))]
+	clock := !slices.ContainsFunc(seen, func(r core.AuditRow) bool { return momentText(r.At, e) != clockText(r.At, e) })
+	cols := auditColumns(in.W, clock)
+	widget.DrawTitles(in, 0, cols)
+	for y := range seen {
+		drawAuditRow(in, 1+y, cols, seen, y, e)
 		if p.scroll.Top+y == at {
 			widget.DrawCursor(in, 1+y, focus)
 		}
@@ -265,13 +275,23 @@ func (p *auditPanel) drawEmpty(in paint.Area, e *Env) {
 	}
 }
 
-func drawAuditRow(in paint.Area, y int, cols []widget.Column, r *core.AuditRow, e *Env) {
+// drawAuditRow draws one of the rows that are in view.
+func drawAuditRow(in paint.Area, y int, cols []widget.Column, seen []core.AuditRow, n int, e *Env) {
+	r := &seen[n]
+	beside := func() (texts []string) {
+		for i := range seen {
+			if i != n {
+				texts = append(texts, auditWhat(&seen[i], e))
+			}
+		}
+		return texts
+	}
 	muted := paint.Style{Role: paint.Muted}
 	cols[auTime].Text(in, y, muted, momentText(r.At, e))
 	glyph, style := approvalLook(r.Outcome, e.Theme)
 	cols[auOutcome].Text(in, y, style, glyph+" "+auditCount(r))
 	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
-	cols[auWhat].Text(in, y, paint.Style{}, auditWhat(r, e))
+	cols[auWhat].Text(in, y, paint.Style{}, fitPath(auditWhat(r, e), cols[auWhat].Width, beside, e.Theme))
 	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))
 	cols[auRun].Text(in, y, muted, auditRun(r, e))
 	if r.Tool != "" || r.Type != "" { // else it is what the row is about
@@ -298,12 +318,22 @@ func auditWhat(r *core.AuditRow, e *Env) string {
 	case r.Tool == "" && r.Type != "":
 		a, _ := e.State.Approval(r.ApprovalID)
 		return cmp.Or(subjectOf(a), approval.TypeOf(r.Type).Words)
+	case r.Tool == "" && auditHalf(r) != "":
+		return auditHalf(r) + ": " + core.Visible(r.Reason, 200, false)
 	case r.Tool == "":
 		return core.Visible(r.Reason, 200, false)
 	case len(args) > 0:
-		return core.Visible(core.CallName(r.Tool, args), 200, false)
+		return core.Visible(core.CallLine(r.Tool, args), 200, false)
 	}
 	return core.Visible(r.Tool, 200, false)
+}
+
+// auditHalf is whose calls were halted or go on: both halves keep a row of it.
+func auditHalf(r *core.AuditRow) string {
+	if out := core.ShownOutcome(*r); r.RunID != "" || out != "halted" && out != "resumed" {
+		return ""
+	}
+	return map[core.Side]string{core.SideClient: "here", core.SideServer: "server"}[r.Side]
 }
 
 // auditText is all that a row says, field by field, and then as JSON.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/tui/decide"
+	"github.com/casys-ai/pml/tui/paint"
 )
 
 // writes adds calls of write_file that wait in one run.
@@ -75,6 +76,76 @@ func TestInbox_Alike(t *testing.T) {
 		t.Errorf("marked %v", got)
 	}
 	p.sees("these are 2 approvals")
+}
+
+// TestFitPath: what differs from the rows beside it stays, then the first folder and the
+// name of the file; the server goes before these.
+func TestFitPath(t *testing.T) {
+	t.Parallel()
+	theme := paint.NewTheme(paint.Ansi, paint.NoColor, false)
+	call := func(n string) string {
+		return "write_file src/components/dashboard/" + n + "/widgets/deep/index.tsx (fs)"
+	}
+	beside := func() []string {
+		return []string{call("alpha2"), call("alpha3"), "write_file README.md (fs)", "send ada (mail)"}
+	}
+	for w, want := range map[int]string{
+		80: call("alpha1"),
+		64: "write_file src/…/dashboard/alpha1/widgets/deep/index.tsx (fs)",
+		44: "write_file src/…/alpha1/…/index.tsx (fs)",
+		38: "write_file …/alpha1/…/index.tsx (fs)",
+		33: "write_file …/alpha1/…/index.tsx",
+		24: "write_file …/alpha1/…",
+	} {
+		got := fitPath(call("alpha1"), w, beside, theme)
+		if got != want {
+			t.Errorf("%d columns: %q, want %q", w, got, want)
+		}
+	}
+	if got := fitPath("write_file a/very/long/folder/name.ts", 24, func() []string { return nil }, theme); got != "write_file a/…/name.ts" {
+		t.Errorf("alone: %q", got)
+	}
+}
+
+// TestInbox_Distinct: rows whose paths differ in a folder in their middle can be told
+// apart at every width, waiting and resolved, and say their run.
+func TestInbox_Distinct(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{80, 24}, {110, 30}, {160, 45}} {
+		p := atInbox(t, size[0], size[1])
+		list := writes(p, runNotes, core.RiskMedium, "src/components/dashboard/alpha1/widgets/index.tsx", "src/components/dashboard/alpha2/widgets/index.tsx")
+		p.wait(decide.Quiet)
+		p.press("g", "=")
+		p.sees("alpha1")
+		p.sees("alpha2")
+		if size[0] > 80 { // what is over has a line or two there
+			continue
+		}
+		for _, a := range list {
+			p.change(a.ID, func(a *core.Approval) {
+				a.State, a.DecidedBy = core.ApprovalApproved, &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: p.now}
+			})
+		}
+		p.press("G")
+		p.sees("alpha1")
+		p.sees("alpha2")
+		if frame := p.frame(); strings.Count(frame, "release-not") < 3 {
+			t.Errorf("%v: whose calls were they?\n%s", size, frame)
+		}
+	}
+}
+
+// TestAudit_Narrow: 80 columns say what type a decision was of, and whose calls were halted.
+func TestAudit_Narrow(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	halt := func(seq int64, side core.Side) core.AuditRow {
+		return core.AuditRow{Seq: seq, Side: side, At: fixtureNow, By: core.Actor{Who: "ada", Via: core.ViaTUI}, Outcome: core.ApprovalDenied, Reason: core.HaltedAll}
+	}
+	st.SetAudit(append(fixtureAudit(), halt(90, core.SideClient), halt(91, core.SideServer)))
+	s := newScreen(t, st, 80, 24)
+	press(s, "6")
+	wantShown(t, s, "TYPE", "tool perm", "WHAT", "BY", "RUN", "here: halted", "server: halted")
 }
 
 // TestInbox_AlikeHigh: a group of high risk says that it can only be denied together,

@@ -41,9 +41,13 @@ func waitingColumns(w int) []widget.Column {
 }
 
 func resolvedColumns(w int) []widget.Column {
+	run, by := runWidth(w), 14
+	if w < 80 { // in that order everything has some room in a window of 80
+		run, by = 12, 13
+	}
 	return widget.PlaceColumns([]widget.Column{
-		{Title: "", Width: 10}, {Title: "", Width: whatWidth(w), Grow: true}, {Title: "", Width: runWidth(w), Drop: 2},
-		{Title: "BY", Width: 14, Drop: 1}, {Title: "AT", Width: 8},
+		{Title: "", Width: 10}, {Title: "", Width: whatWidth(w), Grow: true}, {Title: "", Width: run, Drop: 2},
+		{Title: "BY", Width: by, Drop: 1}, {Title: "AT", Width: 8},
 	}, gutter, w-gutter)
 }
 
@@ -169,7 +173,7 @@ func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap 
 	if e.found.id == ap.ID && e.found.all {
 		what += " (found)"
 	}
-	cols[colWhat].Text(in, y, paint.Style{}, what)
+	cols[colWhat].Text(in, y, paint.Style{}, fitPath(what, cols[colWhat].Width, p.inView(ap, e), e.Theme))
 	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, p.rows.runName(ap, e))
 	cols[colRisk].Text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
 	text, look := timeLeft(p.soonest(ap, e), e)
@@ -182,7 +186,7 @@ func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap
 	muted := paint.Style{Role: paint.Muted}
 	in.Put(2, y, style, glyph)
 	cols[colType].Text(in, y, muted, typeName(ap.Type))
-	cols[colWhat].Text(in, y, paint.Style{}, p.what(ap))
+	cols[colWhat].Text(in, y, paint.Style{}, fitPath(p.what(ap), cols[colWhat].Width, p.inView(ap, e), e.Theme))
 	cols[colFlow].Text(in, y, muted, p.rows.runName(ap, e))
 	by, at := string(st), ""
 	if d := ap.DecidedBy; d != nil {
@@ -324,13 +328,13 @@ func whatText(ap core.Approval) string {
 	case ap.Tool != "" && len(c.Arguments) > 2:
 		text = callText(ap.Tool, c.Arguments)
 	}
-	return core.Visible(text, 200, false)
+	return core.Visible(text, 400, false)
 }
 
 // callText is a call by its verb and the argument that tells most of it, its server
 // last: "write_file src/a.ts (fs)".
 func callText(tool string, args json.RawMessage) string {
-	text := core.CallName(tool, args)
+	text := core.CallLine(tool, args)
 	if server, _, ok := core.SplitTool(tool); ok {
 		text += " (" + server + ")"
 	}

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/casys-ai/pml/core/approval"
 	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
+	"github.com/casys-ai/pml/tui/paint"
 )
 
 // inboxGroups are the approvals that share a row, under the first of each group.
@@ -288,4 +290,125 @@ func (p *inboxPanel) markedList(e *Env) []core.Approval {
 		}
 	}
 	return out
+}
+
+// near is how many rows before and behind one it is compared with, to say what differs.
+const near = 10
+
+// inView are the texts of the rows around the one of an approval.
+func (p *inboxPanel) inView(a core.Approval, e *Env) func() []string {
+	return func() (texts []string) {
+		at := p.rows.index(a.ID)
+		for i := max(at-near, 0); i < min(at+near+1, p.rows.len()); i++ {
+			if o, ok := e.State.Approval(p.rows.id(i)); ok && i != at {
+				texts = append(texts, p.what(o))
+			}
+		}
+		return texts
+	}
+}
+
+// fitPath is a call in w columns, its path without folders that tell nothing: what differs
+// from the rows beside it and the name of the file stay.
+func fitPath(text string, w int, beside func() []string, t *paint.Theme) string {
+	if paint.Width(text) <= w {
+		return text
+	}
+	words, at := strings.Split(text, " "), -1
+	for i, word := range words {
+		if strings.Contains(word, "/") && !strings.Contains(word, "://") && (at < 0 || len(word) > len(words[at])) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return text
+	}
+	parts := strings.Split(words[at], "/")
+	differs := make([]bool, len(parts))
+	for _, other := range beside() {
+		o := strings.Split(other, " ")
+		if at < len(o) && (at == 0 || o[0] == words[0]) {
+			markDiffering(parts, strings.Split(o[at], "/"), differs)
+		}
+	}
+	before, after := strings.Join(words[:at], " "), strings.Join(words[at+1:], " ")
+	if before != "" {
+		before += " "
+	}
+	if after != "" {
+		after = " " + after
+	}
+	if path := shortPath(parts, differs, w-paint.Width(before+after), t); path != "" {
+		return before + path + after
+	}
+	w -= paint.Width(before) // the server is in the details
+	if path := cmp.Or(shortPath(parts, differs, w, t), barePath(parts, differs, w, t)); path != "" {
+		return before + path
+	}
+	return text
+}
+
+// markDiffering marks the parts in which a path differs from another one that is much like it.
+func markDiffering(parts, other []string, differs []bool) {
+	if len(other) != len(parts) {
+		return
+	}
+	var at []int
+	for i := range parts {
+		if parts[i] != other[i] {
+			at = append(at, i)
+		}
+	}
+	if len(at) <= max(len(parts)/2, 1) {
+		for _, i := range at {
+			differs[i] = true
+		}
+	}
+}
+
+// shortPath is a path in w columns: without the middle folders that do not differ, as many
+// as it takes, and then without the first one; empty where even that has no room.
+func shortPath(parts []string, differs []bool, w int, t *paint.Theme) string {
+	keep := slices.Repeat([]bool{true}, len(parts))
+	for i := 1; i < len(parts); i++ {
+		if path := joined(parts, keep, t); paint.Width(path) <= w {
+			return path
+		}
+		if i < len(parts)-1 {
+			keep[i] = differs[i]
+		}
+	}
+	keep[0] = differs[0]
+	if path := joined(parts, keep, t); paint.Width(path) <= w {
+		return path
+	}
+	return ""
+}
+
+// barePath is what differs of a path, or the end of its file's name where no folder does.
+func barePath(parts []string, differs []bool, w int, t *paint.Theme) string {
+	if slices.Contains(differs[:len(parts)-1], true) {
+		if path := joined(parts, differs, t); paint.Width(path) <= w {
+			return path
+		}
+		return ""
+	}
+	if name := []rune(parts[len(parts)-1]); w > 8 && len(name) > w-1 {
+		return t.Glyph.More + string(name[len(name)-w+1:])
+	}
+	return ""
+}
+
+// joined is a path with one sign for parts in a row that are left out.
+func joined(parts []string, keep []bool, t *paint.Theme) string {
+	var out []string
+	for i, part := range parts {
+		switch {
+		case keep[i]:
+			out = append(out, part)
+		case len(out) == 0 || out[len(out)-1] != t.Glyph.More:
+			out = append(out, t.Glyph.More)
+		}
+	}
+	return strings.Join(out, "/")
 }

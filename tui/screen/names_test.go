@@ -275,7 +275,7 @@ func TestAudit_Told(t *testing.T) {
 	})
 	s := newScreen(t, st, 80, 24)
 	press(s, "6")
-	wantShown(t, s, "RUN", "db-migrate-pr", "approved   layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed", "✗ aborted", "aborted the run")
+	wantShown(t, s, "RUN", "db-migrate-", "approved   layer      layer 2 ", "next layer", "old.ts", "✗ halted", "✓ resumed", "✗ aborted", "aborted the run")
 	s = newScreen(t, st, 200, 45)
 	press(s, "6", "z")
 	wantShown(t, s, "aborted the run: mine")
