@@ -100,7 +100,7 @@ type retrial struct {
 
 // refusal says why nothing of a failed run can be tried again.
 func (rt *retrial) refusal() error {
-	why := "it failed by itself; mend it and execute it anew"
+	why := "it failed in its own code, not in a call; mend it and execute it anew"
 	if slices.ContainsFunc(rt.journal.settled, failed) {
 		why = "after each call that failed the script went on with others because of it; mend it and execute it anew"
 	}

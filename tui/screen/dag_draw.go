@@ -80,8 +80,10 @@ func mayHaveRun(t *core.Task) bool {
 }
 
 // waitsFor is the open approval of a task.
-func (p *dagPanel) waitsFor(task int, e *Env) (core.Approval, bool) {
-	id, ok := p.model.asked[task]
+func (p *dagPanel) waitsFor(task int, e *Env) (core.Approval, bool) { return p.model.waitsFor(task, e) }
+
+func (m *dagModel) waitsFor(task int, e *Env) (core.Approval, bool) {
+	id, ok := m.asked[task]
 	if !ok {
 		return core.Approval{}, false
 	}

@@ -30,7 +30,36 @@ type eventsPanel struct {
 	detail    detail
 	scroll    widget.Scroll
 	firstDraw int // y of the first row, as drawn last
+	calls     callNames
 }
+
+// callNames are the calls of scripts by what they call, where the layers of their runs are
+// known: their ids are numbers.
+type callNames map[core.ID]*dagModel
+
+// of is the name of a call, empty where it is not known or its id is one.
+func (c *callNames) of(run core.ID, call string, e *Env) string {
+	w, ok := e.State.Workflow(run)
+	if !ok || w.Kind != core.KindCode {
+		return ""
+	}
+	m := (*c)[run]
+	if m == nil || !m.current(&w) {
+		if *c == nil || len(*c) >= maxCallRuns {
+			*c = callNames{}
+		}
+		m = newDAGModel(&w)
+		(*c)[run] = m
+	}
+	i, ok := m.byID[call]
+	if !ok || m.tasks[i].Tool == "" {
+		return ""
+	}
+	return m.name(i)
+}
+
+// maxCallRuns is of how many runs the calls are kept by name.
+const maxCallRuns = 20
 
 func newEvents() *eventsPanel { return &eventsPanel{} }
 

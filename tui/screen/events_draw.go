@@ -178,7 +178,7 @@ func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []widget.Column, ev *
 	cols[evSeq].Text(in, y, muted, seq)
 	cols[evType].Text(in, y, eventStyle(ev.Type), core.Visible(string(ev.Type), 40, false))
 	cols[evRun].Text(in, y, paint.Style{}, e.State.Name(ev.RunID))
-	cols[evWhat].Text(in, y, paint.Style{}, eventWhat(ev))
+	cols[evWhat].Text(in, y, paint.Style{}, eventWhat(ev, p.calls.of(ev.RunID, ev.TaskID, e)))
 }
 
 // exact reports whether times have milliseconds: where a person wants them, or
@@ -212,8 +212,9 @@ func eventStyle(t core.EventType) paint.Style {
 	return paint.Style{}
 }
 
-// eventWhat is what an event says, on one line.
-func eventWhat(ev *core.Event) string {
+// eventWhat is what an event says, on one line; call is what its call is named, if that
+// says more than the tool.
+func eventWhat(ev *core.Event, call string) string {
 	const most = 200 // runes of a part: no window is wider
 	var parts []string
 	add := func(s string) {
@@ -225,7 +226,11 @@ func eventWhat(ev *core.Event) string {
 		parts = append(parts, "L"+itoa(*ev.Layer+1))
 	}
 	add(ev.TaskID)
-	add(ev.Tool)
+	if server, _, ok := core.SplitTool(ev.Tool); call != "" && ok {
+		add(call + " (" + server + ")")
+	} else {
+		add(ev.Tool)
+	}
 	if ev.DurationMS > 0 {
 		parts = append(parts, durationText(ev.DurationMS))
 	}

@@ -48,8 +48,8 @@ func TestWorkflows_Hints(t *testing.T) {
 func TestFooter_WholeMessage(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 80, 24)
-	s.Say(Bad, "the run 7f395101 was not retried: no call of it can be tried again: it failed by itself; mend it and execute it anew", fixtureNow)
-	wantShown(t, s, "the run 7f395101 was not retried: no call of it", "it failed by itself; mend it and execute it anew")
+	s.Say(Bad, "the run 7f395101 was not retried: no call of it can be tried again: it failed in its own code, not in a call; mend it and execute it anew", fixtureNow)
+	wantShown(t, s, "the run 7f395101 was not retried: no call of it", "it failed in its own code, not in a call; mend it and execute it anew")
 	s.Say(Bad, "short", fixtureNow)
 	wantShown(t, s, "short", "? help")
 }

@@ -19,7 +19,7 @@ func TestHalt_Resume(t *testing.T) {
 	}
 	st.PutRuns(stopped)
 	s := newScreen(t, st, 80, 24)
-	wantShown(t, s, "halted, ! ends it")
+	wantShown(t, s, "halted, ! resumes")
 	press(s, "!")
 	wantShown(t, s, "Let calls go on?", "A run whose process still runs", "has ended is interrupted", "R in the list of runs")
 	if frame := s.Plain(fixtureNow); strings.Contains(frame, "make them at once") {

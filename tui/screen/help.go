@@ -180,8 +180,9 @@ func symbolLines(t *paint.Theme, w int) []string {
 	text := strings.Join([]string{
 		g.Done + " success", g.Running + " running", g.Queued + " queued", g.Waiting + " waiting", g.Failed + " failed",
 		g.FailedSafe + " failed safe", g.Skipped + " skipped", g.Aborted + " aborted", g.Mark + " marked",
+		"predicted: expected of the script, not called yet",
 	}, "   ")
-	if lines := paint.Wrap(text, w); len(lines) <= 2 {
+	if lines := paint.Wrap(text, w); len(lines) <= 3 {
 		return lines
 	}
 	return nil

@@ -75,6 +75,46 @@ func TestDAG_Calls(t *testing.T) {
 	wantWords(t, c.Plain(), "✓ list_notes", "○ send ada ")
 }
 
+// TestCalls_OneName: the Task title and the rows of Events call a call of a script what the
+// DAG calls it, with its id.
+func TestCalls_OneName(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	w := core.Workflow{Run: core.Run{ID: "7f3a0000-0000-4000-8000-000000000000", Kind: core.KindCode, State: core.RunRunning, CreatedAt: fixtureNow}}
+	for i, tick := range []string{"tick 4", "tick 5"} {
+		id := "c" + itoa(i+1)
+		w.Layers = append(w.Layers, core.Layer{Index: i, Tasks: []core.Task{{ID: id, Tool: "everything:echo", Layer: i, Arguments: raw(map[string]any{"message": tick}), State: core.TaskSuccess}}})
+		st.AddEvents(core.Event{Seq: int64(i + 1), Type: core.EventTaskComplete, At: fixtureNow, RunID: w.ID, TaskID: id, Tool: "everything:echo"})
+	}
+	st.PutRuns(w.Run)
+	st.PutWorkflow(w)
+	s := newScreen(t, st, 160, 45)
+	selectRun(t, s, w.ID)
+	press(s, "5")
+	wantShown(t, s, "c1  echo tick 4 (everything)", "c2  echo tick 5 (everything)")
+	s.sel.Task = "c2"
+	wantShown(t, s, "4 Task  L2 c2 echo tick 5")
+}
+
+// TestTask_AskedOfServer: a call that a question about its server holds up waits in the Task
+// panel as it does in the DAG.
+func TestTask_AskedOfServer(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	ask := core.Approval{ID: "a1", RunID: "7f3a0000-0000-4000-8000-000000000000", Type: core.ApproveIntegrity, Tool: "everything", Subject: "everything", State: core.ApprovalOpen, CreatedAt: fixtureNow, ExpiresAt: in(time.Minute)}
+	w := core.Workflow{Run: core.Run{ID: ask.RunID, Kind: core.KindCode, State: core.RunWaiting, CreatedAt: fixtureNow}, Approvals: []core.Approval{ask}}
+	w.Layers = []core.Layer{{Tasks: []core.Task{{ID: "c1", Tool: "everything:echo", State: core.TaskQueued, Predicted: true}}}}
+	st.PutRuns(w.Run)
+	st.PutApprovals(ask)
+	st.PutWorkflow(w)
+	s := newScreen(t, st, 160, 45)
+	selectRun(t, s, w.ID)
+	s.sel.Task = "c1"
+	press(s, "4")
+	wantShown(t, s, "! waiting integrity 1:00")
+	wantHidden(t, s, "queued, predicted")
+}
+
 // TestTask_Below: where the open text leaves room, what belongs to it is shown below.
 func TestTask_Below(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -40,6 +39,7 @@ type taskPanel struct {
 	id    string
 	of    *core.Layer // what the texts were made from
 	found *core.Task
+	model *dagModel // of the run, as the DAG has it
 	tab   taskTab
 	// before is the tab that was open before the panel went to the error by itself;
 	// onError says that it did.
@@ -72,6 +72,9 @@ func (p *taskPanel) task(e *Env) *core.Task {
 			p.pages[i].Cut = cut
 		}
 		p.log = taskLog{plain: p.log.plain}
+	}
+	if p.model == nil || !p.model.current(&w) || p.of != firstLayer(&w) {
+		p.model = newDAGModel(&w)
 	}
 	p.run, p.id, p.of, p.found, p.made = e.Sel.Run, e.Sel.Task, firstLayer(&w), nil, [taskTabs]bool{}
 	for i := range w.Layers {
@@ -208,13 +211,11 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 
 // decide opens the card of what the task, or its layer, waits for.
 func (p *taskPanel) decide(act keys.Action, t *core.Task, e *Env) []Intent {
-	w, _ := e.State.Workflow(p.run)
-	m := newDAGModel(&w)
-	i, ok := m.byID[t.ID]
+	i, ok := p.model.byID[t.ID]
 	if !ok {
 		return decideTask(act, "", false, e)
 	}
-	id, waits := m.approval(i, e)
+	id, waits := p.model.approval(i, e)
 	return decideTask(act, id, waits, e)
 }
 
@@ -299,8 +300,11 @@ func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
 		return
 	}
 	page := p.page(t, e)
-	title.Left += "  L" + itoa(t.Layer+1) + " " + visibleName(t.ID)
 	title.Right = p.tabsText(a.W)
+	title.Left += "  L" + itoa(t.Layer+1) + " " + visibleName(t.ID)
+	if i, ok := p.model.byID[t.ID]; ok && p.model.code && t.Tool != "" {
+		title.Left += " " + paint.Clip(p.model.name(i), max(a.W-paint.Width(title.Left+title.Right)-8, 16), e.Theme.Glyph.More)
+	}
 	in := a.Frame(title)
 	used := p.drawHead(in, t, e)
 	body := in.Sub(0, used, in.W, in.H-used)
@@ -342,15 +346,15 @@ func (p *taskPanel) tabsText(w int) string {
 func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	ap, waits := p.waitsFor(t, e)
 	st := t.State
-	if waits {
-		st = core.TaskWaiting
+	if i, ok := p.model.byID[t.ID]; ok {
+		st = p.model.states[i]
 	}
 	glyph, style := taskLook(st, e.Theme)
 	text := glyph + " " + string(st)
 	if mayHaveRun(t) {
 		text = glyph + " " + mayHaveRunText
 	}
-	if t.Predicted && !waits {
+	if t.Predicted && st != core.TaskWaiting {
 		text += ", predicted"
 	}
 	if waits {
@@ -376,21 +380,13 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	return 2
 }
 
-// waitsFor is the open approval that names the task.
+// waitsFor is the open approval that the task waits for, the same one as in the DAG.
 func (p *taskPanel) waitsFor(t *core.Task, e *Env) (core.Approval, bool) {
-	if t.State != core.TaskWaiting && t.State != core.TaskQueued {
+	i, ok := p.model.byID[t.ID]
+	if !ok {
 		return core.Approval{}, false
 	}
-	w, _ := e.State.Workflow(p.run)
-	for i := range w.Approvals {
-		if !slices.Contains(w.Approvals[i].CallIDs, t.ID) && w.Approvals[i].Planned() != t.ID {
-			continue
-		}
-		if a, ok := e.State.Approval(w.Approvals[i].ID); ok && a.StateAt(e.Now) == core.ApprovalOpen {
-			return a, true
-		}
-	}
-	return core.Approval{}, false
+	return p.model.waitsFor(i, e)
 }
 
 // drawFoot says where in the text the view is.

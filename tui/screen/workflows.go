@@ -280,7 +280,7 @@ func again(runs []core.Run, e *Env) []Intent {
 			out = append(out, Continue{r.ID})
 		case core.RunFailed:
 			if r.FaultOfProgram() {
-				why = state.Name(r) + " failed by itself, with no call to make again: mend it and run it anew"
+				why = state.Name(r) + " failed in its own code, and no call of it failed that could be made again: mend the script and run it anew"
 				continue
 			}
 			out = append(out, Retry{r.ID})

@@ -205,7 +205,7 @@ func (p *workflowsPanel) nextText(r core.Run, e *Env) (string, paint.Style) {
 	}
 	switch {
 	case r.Halted != nil && r.State == core.RunWaiting:
-		return "halted, " + keyOf(e, keys.Halt) + " ends it", paint.Style{Role: paint.Danger} // what goes on then is not known here
+		return "halted, " + keyOf(e, keys.Halt) + " resumes", paint.Style{Role: paint.Danger} // what goes on then is not known here
 	case len(expiredOf(r, e)) > 0:
 		return expiredText(e), paint.Style{Role: paint.Danger}
 	case r.FaultOfProgram():

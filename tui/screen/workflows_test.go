@@ -105,7 +105,7 @@ func TestWorkflows_ByItself(t *testing.T) {
 		t.Error(frame)
 	}
 	wantIntents(t, press(s, "1", "R"))
-	wantShown(t, s, "mine.ts failed by itself")
+	wantShown(t, s, "mine.ts failed in its own code")
 	r.Error.Failures = []core.Failure{{Code: core.CodeToolFailed}}
 	st.PutRuns(r)
 	wantShown(t, s, "R retries")
