@@ -125,6 +125,8 @@ func verbOf(i screen.Decide) string {
 	switch {
 	case i.Approve && i.Answer != nil && i.Answer.Shape != nil:
 		return fmt.Sprintf("approved, up to %d calls from line %s", i.Answer.Shape.Max, approval.Line(i.Answer.Shape.Place))
+	case i.Approve && i.Answer != nil && len(i.Answer.Arguments) > 0:
+		return "approved with changed arguments"
 	case i.Approve:
 		return "approved"
 	case i.Abort:

@@ -30,6 +30,9 @@ func TestModel_Decide(t *testing.T) {
 		t.Error(diff)
 	}
 	h.shows("tool perm std:fetch: approved")
+	if got := verbOf(screen.Decide{Approve: true, Answer: &core.Answer{Arguments: []byte(`{"a":1}`)}}); got != "approved with changed arguments" {
+		t.Error(got)
+	}
 	h.want(screen.Decide{Approvals: []core.Approval{a}, Abort: true})
 	if d := h.backend.continued[1].Decision; !d.Abort || d.Approve {
 		t.Errorf("aborting: %+v", d)

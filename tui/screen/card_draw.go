@@ -398,6 +398,15 @@ func answerText(an *core.Answer) string {
 	return ""
 }
 
+// editWord is what the key of the editor does on a card: a question about a call that is
+// not over has arguments to change.
+func editWord(a core.Approval, over bool) string {
+	if a.Type == core.ApproveTool && !over {
+		return "change arguments"
+	}
+	return "view"
+}
+
 // hints are the keys that help on a card.
 func (c *card) hints(ap core.Approval, e *Env) string {
 	if c.mode != deciding {
@@ -407,8 +416,8 @@ func (c *card) hints(ap core.Approval, e *Env) string {
 		act   keys.Action
 		label string
 	}{
-		{keys.Down, "scroll"}, {keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.Again, "ask again"}, {keys.CopyID, "command"},
-		{keys.Edit, "editor"}, {keys.Trail, "trail"}, {keys.Replan, "replan"},
+		{keys.Last, "end"}, {keys.Back, "back"}, {keys.MoreTime, "5 min"}, {keys.Again, "ask again"}, {keys.CopyID, "command"},
+		{keys.Edit, editWord(ap, c.rule.Ended(e.Now) != "")}, {keys.Trail, "trail"}, {keys.Replan, "replan"},
 	}
 	run, _ := e.State.Run(ap.RunID)
 	var words []string

@@ -42,6 +42,10 @@ func TestCard_Edit(t *testing.T) {
 	p.press("a")
 	p.wants(Decide{Approvals: []core.Approval{now}, Approve: true, Answer: &core.Answer{Arguments: args}})
 
+	p = atCard(t, apKeys, 80, 24)
+	p.sees("e view")
+	p = atCard(t, apTool, 80, 24)
+	p.sees("e change arguments")
 	p = atCard(t, apTool, 160, 45)
 	p.wait(decide.Quiet)
 	edited(p)

@@ -250,7 +250,7 @@ func (o *output) draw(a paint.Area, e *Env) {
 	}
 	window := popup(a, a.W-8, a.H-6)
 	o.pager.Draw(window.Frame(title)) // only then it knows what is in view
-	title.Foot = o.pager.Position() + "   " + hintText(e, keys.CopyID, keys.Save) + "   esc closes"
+	title.Foot = o.pager.Position() + "   " + keyOf(e, keys.CopyID) + " copy text  " + hintText(e, keys.Save) + "   esc closes"
 	o.pager.Draw(window.Frame(title))
 }
 

@@ -296,7 +296,7 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	x, room := 1, a.W-2-paint.Width(end)-2
 	for _, act := range acts {
 		text := hintText(e, act)
-		if word := s.inboxWord(act); word != "" && text != "" {
+		if word := s.panelWord(act); word != "" && text != "" {
 			text = keyOf(e, act) + " " + word
 		}
 		if w := paint.Width(text); text == "" || act == keys.Help || act == keys.Quit || x+w > room {
@@ -309,10 +309,17 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	a.Put(x, a.H-1, paint.Style{Role: paint.Muted}, end)
 }
 
-// inboxWord is what a key does in the inbox, where the keys are that panel's, and where it
-// does something else elsewhere.
-func (s *Screen) inboxWord(act keys.Action) string {
-	if p, ok := s.panels[s.panes.acting()].(*inboxPanel); ok {
+// wording is a panel in which keys do something else than elsewhere.
+type wording interface {
+	// hintWord is what a key does here where that is not what it does elsewhere; empty
+	// where it is.
+	hintWord(act keys.Action) string
+}
+
+// panelWord is what a key does in the panel that has the keys, where that is something else
+// than elsewhere.
+func (s *Screen) panelWord(act keys.Action) string {
+	if p, ok := s.panels[s.panes.acting()].(wording); ok {
 		return p.hintWord(act)
 	}
 	return ""

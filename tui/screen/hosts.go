@@ -302,3 +302,11 @@ func asksText(a core.Approval) string {
 	}
 	return typeName(a.Type) + " " + whatText(a)
 }
+
+// hintWord implements wording.
+func (p *hostsPanel) hintWord(act keys.Action) string {
+	if act == keys.CopyID {
+		return "copy folder"
+	}
+	return ""
+}

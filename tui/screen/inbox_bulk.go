@@ -379,6 +379,8 @@ func (p *inboxPanel) hintWord(act keys.Action) string {
 	switch {
 	case act == keys.Again: // nothing is retried here
 		return "ask again"
+	case act == keys.CopyID:
+		return "copy command"
 	case act == keys.ApproveRemember && len(p.marked) > 0:
 		return "decide " + itoa(len(p.marked))
 	}

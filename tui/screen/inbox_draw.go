@@ -324,7 +324,7 @@ func whatText(ap core.Approval) string {
 	case ap.Type == core.ApproveBudget:
 		text = ap.Description
 	case ap.IfEdited() != nil:
-		text = callText(ap.Tool, ap.Answer.Arguments)
+		text = "changed: " + callText(ap.Tool, ap.Answer.Arguments)
 	case ap.Tool != "" && len(c.Arguments) > 2:
 		text = callText(ap.Tool, c.Arguments)
 	}

@@ -115,6 +115,21 @@ func TestTask_AskedOfServer(t *testing.T) {
 	wantHidden(t, s, "queued, predicted")
 }
 
+// TestHints_Copy: the label of the key that copies says what it copies.
+func TestHints_Copy(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 160, 45)
+	for panel, word := range map[string]string{"1": "y copy id", "2": "y copy command", "4": "y copy ", "8": "y copy folder"} {
+		press(s, panel)
+		wantShown(t, s, word)
+		if panel != "1" {
+			wantHidden(t, s, "y copy id")
+		}
+	}
+	s.ShowOutput("audit ls", "line", 0, fixtureNow)
+	wantShown(t, s, "y copy text")
+}
+
 // TestTask_Below: where the open text leaves room, what belongs to it is shown below.
 func TestTask_Below(t *testing.T) {
 	t.Parallel()
@@ -165,7 +180,7 @@ func TestCard_Edited(t *testing.T) {
 	p.sees("what was sent, edited by ann via tui")
 	p.sees("v3.0.0")
 	p.sees("what was proposed, and not sent")
-	if what := whatText(p.approval(apTool)); what != "create_release v3.0.0 (gh)" {
+	if what := whatText(p.approval(apTool)); what != "changed: create_release v3.0.0 (gh)" {
 		t.Errorf("its row: %s", what)
 	}
 	p.press("i")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/asked"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
@@ -143,4 +144,12 @@ func resultText(result json.RawMessage) string {
 	var b strings.Builder
 	addArguments(&b, "", result)
 	return b.String() + "\nas JSON\n" + prettyJSON(result)
+}
+
+// hintWord implements wording.
+func (p *taskPanel) hintWord(act keys.Action) string {
+	if act == keys.CopyID {
+		return "copy " + strings.ToLower(taskTabNames[p.tab])
+	}
+	return ""
 }
