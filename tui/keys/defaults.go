@@ -16,6 +16,14 @@ const (
 	everywhere = lists | inbox | dag | task | events | servers | flows | bounds
 )
 
+// scopeNames are the scopes as help calls them.
+var scopeNames = []struct {
+	scope scope
+	name  string
+}{
+	{lists, "runs, audit"}, {inbox, "approvals, card"}, {bounds, "bounds"}, {dag, "DAG"}, {task, "task"}, {events, "events"}, {servers, "servers"}, {flows, "flows"},
+}
+
 // binding is an action as it is without configuration.
 type binding struct {
 	action Action

@@ -132,6 +132,23 @@ func Label(a Action) string {
 	return ""
 }
 
+// Where names the panels in which an action means something; empty where it is all of them.
+func Where(a Action) string {
+	for _, b := range bindings {
+		if b.action != a || b.scope == everywhere {
+			continue
+		}
+		var names []string
+		for _, in := range scopeNames {
+			if b.scope&in.scope != 0 {
+				names = append(names, in.name)
+			}
+		}
+		return strings.Join(names, ", ")
+	}
+	return ""
+}
+
 // All lists the actions in the order in which help shows them.
 func All() []Action {
 	out := make([]Action, len(bindings))

@@ -94,3 +94,35 @@ func TestCard_ApproveLabel(t *testing.T) {
 		}
 	}
 }
+
+// The help of a card whose question is over has only what can be done with it.
+func TestCard_HelpOver(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 80, 24)
+	p.change(apTool, func(a *core.Approval) {
+		a.State, a.DecidedBy = core.ApprovalApproved, &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: p.now}
+	})
+	p.press("?")
+	p.sees("look at it in $EDITOR")
+	p.sees("enter and esc lead back to the card")
+	for _, not := range []string{"change the arguments", "5 more minutes", "ask again", "approve unlocks", "next button"} {
+		if strings.Contains(p.frame(), not) {
+			t.Errorf("help of what is over has %q:\n%s", not, p.frame())
+		}
+	}
+}
+
+// The search of the help finds keys of other panels and of cards, by their names and by
+// what they do, and says where they work.
+func TestHelp_FindsAll(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"restart": "start a server anew (servers)", "rule": "write a rule, shown first (card)",
+		"reason": "say the reason to the agent (card)", "new flow": "new flow from a template (flows)",
+	} {
+		s := newScreen(t, fixtureState(), 100, 30)
+		press(s, "?", `"`+word+`"`)
+		wantShown(t, s, want)
+		wantHidden(t, s, "no key does that")
+	}
+}

@@ -46,11 +46,16 @@ func (h *help) typing() bool { return true }
 func (h *help) rows(e *Env) []helpRow {
 	words := strings.Fields(strings.ToLower(h.input.Text))
 	var out []helpRow
+	here := "Here: " + h.panel
 	add := func(title string, acts []keys.Action) {
 		first := true
 		for _, act := range acts {
 			row := helpRow{act: act, keys: strings.Join(e.Keys.Keys(act), " "), text: keys.Label(act)}
-			if row.keys == "" || !matchesAll(strings.ToLower(row.keys+" "+row.text), words) {
+			if in := keys.Where(act); in != "" && title != here {
+				row.text += " (" + in + ")"
+			}
+			named := strings.ReplaceAll(string(act), "_", " ") + " " + shortLabel(act)
+			if row.keys == "" || !matchesAll(strings.ToLower(row.keys+" "+row.text+" "+named), words) {
 				continue
 			}
 			if first {
@@ -68,9 +73,34 @@ func (h *help) rows(e *Env) []helpRow {
 	if len(h.own) > 0 {
 		return out
 	}
-	add("Here: "+h.panel, h.here)
+	add(here, h.here)
 	add("All keys (those of other panels work there)", slices.DeleteFunc(keys.All(), func(a keys.Action) bool { return slices.Contains(h.here, a) }))
+	for i, row := range onCards(e) {
+		if i == 0 && len(words) > 0 || !matchesAll(strings.ToLower(row.keys+" "+row.text+" card"), words) {
+			continue
+		}
+		if len(words) > 0 {
+			row.text += " (card)"
+		}
+		out = append(out, row)
+	}
 	return out
+}
+
+// onCards is what keys do on the card of an approval, under a heading.
+func onCards(e *Env) []helpRow {
+	rows := []helpRow{{text: "On the card of an approval, which " + keyOf(e, keys.Open) + " opens"}}
+	add := func(act keys.Action, more, text string) {
+		if bound := e.Keys.Keys(act); len(bound) > 0 {
+			rows = append(rows, helpRow{keys: strings.TrimSpace(bound[0] + " " + more), text: text})
+		}
+	}
+	add(keys.ApproveRemember, "r", "approve the tool, and its calls in this run")
+	add(keys.ApproveRemember, "s", "approve the tool, and its calls in this session")
+	add(keys.ApproveRemember, "w", "approve and write a rule, shown first")
+	add(keys.Message, "", "deny, and say the reason to the agent")
+	add(keys.Edit, "", "change the arguments in $EDITOR, then approve")
+	return append(rows, helpRow{keys: "J", text: "the arguments as JSON, and back"})
 }
 
 func matchesAll(text string, words []string) bool {
@@ -109,7 +139,12 @@ func (h *help) run(rows []helpRow) ([]Intent, bool) {
 	if len(h.own) > 0 {
 		return nil, true
 	}
-	if h.cursor >= len(rows) || rows[h.cursor].act == "" {
+	switch {
+	case h.cursor >= len(rows):
+		return nil, false
+	case rows[h.cursor].act == "" && rows[h.cursor].keys != "":
+		return []Intent{say{Note, "that is a key of the card of an approval"}}, true
+	case rows[h.cursor].act == "":
 		return nil, false
 	}
 	if act := rows[h.cursor].act; !slices.Contains(decisions, act) {
@@ -121,10 +156,11 @@ func (h *help) run(rows []helpRow) ([]Intent, bool) {
 // moveTo puts the cursor on a row, or the next one that is no heading.
 func (h *help) moveTo(row int, rows []helpRow) {
 	up := row < h.cursor
-	for row > 0 && row < len(rows) && rows[row].act == "" && up {
+	heading := func(i int) bool { return rows[i].act == "" && rows[i].keys == "" }
+	for row > 0 && row < len(rows) && heading(row) && up {
 		row--
 	}
-	for row < len(rows)-1 && rows[row].act == "" {
+	for row < len(rows)-1 && heading(row) {
 		row++
 	}
 	h.cursor = max(min(row, len(rows)-1), 0)
@@ -138,7 +174,7 @@ func (h *help) draw(a paint.Area, e *Env) {
 	case len(h.own) > 0 && h.input.Text != "":
 		title.Foot = "esc clears the search"
 	case len(h.own) > 0:
-		title.Foot = "esc leads back"
+		title.Foot = "enter and esc lead back to the card"
 	case h.input.Text != "":
 		title.Foot = "enter does it   esc clears the search"
 	}
@@ -197,26 +233,39 @@ func cardHelp(c *card, e *Env) overlay {
 		h.own = append(h.own, helpRow{keys: b.key, text: b.label})
 	}
 	add := func(text, own string, acts ...keys.Action) { h.add(e, text, own, acts...) }
-	add("next page: approve unlocks when all was on screen", "space", keys.PageDown)
-	if c.rule.Approval().Type == core.ApproveTool {
-		add("the arguments as JSON, and back", "J")
-		add("change the arguments in $EDITOR, then approve", "", keys.Edit)
-	} else {
-		add("look at it in $EDITOR", "", keys.Edit)
+	a, over := c.rule.Approval(), c.rule.Ended(e.Now) != ""
+	page, back, command := "next page: approve unlocks when all was on screen", "back; nothing is decided", "copy the command that does the same"
+	if over {
+		page, back, command = "next page", "back", "copy the command that shows it"
 	}
-	if run, _ := e.State.Run(c.rule.Approval().RunID); run.Kind == core.KindDAG {
+	add(page, "space", keys.PageDown)
+	if a.Type == core.ApproveTool {
+		add("the arguments as JSON, and back", "J")
+	}
+	if editWord(a, over) == "view" {
+		add("look at it in $EDITOR", "", keys.Edit)
+	} else {
+		add("change the arguments in $EDITOR, then approve", "", keys.Edit)
+	}
+	if run, _ := e.State.Run(a.RunID); run.Kind == core.KindDAG && !over {
 		add("add tasks to the plan of its run, in $EDITOR", "", keys.Replan)
 	}
-	add("back; nothing is decided", "", keys.Back)
+	add(back, "", keys.Back)
 	add("down and up a line", "", keys.Down, keys.Up)
 	add("page up", "", keys.PageUp)
 	add("beginning, end: what is jumped over was not shown", "", keys.First, keys.Last)
-	add("next button; its letter presses it, enter does not", "", keys.NextPanel)
+	if len(c.buttons) > 0 {
+		add("next button; its letter presses it, enter does not", "", keys.NextPanel)
+	}
 	add("the card in the whole window, or beside the list", "", keys.Zoom)
-	add("5 more minutes to decide", "", keys.MoreTime)
-	add("ask again, once it has expired", "", keys.Again)
+	if a.StateAt(e.Now) == core.ApprovalOpen && a.ExpiresAt != nil {
+		add("5 more minutes to decide", "", keys.MoreTime)
+	}
+	if !over {
+		add("ask again, once it has expired", "", keys.Again)
+	}
 	add("what happened to it: the audit trail", "", keys.Trail)
-	add("copy the command that does the same", "", keys.CopyID)
+	add(command, "", keys.CopyID)
 	add("copy it as JSON", "", keys.CopyAll)
 	return h
 }

@@ -37,6 +37,7 @@ func TestInbox_Alike(t *testing.T) {
 	p.wait(decide.Quiet)
 	p.press("g")
 	p.sees("3 × write_file docs/*.md (fs)")
+	p.sees("= one row each")
 	p.sees("2 × write_file docs/*.md (fs)")
 	p.sees("write_file docs/index.md (fs)")
 	p.press("a")

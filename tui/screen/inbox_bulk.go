@@ -381,6 +381,8 @@ func (p *inboxPanel) hintWord(act keys.Action) string {
 		return "ask again"
 	case act == keys.CopyID:
 		return "copy command"
+	case act == keys.Alike:
+		return "one row each"
 	case act == keys.ApproveRemember && len(p.marked) > 0:
 		return "decide " + itoa(len(p.marked))
 	}
