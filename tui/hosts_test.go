@@ -95,4 +95,7 @@ func TestModel_ServerInVain(t *testing.T) {
 	h.send(letter("R"))
 	h.shows("slack cannot be called yet")
 	h.shows("then R tries it again")
+	on.servers[0] = api.ServerInfo{Name: "slack", State: api.ServerNeeds, Needs: []api.ServerNeed{{Type: core.ApproveKeys}}}
+	h.send(letter("R"))
+	h.shows("slack cannot be called yet: I decides what it needs; then R tries it again")
 }

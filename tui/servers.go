@@ -73,13 +73,27 @@ func (m *model) checkServer(i screen.CheckServer, now time.Time) tea.Cmd {
 				return nil
 			case len(list) == 1 && list[0].State == api.ServerReady:
 				m.say(screen.Good, name+" answers", now)
+			case len(list) == 1 && list[0].State == api.ServerNeeds:
+				m.say(screen.Bad, name+" cannot be called yet: "+decides(m, list[0])+"; then "+again(m)+" tries it again", now)
 			case len(list) == 1:
-				m.say(screen.Bad, name+" cannot be called yet: mend what it says it needs, then "+again(m)+" tries it again", now)
+				m.say(screen.Bad, name+" cannot be called yet: mend what it says is wrong, then "+again(m)+" tries it again", now)
 			}
 			m.screen.ShowServers(list, false, nil)
 			return nil
 		}
 	})
+}
+
+// decides says which key leads to what a server needs of a person.
+func decides(m *model, s api.ServerInfo) string {
+	act, text, command := keys.Install, " decides what it needs", "pml servers install"
+	if len(s.Needs) > 0 && s.Needs[0].Type == core.ApproveOAuth {
+		act, text, command = keys.Connect, " signs in", "pml servers connect"
+	}
+	if k := m.o.Keys.Keys(act); len(k) > 0 {
+		return k[0] + text
+	}
+	return command + text
 }
 
 // again is the key that starts a server once more.

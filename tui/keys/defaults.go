@@ -88,7 +88,7 @@ var bindings = []binding{
 	{SwitchFlow, flows, "enable or disable the flow", []string{"x"}},
 	{FlowLink, dag | task | flows, "flow run of the call, and back", []string{"L"}},
 
-	{Install, servers, "install the server", []string{"I"}},
+	{Install, servers, "decide what a server needs, and install it", []string{"I"}},
 	{Connect, servers, "sign in to the server", []string{"C"}},
 	{ServerLog, servers, "log of the server", []string{"L"}},
 

@@ -293,7 +293,11 @@ func drawAuditRow(in paint.Area, y int, cols []widget.Column, seen []core.AuditR
 	cols[auType].Text(in, y, paint.Style{}, typeName(r.Type))
 	cols[auWhat].Text(in, y, paint.Style{}, fitPath(auditWhat(r, e), cols[auWhat].Width, beside, e.Theme))
 	cols[auBy].Text(in, y, paint.Style{}, core.Visible(r.By.Label(), 80, false))
-	cols[auRun].Text(in, y, muted, auditRun(r, e))
+	run := auditRun(r, e)
+	if run != "" && severalFolders(len(seen), func(i int) string { return seen[i].Workspace }) {
+		run = inFolder(r.Workspace, run)
+	}
+	cols[auRun].Text(in, y, muted, run)
 	if r.Tool != "" || r.Type != "" { // else it is what the row is about
 		cols[auReason].Text(in, y, muted, core.Visible(core.ShownReason(*r), 200, false))
 	}

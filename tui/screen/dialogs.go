@@ -175,7 +175,11 @@ func (m *menu) click(x, y int, _ *Env) ([]Intent, bool) {
 }
 
 func (m *menu) draw(a paint.Area, _ *Env) {
-	m.list = popup(a, 78, len(m.items)+2).Frame(paint.Title{Left: m.title, Foot: "enter takes it   esc closes", Focus: true})
+	wide := 78
+	for _, item := range m.items {
+		wide = max(wide, 28+paint.Width(item.does)+8)
+	}
+	m.list = popup(a, min(wide, a.W-4), len(m.items)+2).Frame(paint.Title{Left: m.title, Foot: "enter takes it   esc closes", Focus: true})
 	m.scroll.Show(m.cursor, len(m.items), m.list.H)
 	w := 0
 	for _, item := range m.items {

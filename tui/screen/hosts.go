@@ -310,3 +310,29 @@ func (p *hostsPanel) hintWord(act keys.Action) string {
 	}
 	return ""
 }
+
+// ownersText names the other processes of pml in which a server runs, empty for none.
+func ownersText(s api.ServerInfo) string {
+	var owners []string
+	for _, p := range s.Elsewhere {
+		text := ownerText(p)
+		if !slices.Contains(owners, text) {
+			owners = append(owners, text)
+		}
+	}
+	return strings.Join(owners, ", ")
+}
+
+// ownerText names the process of pml that a server's process belongs to.
+func ownerText(p api.ServerProcess) string {
+	text := "pml " + itoa(p.Owner)
+	switch {
+	case p.Log != "":
+		return "pml's background server (" + text + ")"
+	case p.Serves:
+		return "pml serve (" + text + ")"
+	case p.Client.Name != "":
+		text += " (" + core.Visible(p.Client.Name, 60, false) + ")"
+	}
+	return text
+}

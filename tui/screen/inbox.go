@@ -11,7 +11,6 @@ import (
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
-	"github.com/casys-ai/pml/tui/state"
 	"github.com/casys-ai/pml/tui/widget"
 )
 
@@ -67,8 +66,8 @@ func (r *inboxRows) seen(a core.Approval) {
 // runName is the run of an approval, behind its folder where there are several.
 func (r *inboxRows) runName(a core.Approval, e *Env) string {
 	name := e.State.Name(a.RunID)
-	if dir := state.Folder(a.Workspace); r.folders && dir != "" {
-		return dir + ": " + name
+	if r.folders {
+		name = inFolder(a.Workspace, name)
 	}
 	return name
 }

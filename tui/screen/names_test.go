@@ -130,6 +130,31 @@ func TestHints_Copy(t *testing.T) {
 	wantShown(t, s, "y copy text")
 }
 
+// TestRuns_Folders: where what is listed is of several folders, each row of Runs and Audit
+// says of which, as those of Approvals do.
+func TestRuns_Folders(t *testing.T) {
+	t.Parallel()
+	st := emptyState()
+	for i, dir := range []string{"/src/day", "/src/fresh"} {
+		id := core.ID("7f3a000" + itoa(i) + "-0000-4000-8000-000000000000")
+		st.PutRuns(core.Run{ID: id, Kind: core.KindCode, Name: "one.js", State: core.RunComplete, Workspace: dir, CreatedAt: fixtureNow})
+		st.SetAudit(append(st.Audit(), core.AuditRow{Seq: int64(i + 1), At: fixtureNow, RunID: id, Workspace: dir, Tool: "fs:read", Type: core.ApproveTool, Outcome: core.ApprovalApproved}))
+	}
+	s := newScreen(t, st, 80, 24)
+	wantShown(t, s, "day: one.js", "fresh: one.js")
+	press(s, "6")
+	wantShown(t, s, "day: one.js", "fresh: one.", "RUN")
+}
+
+// TestMenu_Wide: what a choice does is not cut where there is room beside it.
+func TestMenu_Wide(t *testing.T) {
+	t.Parallel()
+	does := strings.Repeat("word ", 20) + "end"
+	s := newScreen(t, fixtureState(), 160, 45)
+	s.overlay.open(&menu{title: "New flow", items: []menuItem{{"cache-reads", does}}})
+	wantShown(t, s, "word end")
+}
+
 // TestTask_Below: where the open text leaves room, what belongs to it is shown below.
 func TestTask_Below(t *testing.T) {
 	t.Parallel()

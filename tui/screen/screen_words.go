@@ -96,6 +96,29 @@ func layerSaid(r core.Run) string {
 // fullName is the name of a run with its id, which stands there once.
 func fullName(id core.ID, e *Env) string { return withID(e.State.Name(id), id) }
 
+// severalFolders reports whether rows are of more than one folder: then each says of which.
+func severalFolders(n int, folder func(i int) string) bool {
+	first := ""
+	for i := range n {
+		switch dir := folder(i); {
+		case dir == "" || dir == first:
+		case first != "":
+			return true
+		default:
+			first = dir
+		}
+	}
+	return false
+}
+
+// inFolder is the name of a run behind its folder.
+func inFolder(workspace, name string) string {
+	if dir := state.Folder(workspace); dir != "" {
+		return dir + ": " + name
+	}
+	return name
+}
+
 func withID(name string, id core.ID) string {
 	if strings.HasSuffix(name, id.Short()) {
 		return name

@@ -246,32 +246,6 @@ func needsText(s api.ServerInfo, e *Env) (string, paint.Style) {
 	return core.Visible(s.Warning, 200, false), paint.Style{Role: paint.Muted}
 }
 
-// ownersText names the other processes of pml in which a server runs, empty for none.
-func ownersText(s api.ServerInfo) string {
-	var owners []string
-	for _, p := range s.Elsewhere {
-		text := ownerText(p)
-		if !slices.Contains(owners, text) {
-			owners = append(owners, text)
-		}
-	}
-	return strings.Join(owners, ", ")
-}
-
-// ownerText names the process of pml that a server's process belongs to.
-func ownerText(p api.ServerProcess) string {
-	text := "pml " + itoa(p.Owner)
-	switch {
-	case p.Log != "":
-		return "pml's background server (" + text + ")"
-	case p.Serves:
-		return "pml serve (" + text + ")"
-	case p.Client.Name != "":
-		text += " (" + core.Visible(p.Client.Name, 60, false) + ")"
-	}
-	return text
-}
-
 // anewText says what starts a process of pml's own server anew.
 func anewText(p api.ServerProcess) string {
 	return fmt.Sprintf("kill %d when idle, and the next call starts it again; pml server stop ends all that it runs", p.PID)

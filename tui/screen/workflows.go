@@ -25,6 +25,7 @@ type workflowsPanel struct {
 	at      int       // the row of the cursor, as far as it was known last
 	seen    []core.ID // in view, as drawn last
 	newest  time.Time // of the runs that the first row was in view with
+	folders bool      // these are of several folders
 	next    nextApprovals
 	first   firstPage
 }

@@ -77,9 +77,9 @@ func (p *workflowsPanel) draw(a paint.Area, e *Env, focus bool) {
 	cols := runColumns(in.W)
 	widget.DrawTitles(in, 0, cols)
 	p.next.update(e)
-	for y := 0; y < height && p.scroll.Top+y < len(ids); y++ {
-		id := ids[p.scroll.Top+y]
-		p.seen = append(p.seen, id)
+	p.seen = append(p.seen, ids[p.scroll.Top:min(p.scroll.Top+max(height, 0), len(ids))]...)
+	p.folders = severalFolders(len(p.seen), func(i int) string { r, _ := e.State.Run(p.seen[i]); return r.Workspace })
+	for y, id := range p.seen {
 		p.drawRun(in, 1+y, cols, id, e)
 		if p.scroll.Top+y == row {
 			widget.DrawCursor(in, 1+y, focus)
@@ -171,6 +171,9 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 	name := e.State.Name(id)
 	if n := e.State.RunsBelow(id); n > 0 {
 		name = "(" + plural(n, "run") + ") " + name
+	}
+	if p.folders && !cols[colFrom].Here {
+		name = inFolder(r.Workspace, name)
 	}
 	cols[colName].Text(in, y, paint.Style{}, name)
 	cols[colID].Text(in, y, muted, r.ID.Short())
