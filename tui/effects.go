@@ -196,11 +196,11 @@ func (m *model) move(id core.ID, word string, call func(ctx context.Context) (ap
 		return func(m *model, now time.Time) tea.Cmd {
 			m.feed.Touch(id)
 			if err != nil {
-				m.sayWith(with, screen.Bad, "", problem(id.Short(), err), now)
+				with.say(m, screen.Bad, "", problem(id.Short(), err), now)
 				return nil
 			}
 			m.taken.saw(r, epoch)
-			m.sayWith(with, screen.Good, word, id.Short()+": "+word+standing(r), now)
+			with.say(m, screen.Good, word, id.Short()+": "+word+standing(r), now)
 			return nil
 		}
 	})
@@ -230,9 +230,9 @@ func tallyOf(intents []screen.Intent) *tally {
 	return &tally{all: n, good: map[string]int{}}
 }
 
-// sayWith says what became of one of several as soon as that is known of all of them; of one alone,
+// say says what became of one of several as soon as that is known of all of them; of one alone,
 // with no tally, it says the text.
-func (m *model) sayWith(t *tally, level screen.Level, word, text string, now time.Time) {
+func (t *tally) say(m *model, level screen.Level, word, text string, now time.Time) {
 	if t == nil {
 		m.say(level, text, now)
 		return
@@ -322,12 +322,12 @@ func (m *model) renew(i screen.Renew) tea.Cmd {
 func (m *model) asked(with *tally, a core.Approval, err error, what string, text func(core.Approval, time.Time) string) then {
 	return func(m *model, now time.Time) tea.Cmd {
 		if err != nil {
-			m.sayWith(with, screen.Bad, "", problem(what, err), now)
+			with.say(m, screen.Bad, "", problem(what, err), now)
 			return nil
 		}
 		m.state.PutApprovals(a)
 		m.feed.Touch(a.RunID)
-		m.sayWith(with, screen.Good, "asked again", text(a, now), now)
+		with.say(m, screen.Good, "asked again", text(a, now), now)
 		return nil
 	}
 }

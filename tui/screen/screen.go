@@ -51,7 +51,7 @@ type Env struct {
 	// under it changed by itself or the terminal just got the focus. The screen
 	// keeps to it for panels; an overlay that decides has to ask.
 	QuietUntil time.Time
-	// typed is not ready while somebody types text where no text is wanted: see [Screen.typedOn].
+	// typed is not ready while somebody types text where no text is wanted: see [typedOn].
 	typed *decide.Guard
 	// NeedPin says that a decision needs the person's PIN.
 	NeedPin bool
@@ -193,14 +193,14 @@ func (s *Screen) env(now time.Time) *Env {
 
 // typedOn reports whether a key belongs to a text that a person types on behind a key that came too
 // early, or behind one that opens their editor: until no key came for a moment, no letter is one.
-func (s *Screen) typedOn(k keys.Key, now time.Time) bool {
-	if t, ok := s.top().(typist); s.typed.Ready(now) || ok && t.typing() {
+func typedOn(typed *decide.Guard, top overlay, k keys.Key, now time.Time) bool {
+	if t, ok := top.(typist); typed.Ready(now) || ok && t.typing() {
 		return false
 	}
 	if k.Text == "" && k.Name != "enter" && k.Name != "backspace" {
 		return false
 	}
-	s.typed.Disturb(now)
+	typed.Disturb(now)
 	return true
 }
 

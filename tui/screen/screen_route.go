@@ -40,7 +40,7 @@ var always = []keys.Action{keys.QuitNow, keys.Redraw, keys.Suspend}
 // Key handles a key press. Pasted text goes to an open text input, and is lost
 // everywhere else.
 func (s *Screen) Key(k keys.Key, now time.Time) []Intent {
-	if s.typedOn(k, now) {
+	if typedOn(&s.typed, s.top(), k, now) {
 		return nil
 	}
 	if now.Sub(s.flash.at) >= decide.Quiet { // what came under the key was not read yet
