@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"core/gate":                 {"core", "core/agent", "core/api", "core/asked", "core/atomicfile", "core/engine", "core/jsonrpc", "core/policy", "core/install", "core/launch", "core/env", "core/flow", "core/oauth", "core/redact", "core/upstream", "core/upstream/workspace", "core/where"},
 	"core/api":                  {"core"},
 	"core/page":                 {"core", "core/api", "core/approval", "core/asked"},
-	"core/machine":              {"core", "core/api", "core/env", "core/gate", "core/install", "core/oauth", "core/presence", "core/redact", "core/upstream", "core/upstream/workspace"},
+	"core/machine":              {"core", "core/api", "core/daemon", "core/env", "core/gate", "core/install", "core/oauth", "core/presence", "core/redact", "core/upstream", "core/upstream/workspace"},
 	"core/audit":                {"core", "core/api", "core/approval", "core/atomicfile", "core/env", "core/machine", "store"},
 	"core/setup": {
 		"core", "core/api", "core/atomicfile", "core/audit", "core/diff", "core/engine", "core/env", "core/gate", "core/hosts", "core/install", "core/launch", "core/machine", "core/model", "core/notify", "core/oauth",
