@@ -233,7 +233,7 @@ func exportAudit(ctx context.Context, a *app.App, q api.AuditQuery) error {
 		return err
 	}
 	if isFiltered(q) {
-		a.Note("note: lines are left out by the filter, so the chain of hashes cannot be checked on what is printed; pml audit verify checks the whole log")
+		a.Note("note: the chain of hashes cannot be checked on what a filter leaves; pml audit verify checks the whole log")
 	}
 	for q.Limit = 1000; ; {
 		rows, err := b.Audit(ctx, q)

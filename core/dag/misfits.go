@@ -17,7 +17,8 @@ const builtin = "workspace"
 
 // Misfits finds references that the schemas of tools speak against: a path to what the
 // output of a tool does not have, and a whole reference to a value of another type than the
-// argument takes. tools gives a tool as far as it is known; a schema that leaves a place open
+// argument takes. Of arguments with references it also finds names that the tool does not take, or lacks:
+// their values cannot be checked before they are known, and so nothing else checks them. tools gives a tool as far as it is known; a schema that leaves a place open
 // says nothing of it.
 //
 // It is a fault where the schema of the output is closed (additionalProperties is false) or
@@ -57,6 +58,7 @@ func (m *misfits) tool(task int) core.Tool {
 // task looks at the references of one task.
 func (m *misfits) task(i int) {
 	input := readSchema(m.tool(i).InputSchema)
+	m.names(i, input)
 	places := placesOf(m.g.tasks[i].Arguments)
 	for _, h := range m.g.refs[i] {
 		at, placed := places[h.start]
@@ -69,6 +71,28 @@ func (m *misfits) task(i int) {
 				wanted = schema{}
 			}
 			m.reference(i, p.ref, at, wanted)
+		}
+	}
+}
+
+// names looks at the names of the arguments of one task.
+func (m *misfits) names(i int, input schema) {
+	var args map[string]json.RawMessage
+	if json.Unmarshal(m.g.tasks[i].Arguments, &args) != nil {
+		return // the whole of them is a reference
+	}
+	tool := core.Visible(m.g.tasks[i].Tool, 120, false)
+	fault := func(format string, of ...any) {
+		m.faults = append(m.faults, core.Fault{Path: fmt.Sprintf("/tasks/%d/arguments", i), Message: fmt.Sprintf(format, of...)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if _, ok := input.properties[name]; !ok && input.closed {
+			fault("%s takes no %s%s", tool, core.Visible(name, 80, false), core.Suggest(name, input.names()))
+		}
+	}
+	for _, name := range input.required {
+		if args[name] == nil {
+			fault("%s needs %s", tool, core.Visible(name, 80, false))
 		}
 	}
 }
@@ -174,6 +198,7 @@ func placesOf(args json.RawMessage) map[int][]step {
 type schema struct {
 	types      []string // empty: any
 	properties map[string]json.RawMessage
+	required   []string
 	items      json.RawMessage
 	closed     bool // there are no other properties
 	open       bool // it is said, or may be said elsewhere in the schema, that there are others
@@ -201,6 +226,9 @@ func readSchema(raw json.RawMessage) schema {
 	}
 	if json.Unmarshal(words["properties"], &s.properties) != nil {
 		s.properties = nil
+	}
+	if json.Unmarshal(words["required"], &s.required) != nil {
+		s.required = nil
 	}
 	s.items = words["items"]
 	s.closed = string(words["additionalProperties"]) == "false" && words["patternProperties"] == nil

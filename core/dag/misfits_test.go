@@ -2,6 +2,7 @@ package dag_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,6 +91,37 @@ func TestMisfits(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s of %s: %s", c.args, c.tool, diff)
+		}
+	}
+}
+
+// TestMisfits_Names: arguments with references are checked by their names, which are known.
+func TestMisfits_Names(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string][]string{
+		`{"path": "${r.content}"}`:                    nil,
+		`{"paths": "${r.content}"}`:                   {"notes:open takes no paths (did you mean path?)", "notes:open needs path"},
+		`{"path": "a", "n": "${r.size}", "more": {}}`: {"notes:open takes no more"},
+		`"$r"`: nil,
+	} {
+		g, err := dag.Build([]core.TaskSpec{{ID: "r", Tool: "workspace:read"}, {ID: "w", Tool: "notes:open", Arguments: json.RawMessage(args)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		faults, _ := g.Misfits(func(id string) (core.Tool, bool) {
+			if id != "notes:open" {
+				return tools(id)
+			}
+			return core.Tool{Server: "notes", Name: "open", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"n":{"type":"integer"}},"required":["path"],"additionalProperties":false}`)}, true
+		})
+		for _, f := range faults {
+			if got = append(got, f.Message); f.Path != "/tasks/1/arguments" {
+				t.Errorf("%s: at %s", args, f.Path)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
 }
