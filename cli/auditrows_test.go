@@ -87,7 +87,7 @@ func TestAuditExport_Filters(t *testing.T) {
 	t.Parallel()
 	f := &fake{audit: auditRows()}
 	s := (&shell{fake: f}).run("audit", "export", "--since", "7d", "--by", "ann", "--tool", "move", "--outcome", "denied", "--args").want(t, 0).
-		has(t, "err", "cannot be checked on what is printed", "pml audit verify")
+		has(t, "err", "cannot be checked on what a filter leaves", "pml audit verify")
 	want := core.AuditFilter{From: at.Add(-7 * 24 * time.Hour), By: "ann", Tool: "move", Outcome: core.ApprovalDenied}
 	if f.auditQuery.AuditFilter != want || !f.auditQuery.Args || f.auditQuery.Newest || strings.Count(s.out, "\n") != 1 {
 		t.Errorf("%+v %s", f.auditQuery, s.out)

@@ -124,6 +124,7 @@ func TestBadInput_NothingOpened(t *testing.T) {
 		{"UnknownCommand", []string{"exectue"}, 2, []string{`unknown command "exectue"`, "did you mean execute"}},
 		{"UnknownSub", []string{"wf", "lst"}, 2, []string{"did you mean list, ls"}},
 		{"NoSub", []string{"config"}, 2, []string{"path, pin, schema, show"}},
+		{"FlagOfCommand", []string{"audit", "--until", "1d"}, 2, []string{"did you mean pml audit export --until or pml audit ls --until?", "next: pml audit --help"}},
 		{"UnknownFlag", []string{"execute", "--inptu", "1"}, 2, []string{"unknown flag --inptu", "did you mean --input"}},
 		{"BadFlagValue", []string{"execute", "--wait", "soon"}, 2, []string{"soon"}},
 		{"BadFormat", []string{"version", "-o", "jsn"}, 2, []string{"unknown output format", "did you mean json"}},

@@ -79,11 +79,14 @@ func FlagError(cmd *cobra.Command, err error) error {
 	if name := missing.GetSpecifiedName(); len(missing.GetSpecifiedShortnames()) == 0 {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		for _, c := range cmd.Commands() { // of a group, what is meant may have the flag
+		var meant []string // of a group, the commands that have the flag
+		for _, c := range cmd.Commands() {
 			if c.Flags().Lookup(name) != nil {
-				next = append(strings.Fields(c.CommandPath()), "--help")
-				return Usagef("unknown flag --%s for %s; did you mean %s --%[1]s?", core.Visible(name, 80, false), cmd.CommandPath(), c.CommandPath()).WithNext(next...)
+				meant = append(meant, c.CommandPath()+" --"+core.Visible(name, 80, false))
 			}
+		}
+		if len(meant) > 0 {
+			return Usagef("unknown flag --%s for %s; did you mean %s?", core.Visible(name, 80, false), cmd.CommandPath(), strings.Join(meant, " or ")).WithNext(next...)
 		}
 		return Usagef("unknown flag --%s for %s%s", core.Visible(name, 80, false), cmd.CommandPath(), core.Suggest("--"+name, names)).WithNext(next...)
 	}
