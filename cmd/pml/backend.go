@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -75,9 +76,64 @@ var (
 // Close ends what runs on this machine, and the connections.
 func (b *backend) Close() error { return errors.Join(b.half.Close(), b.server.Close()) }
 
-// RestartServer ends the process that a server has here and starts it anew.
+// Servers are the servers of this machine; of those that pml's own server runs with what that
+// one knows of them.
+func (b *backend) Servers(ctx context.Context) ([]api.ServerInfo, error) {
+	list, err := b.half.Setup.Servers.Servers(ctx)
+	return b.served(ctx, list), err
+}
+
+// served adds what pml's own server knows of the processes that it runs. Where it does not say
+// so, it is not known.
+func (b *backend) served(ctx context.Context, list []api.ServerInfo) []api.ServerInfo {
+	if !slices.ContainsFunc(list, runsInServer) || b.server.named != "" {
+		return list
+	}
+	c, err := b.server.connect(ctx, false)
+	if err != nil || c == nil {
+		return list
+	}
+	theirs, err := c.Servers(ctx)
+	if err != nil {
+		return list
+	}
+	for i := range list {
+		if at := slices.IndexFunc(theirs, func(s api.ServerInfo) bool { return s.Name == list[i].Name }); at >= 0 && runsInServer(list[i]) {
+			list[i].Served = theirs[at].Health
+		}
+	}
+	return list
+}
+
+// runsInServer reports whether pml's own server runs a process of a server.
+func runsInServer(s api.ServerInfo) bool {
+	return slices.ContainsFunc(s.Elsewhere, func(p api.ServerProcess) bool { return p.Serves })
+}
+
+// RestartServer ends the process that a server has here, or in pml's own server, and starts it
+// anew there.
 func (b *backend) RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error) {
-	return b.half.Setup.Servers.RestartServer(ctx, name)
+	list, err := b.half.Setup.Servers.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(list, func(s api.ServerInfo) bool { return s.Name == name })
+	here := at >= 0 && list[at].Health != nil && list[at].Health.PID != 0
+	if at < 0 || here || !runsInServer(list[at]) || b.server.named != "" {
+		return b.half.Setup.Servers.RestartServer(ctx, name)
+	}
+	c, err := b.server.connect(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil { // it has ended meanwhile
+		return b.half.Setup.Servers.CheckServers(ctx, name)
+	}
+	if _, err := c.RestartServer(ctx, name); err != nil {
+		return nil, err
+	}
+	list, err = b.Servers(ctx)
+	return slices.DeleteFunc(list, func(s api.ServerInfo) bool { return s.Name != name }), err
 }
 
 // PinChange prepares another PIN, or none, in the configuration of the home.

@@ -60,6 +60,8 @@ type ServerInfo struct {
 	FailedAt *time.Time    `json:"failed_at,omitempty"`
 	Next     []string      `json:"next,omitempty"`
 	Health   *ServerHealth `json:"health,omitempty"`
+	// Served is what pml's own server knows of the process that it runs.
+	Served *ServerHealth `json:"served,omitempty"`
 	// Elsewhere are processes of it that other pml processes have started, the oldest
 	// first.
 	Elsewhere []ServerProcess `json:"elsewhere,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -17,6 +18,25 @@ func (c *Client) Tools(ctx context.Context) (tools []core.Tool, problems []core.
 	var p api.ToolList
 	err = c.ask(ctx, request{method: http.MethodGet, path: "/tools"}, &p)
 	return p.Items, p.Problems, err
+}
+
+// Servers are the MCP servers of the workspace as the server of this machine runs them.
+func (c *Client) Servers(ctx context.Context) ([]api.ServerInfo, error) {
+	var out servers
+	err := c.ask(ctx, request{method: http.MethodGet, path: "/servers"}, &out)
+	return out.Items, err
+}
+
+// RestartServer has the server of this machine end the process of an MCP server and start it
+// anew.
+func (c *Client) RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error) {
+	var out servers
+	err := c.ask(ctx, request{method: http.MethodPost, path: "/servers/" + url.PathEscape(name) + "/restart", body: struct{}{}}, &out)
+	return out.Items, err
+}
+
+type servers struct {
+	Items []api.ServerInfo `json:"items"`
 }
 
 // CallTool makes one call as a run of its own, through all gates of the server.

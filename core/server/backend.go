@@ -38,6 +38,14 @@ type PairKeeper interface {
 	Paired(ctx context.Context, device string) error
 }
 
+// MCPKeeper is a Backend that runs MCP servers for the workspace of its caller.
+type MCPKeeper interface {
+	// OwnServers are those of the workspace, with the health of the processes that this pml runs.
+	OwnServers(ctx context.Context) ([]api.ServerInfo, error)
+	// RestartOwn ends the process of one of them, starts it anew, and says how it stands.
+	RestartOwn(ctx context.Context, name string) ([]api.ServerInfo, error)
+}
+
 // PinKeeper is a Backend whose decisions can need a PIN.
 type PinKeeper interface {
 	api.Pin

@@ -81,6 +81,48 @@ func (s *Server) addReads() {
 	add(s, op("export", http.MethodGet, one+"/export", "A run as a file: all that is kept of it, for pml workflows import"), export)
 	add(s, op("result", http.MethodGet, one+"/result", "How a run ended"), result)
 	add(s, op("tools", http.MethodGet, prefix+"/tools", "The tools that there are"), tools)
+	add(s, op("servers", http.MethodGet, prefix+"/servers", "The MCP servers of the caller's workspace, and the processes of them that this server runs; on the socket only"), mcpServers)
+	add(s, op("restart-server", http.MethodPost, prefix+"/servers/{name}/restart", "End the process of an MCP server and start it anew; calls that it is in fail; on the socket only"), restartServer)
+}
+
+// serversOutput are MCP servers.
+type serversOutput struct {
+	Body struct {
+		Items []api.ServerInfo `json:"items"`
+	}
+}
+
+// keeper is who runs MCP servers for whoever calls on the socket.
+func (c call) keeper(ctx context.Context) (MCPKeeper, error) {
+	k, ok := c.Backend.(MCPKeeper)
+	if !ok || !listenerOf(ctx).socket {
+		return nil, core.Errorf(core.CodePermissionDenied, "MCP servers are looked at and restarted on the machine of this server, on its socket").WithNext("pml", "servers", "ls")
+	}
+	return k, nil
+}
+
+func mcpServers(ctx context.Context, c call, _ *nothing) (*serversOutput, error) {
+	k, err := c.keeper(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out serversOutput
+	out.Body.Items, err = k.OwnServers(ctx)
+	return &out, err
+}
+
+type serverPath struct {
+	Name string `path:"name" doc:"The name of an MCP server of the workspace"`
+}
+
+func restartServer(ctx context.Context, c call, in *serverPath) (*serversOutput, error) {
+	k, err := c.keeper(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out serversOutput
+	out.Body.Items, err = k.RestartOwn(ctx, in.Name)
+	return &out, err
 }
 
 func list(ctx context.Context, c call, in *listInput) (*page[core.Run], error) {

@@ -172,3 +172,15 @@ func (c *Service) RefusedVisit(ctx context.Context, by core.Actor, code, why str
 func (c *Service) Paired(ctx context.Context, device string) error {
 	return c.trail.Record(ctx, core.AuditRow{Outcome: core.ApprovalApproved, Asked: core.PresencePage, Reason: "paired the device " + device})
 }
+
+// OwnServers are the MCP servers of the workspace, with the health of the processes that this
+// process runs.
+func (c *Service) OwnServers(ctx context.Context) ([]api.ServerInfo, error) {
+	return c.Setup.Servers.Servers(ctx)
+}
+
+// RestartOwn ends the process of an MCP server that this process runs, starts it anew, and
+// says how it stands.
+func (c *Service) RestartOwn(ctx context.Context, name string) ([]api.ServerInfo, error) {
+	return c.Setup.Servers.RestartServer(ctx, name)
+}

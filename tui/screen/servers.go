@@ -91,17 +91,21 @@ func (p *serversPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 // calls that it is in fail.
 func restart(s api.ServerInfo) Intent {
 	here := s.Health != nil && s.Health.PID != 0 && s.Health.State != "stopped"
-	if p := served(s); p != nil && !here {
-		return say{Note, "no second one is started beside that of " + ownerText(*p) + ": " + anewText(*p)}
-	}
-	if !here {
+	text, owners := "", ownersText(s)
+	switch p := served(s); {
+	case here:
+		text = fmt.Sprintf("Its process here, %d, is ended and started anew. Calls that it is in fail.", s.Health.PID)
+	case p != nil:
+		text = fmt.Sprintf("Its process %d in %s is ended and started anew there. Calls that it is in fail.", p.PID, ownerText(*p))
+		owners = "" // of no process that goes on
+	default:
 		return CheckServer{Name: s.Name, Owners: ownersText(s)}
 	}
 	name := core.Visible(s.Name, 60, false)
 	return openOverlay{&confirm{
 		title: "Restart " + name + "?",
-		text:  fmt.Sprintf("Its process here, %d, is ended and started anew. Calls that it is in fail.", s.Health.PID),
-		yes:   func(*Env) []Intent { return []Intent{CheckServer{Name: s.Name, Owners: ownersText(s), Anew: true}} },
+		text:  text,
+		yes:   func(*Env) []Intent { return []Intent{CheckServer{Name: s.Name, Owners: owners, Anew: true}} },
 	}}
 }
 
@@ -246,18 +250,10 @@ func needsText(s api.ServerInfo, e *Env) (string, paint.Style) {
 	return core.Visible(s.Warning, 200, false), paint.Style{Role: paint.Muted}
 }
 
-// anewText says what starts a process of pml's own server anew.
-func anewText(p api.ServerProcess) string {
-	return fmt.Sprintf("kill %d when idle, and the next call starts it again; pml server stop ends all that it runs", p.PID)
-}
-
-// logText says where the last words of a server are that runs in pml's own server.
+// logText says where the last words of a server are that runs in pml's own server, where that one
+// does not say them.
 func logText(p api.ServerProcess) string {
-	if p.Log == "" {
-		return "it runs in " + ownerText(p) + ", which logs in the terminal where it was started"
-	}
-	return "it runs in " + ownerText(p) + ", which keeps them and logs in " + core.Visible(p.Log, 0, false) +
-		";\nwhat it said is in the error of a call that failed: pml workflows show RUN"
+	return "it runs in " + ownerText(p) + ", which has nothing of it yet, or is an older pml;\nwhat it said is in the error of a call that failed: pml workflows show RUN"
 }
 
 // serverFacts are what is known of a server, by label.
@@ -295,10 +291,7 @@ func serverFacts(s api.ServerInfo) (facts [][2]string) {
 			add("elsewhere", fmt.Sprintf("pid %d of %s", p.PID, ownerText(p)))
 		}
 	}
-	if p := served(s); p != nil {
-		add("restart", anewText(*p))
-		add("log", p.Log)
-	} else if len(s.Elsewhere) > 0 {
+	if served(s) == nil && len(s.Elsewhere) > 0 {
 		add("restart", fmt.Sprintf("R starts one here; kill %d when idle, its owner starts it again", s.Elsewhere[0].PID))
 	}
 	if len(s.Elsewhere) == 0 && untried(s) {
@@ -318,10 +311,12 @@ func inLine(text string, most int) string {
 
 // stderrLines are the last lines that a server wrote on stderr.
 func stderrLines(s api.ServerInfo) []string {
-	if s.Health == nil || strings.TrimSpace(s.Health.Stderr) == "" {
-		return nil
+	for _, h := range []*api.ServerHealth{s.Health, s.Served} {
+		if h != nil && strings.TrimSpace(h.Stderr) != "" {
+			return strings.Split(strings.TrimRight(h.Stderr, "\n"), "\n")
+		}
 	}
-	return strings.Split(strings.TrimRight(s.Health.Stderr, "\n"), "\n")
+	return nil
 }
 
 func drawServerDetail(in paint.Area, s api.ServerInfo) {

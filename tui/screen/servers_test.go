@@ -169,7 +169,7 @@ func TestServers_LongError(t *testing.T) {
 }
 
 // TestServers_Served: a server that pml's own background server runs is running, needs
-// nothing, gets no second process, and its log is said to be there.
+// nothing, is restarted there, and has its last words.
 func TestServers_Served(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 160, 45)
@@ -177,15 +177,21 @@ func TestServers_Served(t *testing.T) {
 	served := fixtureServers()[0]
 	served.Elsewhere = []api.ServerProcess{{Server: "slack", PID: 6650, Owner: 28752, Serves: true, Log: "/home/ada/.pml/logs/serve.log"}}
 	s.ShowServers([]api.ServerInfo{served}, true, nil)
-	wantShown(t, s, "running", "pid 6650, runs in pml's background server (pml 28752)", "kill 6650 when idle, and the next call starts it again", "log       /home/ada/.pml/logs/serve.log")
+	wantShown(t, s, "running", "pid 6650, runs in pml's background server (pml 28752)")
 	for _, word := range []string{"elsewhere", "starts one here", "nothing is known"} {
 		wantHidden(t, s, word)
 	}
 	wantIntents(t, press(s, "R"))
-	wantShown(t, s, "no second one is started beside that of pml's background server (pml 28752): kill 6650 when idle")
+	wantShown(t, s, "Its process 6650 in pml's background")
+	wantIntents(t, press(s, "y"), CheckServer{Name: "slack", Anew: true})
 	press(s, "L")
-	wantShown(t, s, "it runs in pml's background server (pml 28752)", "logs in /home/ada/.pml/logs/serve.log")
+	wantShown(t, s, "which has nothing of it yet")
 	wantHidden(t, s, "nothing is known of it")
+	press(s, "esc")
+	served.Served = &api.ServerHealth{State: "ready", PID: 6650, Stderr: "listening\nslow query\n"}
+	s.ShowServers([]api.ServerInfo{served}, true, nil)
+	press(s, "L")
+	wantShown(t, s, "slow query")
 }
 
 // TestServers_Untried: a server that nobody has started is not called ready, one inside

@@ -282,3 +282,46 @@ func TestLists_BothHalves(t *testing.T) {
 	// Both are removed by one command.
 	m.OK("workflows", "rm", string(here), string(there))
 }
+
+// TestDetach_RestartsServer: what a server says that runs in the background is shown in the
+// terminal, and R starts it anew there, in place of a second one beside it.
+func TestDetach_RestartsServer(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	m.StopAtEnd()
+	m.OK("execute", "--detach", "--wait", "150s", "--code", `return await mcp.rec.inc({key: "k"})`)
+	process := func() (p api.ServerProcess) {
+		var page api.Page[api.ServerInfo]
+		m.OK("servers", "ls", "--json").Decode(&page)
+		for _, s := range page.Items {
+			if len(s.Elsewhere) > 1 {
+				t.Errorf("a second one runs: %+v", s.Elsewhere)
+			}
+			if len(s.Elsewhere) > 0 {
+				if p = s.Elsewhere[0]; s.Served == nil || s.Served.PID != p.PID {
+					t.Errorf("of %d its pml says %+v", p.PID, s.Served)
+				}
+			}
+		}
+		return p
+	}
+	before := process()
+	if !before.Serves || before.PID == 0 {
+		t.Fatalf("%+v", before)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), pmltest.LongPatience)
+	defer cancel()
+	s := m.OnScreen(100, 30, m.Command(ctx, "tui"))
+	s.Shows("complete")
+	s.Types("7")
+	s.Shows("runs in pml's background server")
+	s.Types("R")
+	s.Shows("Restart rec?")
+	s.Types("y")
+	s.Shows("rec answers")
+	s.Types("q")
+	s.End()
+	if after := process(); after.PID == before.PID || after.Owner != before.Owner {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+}
