@@ -193,7 +193,6 @@ func acceptNeeds(ctx context.Context, a *app.App, b app.Backend, alike []integri
 		text = view.Card(text, a.Width(), a.ColourErr())
 	}
 	io.WriteString(a.Stderr, text)
-	a.Say("a no accepts nothing: a call that needs it asks, and a no to that call fails it")
 	question := "accept this?"
 	if len(alike) > 1 {
 		names := make([]string, len(alike))

@@ -142,6 +142,30 @@ func TestPreflight_UnknownToolsAreAllNamed(t *testing.T) {
 	}
 }
 
+// A run that failed before it began, on what may be otherwise by now, begins by a retry.
+func TestRetry_NotBegun(t *testing.T) {
+	t.Parallel()
+	warmAndCold(t, func(t *testing.T, cold bool) {
+		b := newBench(t)
+		p := b.process()
+		h := b.code(p, "return await mcp.a.late({n: 1})", core.RunOptions{})
+		b.failed(h, core.CodeNoSuchTool, "there is no tool a:late")
+		b.Host.Mu.Lock()
+		b.Host.Tools["a:late"] = b.Host.Tools["a:write"]
+		b.Host.Mu.Unlock()
+		h = b.retryIn(&p, cold, h.ID)
+		b.Complete(h, `{"n":1}`)
+		if diff := cmp.Diff([]string{`a:late{"n":1}`}, b.Host.Called()); diff != "" {
+			t.Error(diff)
+		}
+		failing := b.code(p, `throw new Error("mine")`, core.RunOptions{})
+		b.failed(failing, core.CodeScript, "mine")
+		if _, _, err := p.Retry(t.Context(), failing.ID); core.CodeOf(err) != core.CodeNotWaiting {
+			t.Errorf("a fault of the program: %v", err)
+		}
+	})
+}
+
 // Scenario 12: what expires is expired, not denied, and can be asked again;
 // the call is neither rejected nor run meanwhile.
 func TestApproval_ExpiresAndIsAskedAgain(t *testing.T) {

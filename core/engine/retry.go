@@ -45,7 +45,7 @@ func (e *Engine) Retry(ctx context.Context, id core.ID) (*Handle, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(again) == 0 && !interrupted(run.Error) {
+	if len(again) == 0 && !interrupted(run.Error) && !retrial.notBegun() {
 		return nil, 0, retrial.refusal()
 	}
 	n := 0
@@ -105,6 +105,20 @@ func (rt *retrial) refusal() error {
 		why = "after each call that failed the script went on with others because of it; mend it and execute it anew"
 	}
 	return core.Errorf(core.CodeNotWaiting, "no call of the run %s can be tried again: %s", rt.run.ID.Short(), why).WithRun(rt.run.ID)
+}
+
+// notBegun reports whether a run has failed before its program began, on what may be otherwise by
+// now: its servers were not trusted, not there or not allowed. It begins then.
+func (rt *retrial) notBegun() bool {
+	if rt.run.Kind == core.KindAgent || rt.run.Error == nil || len(rt.journal.settled)+len(rt.journal.begun) > 0 {
+		return false
+	}
+	switch rt.run.Error.Code {
+	case core.CodeNotTrusted, core.CodeNoSuchTool, core.CodePermissionDenied, core.CodeServerUnreachable, core.CodeInstallFailed, core.CodeIntegrityFailed:
+		return true
+	default:
+		return false
+	}
 }
 
 // outcomes are the outcomes that a retry takes back.

@@ -58,7 +58,7 @@ func TestDifferential(t *testing.T) {
 		every int
 		run   func(*testing.T, *world, corpusScript) api.Result
 	}{
-		{"Plain", 2, runPlain},
+		{"Plain", 4, runPlain},
 		{"PerLayer", 16, runPerLayer},
 		{"Asked", 16, runAsked},
 		{"Killed", 24, runKilled},

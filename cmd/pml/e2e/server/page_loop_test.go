@@ -11,6 +11,7 @@ import (
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 var loopFields = regexp.MustCompile(`(?s)name="token" value="([^"]+)">\n<input type="hidden" name="decision" value="loop">\n<input type="hidden" name="bounds" value="([^"]+)">`)
@@ -70,6 +71,7 @@ func TestPages_Loop(t *testing.T) {
 // TestPages_Chromium_Loop: bounds are given with a phone, in a real browser.
 func TestPages_Chromium_Loop(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "starts a browser, as TestPages_Chromium does")
 	m := pmltest.NewMachine(t, asksInc())
 	m.OK("server", "key", "add", "ann")
 	m.Serving("--listen", "127.0.0.1:0")
