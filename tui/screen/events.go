@@ -27,7 +27,6 @@ type eventsPanel struct {
 	paused    bool
 	pausedAt  int64 // the number of the first event that is held back
 	times     timeStyle
-	detail    detail
 	scroll    widget.Scroll
 	firstDraw int // y of the first row, as drawn last
 	calls     callNames
@@ -123,9 +122,6 @@ func (p *eventsPanel) current(e *Env) (core.Event, bool) {
 }
 
 func (p *eventsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
-	if p.detail.do(act) {
-		return nil, true
-	}
 	numbers := p.numbers(e)
 	if to, ok := p.scroll.Move(act, p.at(numbers), len(numbers)); ok {
 		p.moveTo(to, numbers)
@@ -138,7 +134,9 @@ func (p *eventsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		p.leaving = !p.leaving
 		p.hold(numbers)
 	case keys.Open:
-		p.detail.open = !p.detail.open
+		if ev, ok := p.current(e); ok {
+			return []Intent{showText{fmt.Sprintf("event %d", ev.Seq), indented(ev)}}, true
+		}
 	case keys.Times:
 		p.times = (p.times + 1) % timeStyles
 	case keys.Types:
@@ -194,17 +192,13 @@ func (p *eventsPanel) refilter() {
 	}
 }
 
-// clear closes the JSON, then takes back what narrows the list.
+// clear takes back what narrows the list.
 func (p *eventsPanel) clear() bool {
-	switch {
-	case p.detail.open:
-		p.detail.open = false
-	case !p.filter.Empty():
-		p.words, p.types, p.only = "", 0, ""
-		p.refilter()
-	default:
+	if p.filter.Empty() {
 		return false
 	}
+	p.words, p.types, p.only = "", 0, ""
+	p.refilter()
 	return true
 }
 

@@ -6,50 +6,10 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/state"
 	"github.com/casys-ai/pml/tui/widget"
 )
-
-// detail is the lower part of a list: the JSON of the row under the cursor.
-type detail struct {
-	open  bool
-	pager widget.Pager
-	of    string // what the text was made from
-}
-
-// do scrolls the text while it is open.
-func (d *detail) do(act keys.Action) bool {
-	switch act {
-	case keys.HalfUp, keys.HalfDown, keys.Wrap:
-		return d.open && d.pager.Do(act)
-	default:
-		return false
-	}
-}
-
-// height is how many rows the detail takes of h.
-func (d *detail) height(h int) int {
-	if !d.open || h < 6 {
-		return 0
-	}
-	return min(h/2, 14)
-}
-
-// draw draws the text of something, which is only made when it is another thing
-// than before.
-func (d *detail) draw(a paint.Area, title, of string, text func() string) {
-	if a.H <= 0 {
-		return
-	}
-	a.Rule(0, title)
-	if d.of != of {
-		d.of = of
-		d.pager.SetText(text())
-	}
-	d.pager.Draw(a.Sub(0, 1, a.W, a.H-1))
-}
 
 // The columns of the list of events.
 const (
@@ -82,16 +42,15 @@ func (p *eventsPanel) draw(a paint.Area, e *Env, focus bool) {
 		p.drawEmpty(in, e)
 		return
 	}
-	below := p.detail.height(in.H)
 	// Titles are worth a row where there are several.
-	if p.firstDraw = 0; in.H-below > 9 {
+	if p.firstDraw = 0; in.H > 9 {
 		p.firstDraw = 1
 	}
 	cols := p.columns(in.W)
 	if p.firstDraw > 0 {
 		widget.DrawTitles(in, 0, cols)
 	}
-	height := in.H - p.firstDraw - below
+	height := in.H - p.firstDraw
 	at := p.at(numbers)
 	cursor := rows.len() - 1
 	if p.leaving {
@@ -110,10 +69,6 @@ func (p *eventsPanel) draw(a paint.Area, e *Env, focus bool) {
 		if event == at {
 			widget.DrawCursor(in, p.firstDraw+y, focus)
 		}
-	}
-	if ev, ok := p.current(e); ok && below > 0 {
-		of := fmt.Sprintf("%s %d", ev.Side, ev.Seq)
-		p.detail.draw(in.Sub(0, in.H-below, in.W, below), fmt.Sprintf("event %d", ev.Seq), of, func() string { return indented(ev) })
 	}
 }
 
