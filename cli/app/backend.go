@@ -44,15 +44,15 @@ type Decisions interface {
 	api.Answers
 }
 
-// NoteTrust tells a person that files of the workspace grant what does not count here: nobody has trusted
-// them, or they have changed since. What cannot be read is for the command itself to say.
+// NoteTrust tells a person that pml ignores what files of the workspace grant: nobody has trusted
+// them, or somebody has changed them since. What cannot be read is for the command itself to say.
 func NoteTrust(ctx context.Context, a *App, b Backend) {
 	s, err := b.Trust(ctx)
 	switch {
 	case err != nil || s.Trusted || s.LockAside || s.Empty || s.Digest == "":
 	case s.Diff != "":
-		a.Note("note: the files of this workspace have changed since you trusted them: what they allow and set does not count, only what they forbid, until pml trust")
+		a.Note("note: the files of this workspace have changed since you trusted them: pml ignores what they allow and set, and keeps to what they forbid, until you run pml trust")
 	default:
-		a.Note("note: the files of this workspace are not trusted on this machine: what they allow and set does not count, only what they forbid, until pml trust")
+		a.Note("note: the files of this workspace are not trusted on this machine: pml ignores what they allow and set, and keeps to what they forbid, until you run pml trust")
 	}
 }

@@ -98,7 +98,7 @@ func TestTrust_ClonedRepository(t *testing.T) {
 	if r.ExpiresAt == nil {
 		t.Error("approvals.ttl 0 was taken from an untrusted file")
 	}
-	pmltest.Wants(t, m.OK("config", "show").Stderr, "not trusted on this machine: what they allow and set does not count")
+	pmltest.Wants(t, m.OK("config", "show").Stderr, "not trusted on this machine: pml ignores what they allow and set")
 	if evilRan(m) {
 		t.Fatal("the repository's command ran")
 	}
