@@ -274,3 +274,20 @@ func linesWith(text, what string) string {
 	}
 	return out.String()
 }
+
+// TestTCP_NoServers: over TCP nobody sees or restarts the MCP servers that a server runs.
+func TestTCP_NoServers(t *testing.T) {
+	t.Parallel()
+	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	ann := keyUser{t: t, name: "ann", key: strings.TrimSpace(m.OK("server", "key", "add", "ann").Stdout)}
+	m.Serving("--listen", "127.0.0.1:0")
+	ann.url = m.Status(0).Server.URL
+	if status, text := ann.do(http.MethodGet, "/api/v1/tools", ""); status != http.StatusOK {
+		t.Fatalf("the key does nothing: %d %s", status, text)
+	}
+	for path, method := range map[string]string{"/api/v1/servers": http.MethodGet, "/api/v1/servers/rec/restart": http.MethodPost} {
+		if status, text := ann.do(method, path, ""); status != http.StatusForbidden || strings.Contains(text, "recorder") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+}
