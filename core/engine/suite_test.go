@@ -19,8 +19,8 @@ func TestSurroundings(t *testing.T) {
 	enginetest.Run(t, inFile)
 }
 
-// Without PML_TEST_REQUIRE=all pml is stopped before the first and after the third of four
-// commits, with the race detector of eight. With PML_TEST_CRASH=2 the second process dies as well.
+// Without PML_TEST_REQUIRE=all pml is stopped before the first and after the fifth of eight
+// commits. With PML_TEST_CRASH=2 the second process dies as well.
 //
 // Scenario 5: a call that ran before an approval is not made again.
 // Scenario 34: whatever ends pml, the run goes on from its journal.
@@ -28,7 +28,7 @@ func TestCrash_EveryCommit(t *testing.T) {
 	t.Parallel()
 	skiptest.Short(t, "stops many runs at each of their commits")
 	twice := os.Getenv("PML_TEST_CRASH") == "2"
-	every := 4
+	every := 8
 	switch {
 	case twice:
 		every = 1

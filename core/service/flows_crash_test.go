@@ -145,7 +145,7 @@ func TestFlows_KilledAtEveryCommit(t *testing.T) {
 	t.Parallel()
 	skiptest.Short(t, "stops many runs at each of their commits")
 	all := !skiptest.Race && skiptest.All(t)
-	every := skiptest.Sized(t, 4, 2)
+	every := skiptest.Sized(t, 6, 2)
 	if all {
 		every = 1
 	}

@@ -8,6 +8,7 @@ package skiptest
 import (
 	"errors"
 	"flag"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"runtime"
@@ -88,6 +89,17 @@ func Sized(t testing.TB, few, many int) int {
 		return many
 	}
 	return few
+}
+
+// Share runs one of n subtests of a table that is one kind times one way, chosen by their names and always the same ones,
+// and skips the others: PML_TEST_REQUIRE=all runs each.
+func Share(t testing.TB, n uint32) {
+	t.Helper()
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(t.Name())) // it never fails
+	if h.Sum32()%n != 0 && !All(t) {
+		t.Skip("one of " + strconv.Itoa(int(n)) + " like it runs; PML_TEST_REQUIRE=all runs it")
+	}
 }
 
 // Brief is how large a test is: short with -short, else usual.

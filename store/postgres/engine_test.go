@@ -26,12 +26,12 @@ func TestEngine(t *testing.T) {
 	enginetest.Run(t, inDatabase)
 }
 
-// Without PML_TEST_REQUIRE=all pml is stopped at each 32nd commit: the suite on bbolt does more.
+// Without PML_TEST_REQUIRE=all pml is stopped at each 64th commit: the suite on bbolt does more.
 func TestEngine_EveryCommit(t *testing.T) {
 	t.Parallel()
 	skiptest.Short(t, "stops many runs at some of their commits")
 	requirePostgres(t).Close(context.Background())
-	every := 32
+	every := 64
 	if skiptest.All(t) && !skiptest.Race {
 		every = 1
 	}

@@ -51,19 +51,19 @@ func sampled(t *testing.T, scripts []corpusScript, n int) []corpusScript {
 // Scenario 19: scripts mean what they mean in JavaScript.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	scripts, every := loadCorpus(t), skiptest.Brief(10, 1)
+	scripts, every := loadCorpus(t), skiptest.Brief(5, 1)
 	pml, recorder := pmltest.Build(t, "./cmd/pml"), pmltest.Recorder(t)
 	modes := []struct {
 		name  string
 		every int
 		run   func(*testing.T, *world, corpusScript) api.Result
 	}{
-		{"Plain", 4, runPlain},
-		{"PerLayer", 16, runPerLayer},
-		{"Asked", 16, runAsked},
-		{"Killed", 24, runKilled},
-		{"EmptyFlow", 16, flowed("")},
-		{"IdentityHook", 16, flowed(`if (context.response) return {response: context.response}; if (!context.error) return {params: context.request.params}`)},
+		{"Plain", 8, runPlain},
+		{"PerLayer", 32, runPerLayer},
+		{"Asked", 32, runAsked},
+		{"Killed", 48, runKilled},
+		{"EmptyFlow", 32, flowed("")},
+		{"IdentityHook", 32, flowed(`if (context.response) return {response: context.response}; if (!context.error) return {params: context.request.params}`)},
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

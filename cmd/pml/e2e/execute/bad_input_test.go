@@ -29,6 +29,7 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for _, c := range badCases() {
 		t.Run(c.name, func(t *testing.T) {
+			skiptest.Share(t, 3)
 			t.Parallel()
 			m := pmltest.NewMachine(t, pmltest.AllowRec())
 			for name, text := range c.files {

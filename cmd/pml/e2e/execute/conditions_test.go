@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // A rule with a condition holds on whichever way a call comes, for the arguments that
@@ -36,6 +37,7 @@ func TestConditions_EveryPath(t *testing.T) {
 	} {
 		for path, args := range paths {
 			t.Run(name+"/"+path, func(t *testing.T) {
+				skiptest.Share(t, 4)
 				t.Parallel()
 				m := pmltest.BareMachine(t)
 				if c.flow != "" {
@@ -72,6 +74,7 @@ func TestFlows_TakenOut(t *testing.T) {
 	} {
 		for path, args := range paths {
 			t.Run(name+"/"+path, func(t *testing.T) {
+				skiptest.Share(t, 3)
 				t.Parallel()
 				m := flowed(t, []byte(block))
 				if o := m.PML(append(args(m), "--json")...); !strings.Contains(o.Stdout+o.Stderr, "never") {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // key is the value of a key that the workspace of an attack has.
@@ -280,6 +281,7 @@ func TestFlows_Attacks(t *testing.T) {
 	t.Parallel()
 	for name, a := range attacks {
 		t.Run(name, func(t *testing.T) {
+			skiptest.Share(t, 3)
 			t.Parallel()
 			m := pmltest.BareMachine(t)
 			m.Setenv("REC_KEY", key)

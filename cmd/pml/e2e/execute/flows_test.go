@@ -11,6 +11,7 @@ import (
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // flowed is a machine with a flow that inc meets.
@@ -81,6 +82,7 @@ func TestFlows_EveryPath(t *testing.T) {
 	} {
 		for on, path := range paths {
 			t.Run(name+"/"+on, func(t *testing.T) {
+				skiptest.Share(t, 5)
 				t.Parallel()
 				m := flowed(t, pmltest.FlowOf("f", map[string]any{"tool": "inc"}, c.before, c.behind))
 				out := m.PML(append(path(m), "--json")...)

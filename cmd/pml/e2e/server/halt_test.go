@@ -26,7 +26,11 @@ const haltScript = `for (let i = 0; i < 6; i++) { const key = %q + i; i %% 3 ? a
 func TestHalt_Load(t *testing.T) {
 	t.Parallel()
 	t.Run("bbolt", func(t *testing.T) { t.Parallel(); haltUnderLoad(t) })
-	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); haltUnderLoad(t, "--store", database(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		skiptest.Long(t, "halts a server under load once more")
+		t.Parallel()
+		haltUnderLoad(t, "--store", database(t))
+	})
 }
 
 func haltUnderLoad(t *testing.T, args ...string) {
