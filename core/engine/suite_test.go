@@ -19,7 +19,7 @@ func TestSurroundings(t *testing.T) {
 	enginetest.Run(t, inFile)
 }
 
-// Without PML_TEST_REQUIRE=all pml is stopped before the first and after the fifth of eight
+// Without PML_TEST_REQUIRE=all, and with the race detector, pml is stopped before the first and after the fifth of eight
 // commits. With PML_TEST_CRASH=2 the second process dies as well.
 //
 // Scenario 5: a call that ran before an approval is not made again.
@@ -29,12 +29,7 @@ func TestCrash_EveryCommit(t *testing.T) {
 	skiptest.Short(t, "stops many runs at each of their commits")
 	twice := os.Getenv("PML_TEST_CRASH") == "2"
 	every := 8
-	switch {
-	case twice:
-		every = 1
-	case skiptest.Race:
-		every = 8
-	case skiptest.All(t):
+	if twice || !skiptest.Race && skiptest.All(t) {
 		every = 1
 	}
 	enginetest.EveryCommit(t, inFile, every, twice)

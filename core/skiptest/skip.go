@@ -8,7 +8,6 @@ package skiptest
 import (
 	"errors"
 	"flag"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"runtime"
@@ -91,14 +90,13 @@ func Sized(t testing.TB, few, many int) int {
 	return few
 }
 
-// Share runs one of n subtests of a table that is one kind times one way, chosen by their names and always the same ones,
-// and skips the others: PML_TEST_REQUIRE=all runs each.
-func Share(t testing.TB, n uint32) {
+// Share runs every nth subtest of a table and skips the others: PML_TEST_REQUIRE=all runs each. i is the subtest's
+// place; of a table of kinds and ways it is the sum of both places, and n the number of ways, so that each kind runs
+// once and each way as often as the others.
+func Share(t testing.TB, i, n int) {
 	t.Helper()
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(t.Name())) // it never fails
-	if h.Sum32()%n != 0 && !All(t) {
-		t.Skip("one of " + strconv.Itoa(int(n)) + " like it runs; PML_TEST_REQUIRE=all runs it")
+	if i%n != 0 && !All(t) {
+		t.Skip("one of " + strconv.Itoa(n) + " like it runs; PML_TEST_REQUIRE=all runs it")
 	}
 }
 

@@ -31,9 +31,6 @@ func TestInterrupted_GoesOn(t *testing.T) {
 		for _, e := range pmltest.Ends {
 			t.Run(kind+"/"+e.Name, func(t *testing.T) {
 				t.Parallel()
-				if kind == "code" {
-					skiptest.Share(t, 2)
-				}
 				if kind == "dag" && e.Name != pmltest.Ends[0].Name {
 					skiptest.Long(t, "a DAG is stopped as a script is")
 				}

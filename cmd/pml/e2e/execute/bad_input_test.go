@@ -27,9 +27,9 @@ type badCase struct {
 // nothing started: no run, no server.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	for _, c := range badCases() {
+	for i, c := range badCases() {
 		t.Run(c.name, func(t *testing.T) {
-			skiptest.Share(t, 3)
+			skiptest.Share(t, i, 3)
 			t.Parallel()
 			m := pmltest.NewMachine(t, pmltest.AllowRec())
 			for name, text := range c.files {

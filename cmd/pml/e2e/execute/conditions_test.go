@@ -3,8 +3,10 @@
 package execute_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ func TestConditions_EveryPath(t *testing.T) {
 	deny := func(where string) map[string]any {
 		return map[string]any{"allow": []string{"rec:*"}, "deny": []any{map[string]any{"tool": "rec:inc", "where": where}}}
 	}
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		permissions map[string]any
 		flow        string // the script of a hook in front of the call
 		exit        int
@@ -34,10 +36,12 @@ func TestConditions_EveryPath(t *testing.T) {
 		"DeniesNot":  {deny(`args.key == "x"`), "", 0, `inc {"key":"k"}`, ""},
 		"DeniesSent": {deny(`args.key == "x"`), `const p = context.request.params; return {params: {...p, arguments: {key: "x"}}}`, 9, "", "permission_denied"},
 		"AllowsSent": {map[string]any{"allow": []any{map[string]any{"tool": "rec:inc", "where": `args.key == "x"`}}}, `const p = context.request.params; return {params: {...p, arguments: {key: "x"}}}`, 0, `inc {"key":"x"}`, ""},
-	} {
-		for path, args := range paths {
+	}
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		for j, path := range slices.Sorted(maps.Keys(paths)) {
+			c, args := cases[name], paths[path]
 			t.Run(name+"/"+path, func(t *testing.T) {
-				skiptest.Share(t, 4)
+				skiptest.Share(t, i+j, len(paths))
 				t.Parallel()
 				m := pmltest.BareMachine(t)
 				if c.flow != "" {
@@ -66,15 +70,17 @@ func TestConditions_EveryPath(t *testing.T) {
 func TestFlows_TakenOut(t *testing.T) {
 	t.Parallel()
 	block := string(pmltest.Flow("f", map[string]any{"tool": "inc"}, `return {block: {code: "no", message: "never"}}`, ""))
-	for name, attack := range map[string]func(m *pmltest.Machine){
+	attacks := map[string]func(m *pmltest.Machine){
 		"Deleted": func(m *pmltest.Machine) { _ = os.RemoveAll(filepath.Join(m.WS, ".pml")) },
 		"Disabled": func(m *pmltest.Machine) {
 			m.Write(".pml/flows/f.json", strings.Replace(block, `"enabled":true`, `"enabled":false`, 1))
 		},
-	} {
-		for path, args := range paths {
+	}
+	for i, name := range slices.Sorted(maps.Keys(attacks)) {
+		for j, path := range slices.Sorted(maps.Keys(paths)) {
+			attack, args := attacks[name], paths[path]
 			t.Run(name+"/"+path, func(t *testing.T) {
-				skiptest.Share(t, 3)
+				skiptest.Share(t, i+j, 2)
 				t.Parallel()
 				m := flowed(t, []byte(block))
 				if o := m.PML(append(args(m), "--json")...); !strings.Contains(o.Stdout+o.Stderr, "never") {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
-	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // key is the value of a key that the workspace of an attack has.
@@ -281,7 +280,6 @@ func TestFlows_Attacks(t *testing.T) {
 	t.Parallel()
 	for name, a := range attacks {
 		t.Run(name, func(t *testing.T) {
-			skiptest.Share(t, 3)
 			t.Parallel()
 			m := pmltest.BareMachine(t)
 			m.Setenv("REC_KEY", key)

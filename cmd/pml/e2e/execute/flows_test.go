@@ -5,6 +5,8 @@ package execute_test
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +57,7 @@ func TestFlows_EveryPath(t *testing.T) {
 	asks := map[string]any{"type": "approval", "data": map[string]any{"approval": map[string]any{"message": "really?"}}}
 	const changes = `const p = context.request.params; return {params: {...p, arguments: {key: p.arguments.key + "!"}}}`
 	const gives = `return {response: {...context.response, content: [{type: "text", text: "cut"}], structuredContent: {count: 42, key: "k"}}}`
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		before, behind map[string]any
 		exit           int
 		calls          string   // that reach the server
@@ -79,10 +81,12 @@ func TestFlows_EveryPath(t *testing.T) {
 		"ChangeBoth":      {before: script(changes, 0), behind: script(gives, 0), calls: `inc {"key":"k!"}`, says: []string{"42"}},
 		"NonsenseAnswer":  {behind: script(`return {params: {}}`, 0), exit: 9, calls: `inc {"key":"k"}`, says: []string{"hook_failed"}},
 		"Asks":            {before: asks, exit: 8, says: []string{"really?"}},
-	} {
-		for on, path := range paths {
+	}
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		for j, on := range slices.Sorted(maps.Keys(paths)) {
+			c, path := cases[name], paths[on]
 			t.Run(name+"/"+on, func(t *testing.T) {
-				skiptest.Share(t, 5)
+				skiptest.Share(t, i+j, len(paths))
 				t.Parallel()
 				m := flowed(t, pmltest.FlowOf("f", map[string]any{"tool": "inc"}, c.before, c.behind))
 				out := m.PML(append(path(m), "--json")...)
