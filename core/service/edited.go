@@ -79,8 +79,12 @@ func (c *decisions) edited(ctx context.Context, ap core.Approval, args json.RawM
 }
 
 // asOfNow is an open question as it would be asked by now: about a file that has changed since,
-// with what the call would do to it now ([gate.AskedNow]). Everybody is shown questions so.
+// with what the call would do to it now ([gate.AskedNow]). Everybody is shown questions so. One that
+// expired and was asked again stays as it was asked: what is decided is the newer question.
 func (c *view) asOfNow(ap core.Approval) (_ core.Approval, changed bool) {
+	if ap.RenewedBy != "" {
+		return ap, false
+	}
 	if state := ap.StateAt(c.now()); state != core.ApprovalOpen && state != core.ApprovalExpired || ap.Type != core.ApproveTool && ap.Type != core.ApproveHost {
 		return ap, false
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -140,6 +141,29 @@ func TestAskedNow(t *testing.T) {
 	}
 	if report, err := c.VerifyAudit(c.ctx()); err != nil || report.Bad != 0 {
 		t.Errorf("the log does not hold: %+v, %v", report, err)
+	}
+}
+
+// TestAskedNow_AskedAgain: a question that expired and was asked again is shown as it was asked,
+// whatever has become of its file since; what was decided is the newer one.
+func TestAskedNow_AskedAgain(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client().trusting()
+	r := c.execute(`await mcp.workspace.write_file({path: "new.txt", content: "mine"})`, api.StatusApprovalRequired)
+	before := r.Pending[0]
+	m.clock.forward(time.Hour)
+	m.write("new.txt", "theirs")
+	if now, err := c.Approval(c.ctx(), before.ID); err != nil || now.State != core.ApprovalExpired || now.Digest == before.Digest {
+		t.Fatalf("it may still be decided, and is not compared anew: %v, %+v", err, now)
+	}
+	again, err := c.Renew(c.ctx(), before.ID, me)
+	if err != nil || again.ID == before.ID {
+		t.Fatalf("%v: %+v", err, again)
+	}
+	got, err := c.Approval(c.ctx(), before.ID)
+	if err != nil || got.RenewedBy != again.ID || got.Digest != before.Digest || got.Risk != before.Risk || string(got.Context) != string(before.Context) {
+		t.Errorf("%v: %+v\nwant %+v", err, got, before)
 	}
 }
 

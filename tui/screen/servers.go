@@ -117,10 +117,18 @@ func (p *serversPanel) click(_, y int, _ *Env) []Intent {
 }
 
 func (p *serversPanel) hints(*Env) []keys.Action {
-	if slices.ContainsFunc(p.list, func(s api.ServerInfo) bool { return s.State == api.ServerNotTrusted }) {
-		return []keys.Action{keys.TrustFlows, keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand}
+	if len(p.list) == 0 { // nothing to do anything with
+		return []keys.Action{keys.Palette}
 	}
-	return []keys.Action{keys.ServerLog, keys.Restart, keys.Install, keys.Connect, keys.CopyCommand, keys.Palette}
+	var out []keys.Action
+	if slices.ContainsFunc(p.list, func(s api.ServerInfo) bool { return s.State == api.ServerNotTrusted }) {
+		out = append(out, keys.TrustFlows)
+	}
+	out = append(out, keys.ServerLog, keys.Restart, keys.Install)
+	if p.list[p.at()].URL != "" {
+		out = append(out, keys.Connect)
+	}
+	return append(out, keys.CopyCommand, keys.Palette)
 }
 
 // The columns of the list of servers.

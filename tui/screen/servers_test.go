@@ -47,7 +47,9 @@ func TestServers(t *testing.T) {
 	wantShown(t, s, "2 1✗", "200 ms")                     // calls of slack, one failed
 	wantShown(t, s, " 3  calls in the newest 12 events ") // what was before is not counted
 	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
+	wantShown(t, s, "C sign in")
 	wantIntents(t, press(s, "j", "R"), CheckServer{Name: "ocr"})
+	wantHidden(t, s, "C sign in") // it is at no URL
 	wantShown(t, s, `ModuleNotFoundError: torch\x1b[2J`, "3 times in a row")
 	wantIntents(t, press(s, "C"))
 	wantShown(t, s, "ocr is no server at a URL")
