@@ -70,6 +70,23 @@ func TestFaster_Execute(t *testing.T) {
 	s.has(t, "err", "note: the approval 52e3f18c was already approved by bob")
 }
 
+// One that has expired here is asked again elsewhere, and approved there: that ends the question, too.
+func TestFaster_AskedAgain(t *testing.T) {
+	t.Parallel()
+	silent, end := io.Pipe()
+	defer end.Close()
+	p := permission(core.RiskMedium)
+	f := elsewhere(core.ApprovalApproved, p)
+	old, again := p, f.faster[p.ID]
+	again.ID = appB
+	old.State, old.RenewedBy = core.ApprovalExpired, again.ID
+	f.faster = map[core.ID]core.Approval{old.ID: old, again.ID: again}
+	f.events = []core.Event{{Seq: 1, Type: core.EventApprovalResolved, RunID: p.RunID, ApprovalID: again.ID}}
+	f.results = []api.Result{waiting(p), {Status: api.StatusComplete, WorkflowID: runA}}
+	s := (&shell{tty: true, input: silent, fake: f}).run("execute", "--code", "return 1").want(t, 0)
+	s.has(t, "err", "note: the approval "+again.ID.Short()+" was already approved by bob")
+}
+
 // After a question that somebody else has ended, the next one is read as always: what
 // was typed for the first is no answer to it.
 func TestFaster_Next(t *testing.T) {

@@ -10,18 +10,18 @@ import (
 )
 
 // untilDecided returns a context for a question about an approval. It ends as soon as
-// somebody else has decided it; who that was is the cause, core.CodeAlreadyDecided. The
-// function it returns ends the watch, and waits until nobody uses the backend any more.
+// somebody else has decided it, or what asked the same again after it had expired; who that
+// was is the cause, core.CodeAlreadyDecided. The function it returns ends the watch, and waits until nobody uses the backend any more.
 func untilDecided(ctx context.Context, b app.Backend, p core.Approval) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	go func() { // without events the store says at the end who was faster
 		defer close(over)
 		_ = b.Events(ctx, p.RunID, api.Since{}, true, func(e core.Event) error {
-			if e.Type != core.EventApprovalResolved || e.ApprovalID != p.ID {
+			if e.Type != core.EventApprovalResolved {
 				return nil
 			}
-			got, err := b.Approval(ctx, p.ID)
+			got, err := asItIs(ctx, b, p.ID)
 			if err == nil && got.DecidedBy != nil {
 				cancel(approval.AlreadyDecided(got))
 			}
@@ -56,6 +56,17 @@ func overtaken(a *app.App, err error) {
 // approvedAlready reports whether somebody faster has approved what a question was about:
 // then a command that was to approve it goes on with the run.
 func approvedAlready(ctx context.Context, b app.Backend, id core.ID) bool {
-	p, err := b.Approval(ctx, id)
+	p, err := asItIs(ctx, b, id)
 	return err == nil && p.State == core.ApprovalApproved
+}
+
+// asItIs is an approval, or the last of those that asked the same again.
+func asItIs(ctx context.Context, b app.Backend, id core.ID) (core.Approval, error) {
+	for {
+		p, err := b.Approval(ctx, id)
+		if err != nil || p.RenewedBy == "" {
+			return p, err
+		}
+		id = p.RenewedBy
+	}
 }

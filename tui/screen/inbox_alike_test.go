@@ -42,7 +42,7 @@ func TestInbox_Alike(t *testing.T) {
 	p.sees("write_file docs/index.md (fs)")
 	p.press("a")
 	p.sees("Decide 3 together?")
-	p.sees("release-notes, medium risk")
+	p.sees("release-notes, medium risk, 0:28 left")
 	p.sees("docs/one.md")
 	if strings.Contains(p.frame(), "too early") {
 		t.Error("it says too early, and no key was pressed")

@@ -341,7 +341,7 @@ func (b *bulk) bounds(e *Env) bool {
 	return loopLine(b.shown) > 0 && boundable(b.shown[0], e) && !slices.ContainsFunc(b.shown, func(a core.Approval) bool { return a.RunID != b.shown[0].RunID })
 }
 
-// across says of how many runs and of which risks the approvals are.
+// across says of how many runs and of which risks the approvals are, and how long the first of them to expire waits.
 func (b *bulk) across(e *Env) string {
 	var runs []core.ID
 	var risks []string
@@ -360,7 +360,24 @@ func (b *bulk) across(e *Env) string {
 	if len(risks) > 0 {
 		text += ", " + strings.Join(risks, " and ") + " risk"
 	}
-	return text
+	left, _ := timeLeft(b.soonest(e), e)
+	if strings.Contains(left, ":") {
+		left += " left"
+	}
+	return text + ", " + left
+}
+
+// soonest is the approval that expires first, as it is now.
+func (b *bulk) soonest(e *Env) (first core.Approval) {
+	for i, a := range b.shown {
+		if now, known := e.State.Approval(a.ID); known {
+			a = now
+		}
+		if i == 0 || a.ExpiresAt != nil && (first.ExpiresAt == nil || a.ExpiresAt.Before(*first.ExpiresAt)) {
+			first = a
+		}
+	}
+	return first
 }
 
 // decideMarked opens what shows all that is marked, to decide it at once; one alone has

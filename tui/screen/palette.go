@@ -11,43 +11,43 @@ import (
 )
 
 // verb is a command line of pml that the palette offers. RUN and APPROVAL in it
-// stand for what is selected.
-type verb struct{ line, what string }
+// stand for what is selected; needs is what must be typed behind it.
+type verb struct{ line, what, needs string }
 
 // verbs are what the palette offers. None of them decides: enter must not.
 var verbs = []verb{
-	{"workflows ls", "list the runs"},
-	{"workflows show RUN", "all of this run"},
-	{"workflows result RUN", "what it returned"},
-	{"workflows logs RUN", "what it logged"},
-	{"workflows rm RUN", "delete it, once it has ended"},
-	{"retry RUN", "run its failed tasks again"},
-	{"abort RUN --reason ", "end it"},
-	{"replan RUN --requirement ", "add tasks to it, in words"},
-	{"halt", "no run begins another call, here and on the server"},
-	{"resume", "let calls go on after a halt"},
-	{"approvals ls", "what waits"},
-	{"approvals ls --all", "what waits, and what was decided"},
-	{"approvals show APPROVAL", "all of this approval"},
-	{"approvals extend APPROVAL", "give it more time"},
-	{"approvals renew APPROVAL", "ask again for what expired"},
-	{"audit ls", "decisions, newest first"},
-	{"audit verify", "check that the audit log is whole"},
-	{"audit export", "the audit log as JSON"},
-	{"events --run RUN", "what happened in this run"},
-	{"servers ls", "MCP servers, and how they are"},
-	{"servers check", "start each server and list its tools"},
-	{"tools ls", "tools of all servers"},
-	{"tools search ", "find a tool"},
-	{"permissions ls", "what is allowed, asked about and denied, and by which rule"},
-	{"permissions allow ", "write a rule that allows a tool; it asks first"},
-	{"permissions deny ", "write a rule that denies a tool; it asks first"},
-	{"permissions rm ", "remove a rule; it asks first"},
-	{"config show", "the configuration, and where it is from"},
-	{"server status", "the pml server"},
-	{"doctor", "what is wrong here"},
-	{"help ", "the help of a command"},
-	{"version", "the version of pml"},
+	{"workflows ls", "list the runs", ""},
+	{"workflows show RUN", "all of this run", ""},
+	{"workflows result RUN", "what it returned", ""},
+	{"workflows logs RUN", "what it logged", ""},
+	{"workflows rm RUN", "delete it, once it has ended", ""},
+	{"retry RUN", "run its failed tasks again", ""},
+	{"abort RUN --reason ", "end it", "why, in quotes"},
+	{"replan RUN --requirement ", "add tasks to it, in words", "what else is to be done, in quotes"},
+	{"halt", "no run begins another call, here and on the server", ""},
+	{"resume", "let calls go on after a halt", ""},
+	{"approvals ls", "what waits", ""},
+	{"approvals ls --all", "what waits, and what was decided", ""},
+	{"approvals show APPROVAL", "all of this approval", ""},
+	{"approvals extend APPROVAL", "give it more time", ""},
+	{"approvals renew APPROVAL", "ask again for what expired", ""},
+	{"audit ls", "decisions, newest first", ""},
+	{"audit verify", "check that the audit log is whole", ""},
+	{"audit export", "the audit log as JSON", ""},
+	{"events --run RUN", "what happened in this run", ""},
+	{"servers ls", "MCP servers, and how they are", ""},
+	{"servers check", "start each server and list its tools", ""},
+	{"tools ls", "tools of all servers", ""},
+	{"tools search ", "find a tool", "words that the tool is about"},
+	{"permissions ls", "what is allowed, asked about and denied, and by which rule", ""},
+	{"permissions allow ", "write a rule that allows a tool; it asks first", "a tool or a pattern, such as files:*"},
+	{"permissions deny ", "write a rule that denies a tool; it asks first", "a tool or a pattern, such as files:*"},
+	{"permissions rm ", "remove a rule; it asks first", "a pattern, as permissions ls shows it"},
+	{"config show", "the configuration, and where it is from", ""},
+	{"server status", "the pml server", ""},
+	{"doctor", "what is wrong here", ""},
+	{"help ", "the help of a command", ""},
+	{"version", "the version of pml", ""},
 }
 
 // cannot are commands that would take the terminal away from this one.
@@ -80,7 +80,8 @@ func (p *palette) typing() bool { return true }
 // offers are the verbs that go with what was typed, with the ids of what is
 // selected in them.
 func (p *palette) offers(e *Env) []verb {
-	words := strings.Fields(strings.ToLower(p.input.Text))
+	typed := strings.ToLower(strings.TrimPrefix(p.input.Text, "pml "))
+	words := strings.Fields(typed)
 	var begin, within []verb
 	for _, v := range verbs {
 		line, ok := filled(v.line, p.run, e)
@@ -90,7 +91,7 @@ func (p *palette) offers(e *Env) []verb {
 		v.line = line
 		low := strings.ToLower(line)
 		switch {
-		case strings.HasPrefix(low, strings.ToLower(p.input.Text)):
+		case strings.HasPrefix(low, typed):
 			begin = append(begin, v)
 		case matchesAll(low+" "+v.what, words):
 			within = append(within, v)
@@ -208,14 +209,26 @@ func (p *palette) complete(offers []verb) {
 			text = offers[0].line
 		}
 	}
-	p.input, p.cursor = widget.Input{Text: text, At: len(text)}, -1
+	p.input, p.cursor, p.err = widget.Input{Text: text, At: len(text)}, -1, ""
+}
+
+// unfinished is the place of an offer that cannot run as it is and was chosen, or typed out; -1 for what can run.
+func (p *palette) unfinished(offers []verb) int {
+	if p.cursor >= 0 && p.cursor < len(offers) && strings.HasSuffix(offers[p.cursor].line, " ") {
+		return p.cursor
+	}
+	return slices.IndexFunc(offers, func(o verb) bool { return o.needs != "" && strings.TrimSpace(o.line) == p.line(offers) })
 }
 
 // enter runs the line. An offer that is not complete is only taken over, and what
 // cannot be taken back is asked for once more.
 func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
-	if p.cursor >= 0 && p.cursor < len(offers) && strings.HasSuffix(offers[p.cursor].line, " ") {
+	if i := p.unfinished(offers); i >= 0 {
+		p.cursor = i
 		p.complete(offers)
+		if needs := offers[i].needs; needs != "" {
+			p.err = "type " + needs
+		}
 		return nil, false
 	}
 	line := p.line(offers)
