@@ -18,8 +18,9 @@ const (
 // background runs the nodes that nobody waits for. Each has the deadline of its node, and
 // none outlives the Runner.
 type background struct {
-	life context.Context
-	end  context.CancelFunc
+	life  context.Context
+	end   context.CancelFunc
+	grace time.Duration
 
 	mu      sync.Mutex
 	queue   []func(context.Context)
@@ -29,7 +30,7 @@ type background struct {
 }
 
 func newBackground() *background {
-	b := &background{}
+	b := &background{grace: closeGrace}
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
@@ -70,7 +71,7 @@ func (b *background) close() {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
-	timer := time.AfterFunc(closeGrace, b.end)
+	timer := time.AfterFunc(b.grace, b.end)
 	b.group.Wait()
 	timer.Stop()
 	b.end()

@@ -126,6 +126,7 @@ func newRig(t testing.TB, change ...func(*hook.Options)) *rig {
 		f(&o)
 	}
 	r.Runner = hook.New(o)
+	r.Patient()
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
