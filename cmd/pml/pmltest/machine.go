@@ -8,7 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/casys-ai/pml/core/env"
 )
 
 // Machine is a home of pml and one workspace, with a recorder named rec.
@@ -91,7 +95,38 @@ func (m *Machine) Configure(c Config) {
 		}
 		return
 	}
-	m.OK("trust", "--yes")
+	m.trust()
+}
+
+// trust records what pml trust --yes records, without a process of its own.
+func (m *Machine) trust() {
+	m.T.Helper()
+	home := env.Home{Dir: m.Home}
+	err := home.Ensure()
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	config, err := env.Load(env.LoadOptions{Workspace: env.Workspace{Dir: m.WS}, Home: home, Environ: m.getenv})
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	state, err := home.TrustOf(config)
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	if err := home.SetTrust(state, state.Digest, time.Now()); err != nil {
+		m.T.Fatal(err)
+	}
+}
+
+// getenv is a variable as pml sees it: the last one of its name.
+func (m *Machine) getenv(name string) (string, bool) {
+	for _, v := range slices.Backward(m.Env) {
+		if n, value, _ := strings.Cut(v, "="); n == name {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 // WriteConfig writes .pml.json, without trusting it.
