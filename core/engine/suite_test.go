@@ -32,5 +32,5 @@ func TestCrash_EveryCommit(t *testing.T) {
 	if twice || !skiptest.Race && skiptest.All(t) {
 		every = 1
 	}
-	enginetest.EveryCommit(t, inFile, every, twice)
+	enginetest.EveryCommit(t, inFile, every, 1, twice)
 }

@@ -19,7 +19,7 @@ import (
 // TestOpen_AtOnce lets several servers set one database up.
 func TestOpen_AtOnce(t *testing.T) {
 	t.Parallel()
-	address := database(t)
+	address := emptyDatabase(t)
 	stores := make([]*postgres.Store, 4)
 	var wg sync.WaitGroup
 	for i := range stores {

@@ -2,10 +2,12 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +29,12 @@ const hung = 2 * time.Minute
 func TestMain(m *testing.M) {
 	enginetest.Child()
 	skiptest.AtOnce(8)
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := dropTemplate(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func newID() core.ID { return core.ID(uuid.NewString()) }
@@ -58,12 +65,75 @@ func requirePostgres(t testing.TB) *pgx.Conn {
 	return nil
 }
 
-// database makes a database for one test and returns its address.
+// template is a database with the schema, of which each test gets a copy: to make a schema takes a quarter of a second.
+var template struct {
+	once sync.Once
+	name string
+	err  error
+}
+
+func makeTemplate(admin *pgx.Conn) (string, error) {
+	template.once.Do(func() {
+		template.name = newName()
+		if _, template.err = admin.Exec(context.Background(), "CREATE DATABASE "+template.name); template.err != nil {
+			return
+		}
+		s, err := openUnclosed(addressOf(template.name), wall{})
+		if err == nil {
+			err = s.Close()
+		}
+		template.err = err
+	})
+	return template.name, template.err
+}
+
+func dropTemplate() error {
+	if template.name == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hung)
+	defer cancel()
+	admin, err := pgx.Connect(ctx, server())
+	if err != nil {
+		return err
+	}
+	_, err = admin.Exec(ctx, "DROP DATABASE IF EXISTS "+template.name+" WITH (FORCE)")
+	return errors.Join(err, admin.Close(ctx))
+}
+
+func newName() string { return "pml_test_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
+
+// addressOf is the address of a database of the server.
+func addressOf(name string) string {
+	u, err := url.Parse(server())
+	if err != nil {
+		panic("PML_TEST_POSTGRES is not an address: " + err.Error())
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// database makes a database with the schema for one test and returns its address.
 func database(t testing.TB) string {
 	t.Helper()
 	admin := requirePostgres(t)
-	name := "pml_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name); err != nil {
+	from, err := makeTemplate(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return databaseFrom(t, admin, from)
+}
+
+// emptyDatabase is [database] without the schema.
+func emptyDatabase(t testing.TB) string {
+	t.Helper()
+	return databaseFrom(t, requirePostgres(t), "template1")
+}
+
+func databaseFrom(t testing.TB, admin *pgx.Conn, from string) string {
+	t.Helper()
+	name := newName()
+	if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -73,12 +143,7 @@ func database(t testing.TB) string {
 		}
 		_ = admin.Close(ctx)
 	})
-	u, err := url.Parse(server())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
+	return addressOf(name)
 }
 
 // open opens a store and closes it after the test.

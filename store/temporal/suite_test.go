@@ -116,5 +116,5 @@ func TestEngine(t *testing.T) {
 func TestEngine_EveryCommit(t *testing.T) {
 	t.Parallel()
 	skiptest.Short(t, "stops many runs at some of their commits")
-	enginetest.EveryCommit(t, inTemporal, 8, false)
+	enginetest.EveryCommit(t, inTemporal, 8, 1, false)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -19,12 +20,14 @@ import (
 // commit of a run, goes on in a new process, and compares what the world saw: the same result,
 // and each side effect once. A person who is asked about a call that may have run looks and
 // answers what is true. every says how many commits lie between two stops; with twice, the
-// second process dies as well, at each of its commits.
-func EveryCommit(t *testing.T, open Opener, every int, twice bool) {
+// second process dies as well, at each of its commits. Of share programs one is run, of all 1;
+// PML_TEST_REQUIRE=all runs all.
+func EveryCommit(t *testing.T, open Opener, every, share int, twice bool) {
 	t.Helper()
-	for _, c := range crashCases {
+	for i, c := range crashCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			skiptest.Share(t, i, share)
 			w := NewWorld(t, open(t))
 			want := newCrash(t, w, c).run(0, 0, 0)
 			if want.commits < 2 || want.writes() == 0 {

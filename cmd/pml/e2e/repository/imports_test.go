@@ -22,7 +22,7 @@ var allowed = map[string][]string{
 	"core/analyze":              {"core", "core/dag"},
 	"core/agent":                {"core", "core/model"},
 	"core/engine":               {"core", "core/agent", "core/approval", "core/dag", "core/model", "core/policy", "core/redact", "core/sandbox", "store"},
-	"core/engine/enginetest":    {"core", "core/agent", "core/analyze", "core/approval", "core/engine", "core/model", "core/sandbox", "store"},
+	"core/engine/enginetest":    {"core", "core/agent", "core/analyze", "core/approval", "core/engine", "core/model", "core/sandbox", "core/skiptest", "store"},
 	"core/where":                {"core"},
 	"core/policy":               {"core", "core/where"},
 	"core/rules":                {"core", "core/policy", "core/where"},
