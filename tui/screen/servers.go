@@ -374,7 +374,7 @@ func serverText(s api.ServerInfo) string {
 	case lines == nil && served(s) != nil:
 		b.WriteString(logText(*served(s)) + "\n")
 	case lines == nil:
-		b.WriteString("nothing is known of it: R starts the server and says what it wrote\n")
+		b.WriteString("nothing is known of it: R in the list of servers starts it and says what it wrote\n")
 	}
 	for _, l := range lines {
 		b.WriteString(l + "\n")
