@@ -14,22 +14,18 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/flow"
 	"github.com/casys-ai/pml/core/hook"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/store"
 )
 
-// childArg makes the test binary a sandbox child.
-const childArg = "pml-hook-test-child"
-
 var pool *sandbox.Pool
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == childArg {
-		os.Exit(sandbox.ChildMain(os.Stdin, os.Stdout, nil))
-	}
-	pool = sandbox.NewPool(hook.PoolOptions([]string{os.Args[0], childArg}, 0))
+	enginetest.Child()
+	pool = sandbox.NewPool(hook.PoolOptions(enginetest.ChildCommand(), 0))
 	code := m.Run()
 	_ = pool.Close()
 	os.Exit(code)

@@ -15,6 +15,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/service"
@@ -234,7 +235,7 @@ func (f *failing) Audit(ctx context.Context, a store.AuditFilter) ([]core.AuditR
 func (m *machine) over(s store.Store) *client {
 	return newClient(m.t, service.Open(service.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: func(string) (string, bool) { return "", false }, Store: s,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}}), Clock: m.clock, NewID: newID,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand()}), Clock: m.clock, NewID: newID,
 		Logger: slog.New(slog.DiscardHandler), Version: "test", By: me,
 	}), s)
 }

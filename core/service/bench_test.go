@@ -13,6 +13,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/service"
@@ -51,7 +52,7 @@ func BenchmarkServer_Waiting(b *testing.B) {
 	}
 	c := service.Open(service.Options{
 		Home: env.Home{Dir: filepath.Join(root, "home")}, Workspace: env.Workspace{Dir: ws}, Environ: func(string) (string, bool) { return "", false }, Store: s,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}}), Clock: clock, NewID: newID, Side: core.SideServer,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand()}), Clock: clock, NewID: newID, Side: core.SideServer,
 		LookPath: func(string) (string, error) { return "", os.ErrNotExist }, Logger: discard, Version: "bench", By: me,
 	})
 	defer c.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/sandbox"
 	"github.com/casys-ai/pml/core/service"
@@ -108,7 +109,7 @@ func (m *machine) server() *process {
 	environ := func(name string) (string, bool) { v, ok := m.environ[name]; return v, ok }
 	p.client = newClient(m.t, service.Open(service.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: p.m, Side: core.SideServer,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand(), Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
 		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me, Publish: p.publish,
 	}), p.m)

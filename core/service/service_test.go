@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/casys-ai/pml/core"
-	"github.com/casys-ai/pml/core/analyze"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/engine/enginetest"
 	"github.com/casys-ai/pml/core/env"
 	"github.com/casys-ai/pml/core/hook"
 	"github.com/casys-ai/pml/core/sandbox"
@@ -27,12 +27,8 @@ import (
 	"github.com/casys-ai/pml/store/bolt"
 )
 
-const childArg = "local-test-sandbox-child"
-
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == childArg {
-		os.Exit(sandbox.ChildMain(os.Stdin, os.Stdout, analyze.Code))
-	}
+	enginetest.Child()
 	if len(os.Args) >= 2 && os.Args[1] == mcpArg {
 		os.Exit(mcpMain(os.Args[2:]))
 	}
@@ -175,8 +171,8 @@ func (m *machine) clientOn(wrap func(store.Store) store.Store) *client {
 	st := wrap(s)
 	c := newClient(m.t, service.Open(service.Options{
 		Home: env.Home{Dir: m.home}, Workspace: env.Workspace{Dir: m.ws, Source: "cwd"}, Environ: environ, Store: st,
-		Sandbox: sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
-		Hooks:    sandbox.NewPool(sandbox.Options{Command: []string{os.Args[0], childArg}, Warm: 1, Limits: hook.Limits()}),
+		Sandbox: sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand(), Warm: -1, Reuse: true, Limits: sandbox.Limits{CPU: hung}}), Clock: m.clock, NewID: newID,
+		Hooks:    sandbox.NewPool(sandbox.Options{Command: enginetest.ChildCommand(), Warm: 1, Limits: hook.Limits()}),
 		LookPath: func(name string) (string, error) { return "", errors.New("no " + name) },
 		Logger:   slog.New(slog.DiscardHandler), Version: "test", By: me, Models: m.models,
 	}), st)
