@@ -87,6 +87,21 @@ func TestFaster_AskedAgain(t *testing.T) {
 	s.has(t, "err", "note: the approval "+again.ID.Short()+" was already approved by bob")
 }
 
+// Nobody waits for an answer any more, since the run was replanned: that ends the question, and the run goes on.
+func TestFaster_NotNeeded(t *testing.T) {
+	t.Parallel()
+	silent, end := io.Pipe()
+	defer end.Close()
+	p := permission(core.RiskMedium)
+	f := elsewhere(core.ApprovalSuperseded, p)
+	was := f.faster[p.ID]
+	was.DecidedBy = nil
+	f.faster[p.ID] = was
+	f.results = []api.Result{waiting(p), {Status: api.StatusComplete, WorkflowID: runA}}
+	s := (&shell{tty: true, input: silent, fake: f}).run("execute", "--code", "return 1").want(t, 0)
+	s.has(t, "err", "note: the approval 52e3f18c is not needed any more")
+}
+
 // After a question that somebody else has ended, the next one is read as always: what
 // was typed for the first is no answer to it.
 func TestFaster_Next(t *testing.T) {

@@ -39,7 +39,7 @@ func askEach(ctx context.Context, a *app.App, b app.Backend, open []core.Approva
 		if errors.Is(err, errInputEnds) {
 			break
 		}
-		if core.CodeOf(err) == core.CodeAlreadyDecided {
+		if settled(err) {
 			overtaken(a, err)
 			gone = true
 			continue

@@ -10,8 +10,9 @@ import (
 )
 
 // untilDecided returns a context for a question about an approval. It ends as soon as
-// somebody else has decided it, or what asked the same again after it had expired; who that
-// was is the cause, core.CodeAlreadyDecided. The function it returns ends the watch, and waits until nobody uses the backend any more.
+// somebody else has decided it, or what asked the same again after it had expired: who that
+// was is the cause, core.CodeAlreadyDecided. It also ends when nobody waits for an answer
+// any more, core.CodeNotWaiting. The function it returns ends the watch, and waits until nobody uses the backend any more.
 func untilDecided(ctx context.Context, b app.Backend, p core.Approval) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
@@ -22,7 +23,11 @@ func untilDecided(ctx context.Context, b app.Backend, p core.Approval) (context.
 				return nil
 			}
 			got, err := asItIs(ctx, b, p.ID)
-			if err == nil && got.DecidedBy != nil {
+			switch {
+			case err != nil:
+			case got.State == core.ApprovalSuperseded:
+				cancel(approval.NotWaiting(got))
+			case got.DecidedBy != nil:
 				cancel(approval.AlreadyDecided(got))
 			}
 			return nil
@@ -34,10 +39,16 @@ func untilDecided(ctx context.Context, b app.Backend, p core.Approval) (context.
 	}
 }
 
+// settled reports whether an error says that a question is over, without the answer given here.
+func settled(err error) bool {
+	code := core.CodeOf(err)
+	return code == core.CodeAlreadyDecided || code == core.CodeNotWaiting
+}
+
 // faster is what somebody else has decided while a question was on the screen, nil if
 // that is not why the question ended.
 func faster(ctx context.Context) *core.Error {
-	if err := context.Cause(ctx); core.CodeOf(err) == core.CodeAlreadyDecided {
+	if err := context.Cause(ctx); settled(err) {
 		return core.AsError(err)
 	}
 	return nil

@@ -98,7 +98,7 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	over := in.answered(open)
 	in.shown[p.ID] = true
 	d, err := ask(ctx, in.a, in.b, question{about: p, n: over + 1, of: over + len(open), verb: in.verb, given: &api.Decision{Reason: in.reason}})
-	if core.CodeOf(err) == core.CodeAlreadyDecided {
+	if settled(err) {
 		overtaken(in.a, err)
 		in.later[p.ID] = true
 		return nil

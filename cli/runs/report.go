@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -101,7 +100,7 @@ func (f *WaitFlags) hold() bool { return f.onApproval == onWait }
 func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err error, f WaitFlags) error {
 	for err == nil && ctx.Err() == nil {
 		d, derr := decide(ctx, a, b, r, f.onApproval)
-		if core.CodeOf(derr) == core.CodeAlreadyDecided {
+		if settled(derr) {
 			r, err = goOnBy(ctx, a, b, f.request(a, r.WorkflowID, nil), derr)
 			continue
 		}
@@ -126,7 +125,7 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 			r, err = asked, nil
 			continue
 		}
-		if errors.Is(err, &core.Error{Code: core.CodeAlreadyDecided}) || f.onApproval == onPrompt && changedSince(err) {
+		if settled(err) && d != nil || f.onApproval == onPrompt && changedSince(err) {
 			r, err = goOnBy(ctx, a, b, f.request(a, asked.WorkflowID, nil), err)
 		}
 	}

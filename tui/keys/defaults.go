@@ -5,7 +5,7 @@ package keys
 type scope uint
 
 const (
-	lists scope = 1 << iota // workflows and audit
+	runs scope = 1 << iota
 	inbox                   // approvals, and an open card
 	dag
 	task
@@ -13,7 +13,7 @@ const (
 	servers
 	flows
 	bounds     // those of a loop, on a card
-	everywhere = lists | inbox | dag | task | events | servers | flows | bounds
+	everywhere = runs | inbox | dag | task | events | servers | flows | bounds
 )
 
 // scopeNames are the scopes as help calls them.
@@ -21,7 +21,7 @@ var scopeNames = []struct {
 	scope scope
 	name  string
 }{
-	{lists, "runs, audit"}, {inbox, "approvals, card"}, {bounds, "bounds"}, {dag, "DAG"}, {task, "task"}, {events, "events"}, {servers, "servers"}, {flows, "flows"},
+	{runs, "runs"}, {inbox, "approvals, card"}, {bounds, "bounds"}, {dag, "DAG"}, {task, "task"}, {events, "events"}, {servers, "servers"}, {flows, "flows"},
 }
 
 // binding is an action as it is without configuration.
@@ -32,19 +32,19 @@ type binding struct {
 	keys   []string
 }
 
-// bindings are all actions, in the order in which help lists them.
+// bindings are all actions, in the order in which help runs them.
 var bindings = []binding{
 	{Approve, inbox | bounds | dag | task, "approve once", []string{"a"}},
 	{ApproveRemember, inbox, "approve and remember, or all marked", []string{"A"}},
 	{Bounds, inbox | bounds, "approve the calls of a loop, within bounds", []string{"b"}},
 	{Deny, inbox | dag | task, "deny", []string{"d"}},
 	{Message, inbox, "deny with a message", []string{"m"}},
-	{Abort, lists | inbox | dag | task, "abort the run", []string{"x"}},
-	{Replan, lists | inbox | dag, "replan in $EDITOR", []string{"p"}},
+	{Abort, runs | inbox | dag | task, "abort the run", []string{"x"}},
+	{Replan, runs | inbox | dag, "replan in $EDITOR", []string{"p"}},
 	{MoreTime, inbox, "5 more minutes", []string{"+"}},
 	{MoreCalls, bounds, "more calls within the bounds", []string{"+"}},
 	{FewerCalls, bounds, "fewer calls within the bounds", []string{"-"}},
-	{Again, lists | inbox | dag | task, "retry, or ask again", []string{"R"}},
+	{Again, runs | inbox | dag | task, "retry, or ask again", []string{"R"}},
 	{Restart, servers, "start a server anew", []string{"R"}},
 	{Trail, inbox | bounds, "audit trail", []string{"i"}},
 
@@ -95,10 +95,10 @@ var bindings = []binding{
 	{Filter, everywhere, "filter or search", []string{"/"}},
 	{NextMatch, everywhere, "next match, or node with a fault", []string{"n"}},
 	{PreviousMatch, everywhere, "previous match", []string{"N"}},
-	{Sort, lists | inbox, "sort", []string{"s"}},
-	{SortReverse, lists | inbox, "reverse the order", []string{"S"}},
-	{Mark, lists | inbox | bounds, "mark", []string{"space"}},
-	{MarkRange, lists | inbox, "mark a range", []string{"v"}},
+	{Sort, runs | inbox, "sort", []string{"s"}},
+	{SortReverse, runs | inbox, "reverse the order", []string{"S"}},
+	{Mark, runs | inbox | bounds, "mark", []string{"space"}},
+	{MarkRange, runs | inbox, "mark a range", []string{"v"}},
 	{Zoom, everywhere, "zoom the panel", []string{"z", "f"}},
 	{Graph, dag, "boxes or list", []string{"v"}},
 	{Fold, dag, "fold all", []string{"-"}},
@@ -106,7 +106,7 @@ var bindings = []binding{
 	{Unfold, dag, "unfold all", []string{"="}},
 	{PreviousTab, task | flows, "previous tab, or later flow run", []string{"["}},
 	{NextTab, task | flows, "next tab, or earlier flow run", []string{"]"}},
-	{RunResult, lists | dag | task, "result of the run", []string{"r"}},
+	{RunResult, runs | dag | task, "result of the run", []string{"r"}},
 	{Follow, dag | task | events, "follow", []string{"F"}},
 	{Wrap, task | inbox, "wrap long lines", []string{"w"}},
 	{Times, task | events, "times", []string{"t"}},

@@ -342,7 +342,7 @@ func (p *dagPanel) hints(e *Env) []keys.Action {
 	} else if run.State == core.RunRunning {
 		hints = append(hints, keys.Follow)
 	}
-	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom, keys.FlowLink)
+	return append(hints, keys.Fold, keys.Filter, keys.CopyID, keys.Zoom)
 }
 
 // dagBoxes is the view of boxes.

@@ -282,7 +282,7 @@ func byFlow(t *core.Task) bool {
 
 // reading are the keys that help to read.
 func (p *taskPanel) reading() []keys.Action {
-	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times, keys.FlowLink, keys.RunResult}
+	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times, keys.RunResult}
 }
 
 func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {
