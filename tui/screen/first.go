@@ -60,8 +60,10 @@ func (p *firstPage) do(act keys.Action, e *Env) ([]Intent, bool) {
 		var s widget.Scroll
 		p.cursor, _ = s.Move(act, p.cursor, len(offered))
 		return nil, true
-	case keys.Open:
-		return []Intent{offered[p.cursor].intent}, true
+	case keys.Open: // the next step is marked when it comes back
+		chosen := offered[p.cursor].intent
+		p.cursor = min(p.cursor+1, len(offered)-1)
+		return []Intent{chosen}, true
 	case keys.CopyCommand, keys.CopyID:
 		return []Intent{Copy{What: "a command", Text: offered[p.cursor].command}}, true
 	default:

@@ -136,6 +136,7 @@ func TestFirst(t *testing.T) {
 		checkFrame(t, s.Plain(fixtureNow), size[0], size[1])
 		wantShown(t, s, "Nothing has run yet.", "> pml init", "pml tui --demo", "pml execute first.ts")
 		wantIntents(t, press(s, "enter"), Shell{Args: []string{"init"}})
+		wantShown(t, s, "> pml tui --demo") // what comes next
 		wantIntents(t, press(s, "j", "j", "enter"), Shell{Args: []string{"execute", "first.ts"}, File: firstFile, Text: firstScript})
 		s.o.State.PutRuns(fixtureRuns()...)
 		wantShown(t, s, "triage-")
