@@ -91,10 +91,14 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 
 // Unlike leaves out of what a decision binds what the first of several that are decided
 // together says in the same words right above: the question, its risk and its folder. What
-// would be sent and the digest stay. It returns all where again is not set.
+// would be sent and the digest stay; of the very same question one line is left. It returns
+// all where again is not set.
 func Unlike(lines, first []widget.Line, again bool) []widget.Line {
 	if !again {
 		return lines
+	}
+	if slices.Equal(lines, first) {
+		return []widget.Line{{Text: "exactly as the first one, with the same digest"}}
 	}
 	n := 0
 	for n < len(lines) && n < len(first) && lines[n] == first[n] && lines[n] != (widget.Line{}) {

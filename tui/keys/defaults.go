@@ -5,8 +5,8 @@ package keys
 type scope uint
 
 const (
-	runs scope = 1 << iota
-	inbox                   // approvals, and an open card
+	runs  scope = 1 << iota
+	inbox       // approvals, and an open card
 	dag
 	task
 	events

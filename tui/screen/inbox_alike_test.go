@@ -207,3 +207,17 @@ func TestInbox_FilterByWhatItShows(t *testing.T) {
 	p.sees("1 of ")
 	p.sees("write_file docs/other.md (fs)")
 }
+
+// TestInbox_AlikeSame: what asks the very same as the first has one line.
+func TestInbox_AlikeSame(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 100, 30)
+	writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/one.md", "docs/two.md")
+	p.wait(decide.Quiet)
+	p.press("g", "a")
+	p.sees("2 of 3")
+	p.sees("exactly as the first one, with the same digest")
+	if n := strings.Count(p.frame(), "exactly as the first one"); n != 1 {
+		t.Errorf("%d are said to be the same:\n%s", n, p.frame())
+	}
+}
