@@ -114,7 +114,7 @@ func newModel(o Options, s *state.State, r reader) *model {
 		o: o, state: s, feed: r, term: osc.Detect(o.Environ), send: func(string) {}, exec: tea.ExecProcess,
 		screen: screen.New(screen.Options{
 			State: s, Keys: o.Keys, Theme: paint.NewTheme(o.Palette, o.Profile, o.ASCII),
-			Version: o.Version, Workspace: o.Workspace, Commands: o.Commands, Confirm: true,
+			Version: o.Version, Workspace: o.Workspace, Commands: o.Commands, Confirm: !o.Demo,
 		}),
 		reading: background, deciding: background, flights: newFlights(), crashed: func(crash) {},
 		w: 80, h: 24, notes: newNotifier(o.Notify), taken: newTakeovers(o.Runner), others: consequences{},

@@ -33,11 +33,13 @@ type Options struct {
 	Runner    func() string
 	Version   string
 	Workspace string
-	Keys      *keys.Map
-	Palette   paint.Palette
-	Profile   paint.Profile
-	ASCII     bool
-	Notify    Notify
+	// Demo is set where nothing waits after the end: leaving asks nothing.
+	Demo    bool
+	Keys    *keys.Map
+	Palette paint.Palette
+	Profile paint.Profile
+	ASCII   bool
+	Notify  Notify
 	// Commands are the words with which a command line of pml begins.
 	Commands []string
 	// Command runs a command line of pml in this process and writes what it

@@ -50,7 +50,7 @@ func terminal(ctx context.Context, o app.TerminalOptions) ([]core.ID, error) {
 		stop := recordCrashes(o, environ)
 		left, err = tui.Run(ctx, tui.Options{
 			Backend: src.backend, Links: src.links, Warnings: src.warnings, Clock: systemClock{}, In: os.Stdin, Out: os.Stdout, Stderr: os.Stderr,
-			Environ: environ, User: userName(), Runner: src.runner, Version: buildVersion().Version, Workspace: src.workspace, Keys: bound,
+			Environ: environ, User: userName(), Runner: src.runner, Version: buildVersion().Version, Workspace: src.workspace, Demo: o.Demo, Keys: bound,
 			Palette: paint.Palette(cmp.Or(o.Theme, settings.Theme)), Profile: profile(o, environ),
 			ASCII:  o.ASCII || settings.ASCII || !tui.UTF8(environ),
 			Notify: tui.Notify(cmp.Or(o.Notify, settings.Notify)), Commands: o.Commands, Command: command(o), Machine: src.machine, Flows: src.flows, Self: self(o), OpenURL: browserOpener(environ, runtime.GOOS, startDetached),
