@@ -247,8 +247,12 @@ func (r *flowRow) switched() []Intent {
 	case want.Enable || r.flow.Mode == flow.Audit:
 		return []Intent{want}
 	}
+	text := "Calls that it checks go on without it: " + matchText(r.flow)
+	if r.trusted && !r.file.Home { // a restriction of a workspace holds until a person trusts the text without it
+		text = "Calls that it checks are refused until you have trusted the change (T), and go on without it then: " + matchText(r.flow)
+	}
 	return []Intent{openOverlay{&confirm{
-		title: "Disable this flow?", text: "Calls that it checks go on without it: " + matchText(r.flow),
+		title: "Disable this flow?", text: text,
 		yes: func(*Env) []Intent { return []Intent{want} },
 	}}}
 }

@@ -91,7 +91,7 @@ func TestFlows(t *testing.T) {
 	wantShown(t, s, "Audit all writes", "bad")
 	wantIntents(t, press(s, "g", "x"), SwitchFlow{state.FlowFile{Home: true, Name: "audit.json"}, false}) // an audit decides nothing
 	press(s, "G", "x")
-	wantShown(t, s, "Disable this flow?", "calls: write*")
+	wantShown(t, s, "Disable this flow?", "are refused until you have trusted the change", "write*")
 	wantIntents(t, press(s, "y"), SwitchFlow{state.FlowFile{Name: "guard.json"}, false})
 	wantShown(t, s, "2: 1 blocked, 0 failed, 1 changed", "last      14:01:31 blocked")
 	press(s, "enter", "l", "l", "j")

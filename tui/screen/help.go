@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,7 +28,8 @@ type helpRow struct {
 type help struct {
 	panel  string
 	here   []keys.Action
-	own    []helpRow // what keys do in the window below, in place of those of panels
+	word   func(keys.Action) string // what a key does in the panel, where that is not what it does elsewhere
+	own    []helpRow                // what keys do in the window below, in place of those of panels
 	input  widget.Input
 	cursor int // of the rows that match
 	scroll widget.Scroll
@@ -36,8 +38,8 @@ type help struct {
 // panelTitles are the panels as the help calls them.
 var panelTitles = [panels]string{"runs", "approvals", "DAG", "task", "events", "audit", "servers", "hosts", "flows"}
 
-func newHelp(p PanelID, hints []keys.Action) overlay {
-	return &help{panel: panelTitles[p], here: hints, cursor: 1}
+func newHelp(p PanelID, hints []keys.Action, word func(keys.Action) string) overlay {
+	return &help{panel: panelTitles[p], here: hints, word: word, cursor: 1}
 }
 
 func (h *help) typing() bool { return true }
@@ -51,6 +53,9 @@ func (h *help) rows(e *Env) []helpRow {
 		first := true
 		for _, act := range acts {
 			row := helpRow{act: act, keys: strings.Join(e.Keys.Keys(act), " "), text: keys.Label(act)}
+			if title == here {
+				row.text = cmp.Or(h.word(act), row.text)
+			}
 			if in := keys.Where(act); in != "" && title != here {
 				row.text += " (" + in + ")"
 			}

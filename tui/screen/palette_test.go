@@ -20,3 +20,12 @@ func TestPalette_Unfinished(t *testing.T) {
 		})
 	}
 }
+
+// TestHelp_Words: the help says what a key does in the panel that it is about, as the footer does.
+func TestHelp_Words(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "4", "?")
+	wantShown(t, s, "Here: task", "copy args")
+	wantHidden(t, s, "copy the id")
+}

@@ -168,7 +168,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 			s.overlay.open(bulkHelp(o, e))
 			return nil, true
 		}
-		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e)))
+		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e), s.panelWord))
 	case keys.Palette:
 		s.overlay.open(newPalette(s.panes.acting(), e))
 	case keys.Halt:
