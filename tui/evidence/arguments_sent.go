@@ -9,14 +9,20 @@ import (
 const sentHead = "what will be sent" + headRest
 
 // headRest is how the heads of arguments end.
-const headRest = "; values of keys stand as «NAME» (J: as JSON)"
+const headRest = "; values of keys stand as «NAME»" + jsonKey
+
+// jsonKey and openKey name keys of a card: where there is none, they are left out.
+const (
+	jsonKey = " (J: as JSON)"
+	openKey = " (o opens it)"
+)
 
 // headOf is what stands above the arguments of a call: once it was decided, nothing will be
-// sent any more.
+// sent any more. That it was sent a yes does not say: the run can end before.
 func headOf(s core.ApprovalState) string {
 	switch s {
 	case core.ApprovalApproved:
-		return "what was sent" + headRest
+		return "what was approved" + headRest
 	case core.ApprovalDenied:
 		return "what was not sent" + headRest
 	case core.ApprovalSuperseded:
@@ -34,7 +40,7 @@ func (p *proof) sent(a core.Approval) {
 		p.arguments(headOf(a.State))
 		return
 	}
-	head := "what was sent"
+	head := "what was approved"
 	if d := a.DecidedBy; d != nil {
 		head += ", edited by " + d.Origin()
 	}

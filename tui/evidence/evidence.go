@@ -374,7 +374,7 @@ func Raw(a core.Approval) []widget.Line {
 	p.laidOut("", asked.Raw(a.Context))
 	p.blank()
 	if edited := a.IfEdited(); edited != nil {
-		p.head("what was sent instead of its arguments")
+		p.head("what was approved instead of its arguments")
 		p.laidOut("", asked.Raw(edited.Answer.Arguments))
 		p.blank()
 	}
@@ -391,7 +391,7 @@ func (p *proof) oauth(tool string) {
 	}
 	if url := p.take("auth_url"); url != nil {
 		p.blank()
-		p.head("sign in at this address (o opens it)")
+		p.head("sign in at this address" + openKey)
 		p.text("", PlainValue(url))
 		p.blank()
 	}
@@ -421,9 +421,13 @@ func (p *proof) rest(a core.Approval) {
 
 // Text returns all that a decision on an approval binds as lines of text,
 // safe to print and whole; tasks are those of its run, for the arguments of a
-// layer.
+// layer. It names no keys.
 func Text(a core.Approval, tasks []core.Task) []string {
-	return textOf(Of(a, tasks))
+	lines := Of(a, tasks)
+	for i := range lines {
+		lines[i].Text = strings.TrimSuffix(strings.TrimSuffix(lines[i].Text, jsonKey), openKey)
+	}
+	return textOf(lines)
 }
 
 func textOf(lines []widget.Line) (out []string) {

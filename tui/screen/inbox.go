@@ -382,7 +382,11 @@ func (p *inboxPanel) hints(e *Env) []keys.Action {
 func hintsOf(ap core.Approval, e *Env) []keys.Action {
 	switch st := ap.StateAt(e.Now); {
 	case st == core.ApprovalOpen:
-		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Abort, keys.MoreTime, keys.Mark, keys.Trail, keys.CopyID, keys.Filter}
+		acts := []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Abort, keys.MoreTime, keys.Mark, keys.Trail, keys.CopyID, keys.Filter}
+		if ap.ExpiresAt == nil { // it has no limit
+			acts = slices.DeleteFunc(acts, func(a keys.Action) bool { return a == keys.MoreTime })
+		}
+		return acts
 	case st == core.ApprovalExpired && cardOf(ap.ID, e).rule.Expired(e.Now) != "":
 		return []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Again, keys.Trail, keys.CopyAll, keys.Filter}
 	}

@@ -202,7 +202,7 @@ func TestCard_Edited(t *testing.T) {
 		a.State, a.Answer = core.ApprovalApproved, &core.Answer{Arguments: raw(map[string]any{"tag_name": "v3.0.0"})}
 		a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: p.now}
 	})
-	p.sees("what was sent, edited by ann via tui")
+	p.sees("what was approved, edited by ann via tui")
 	p.sees("v3.0.0")
 	p.sees("what was proposed, and not sent")
 	if what := whatText(p.approval(apTool)); what != "changed: create_release v3.0.0 (gh)" {
