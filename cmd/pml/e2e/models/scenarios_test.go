@@ -151,7 +151,7 @@ var scenarios = map[string]scenario{
 		stop:    core.AgentEndTurn, text: "done", requests: 2,
 	},
 	"SlowFirstByte": {
-		answers: []answer{{text: "done", first: map[string]any{"response": map[string]any{"content": "x"}, "latency": 30_000}}}, silence: "8s",
+		answers: []answer{{text: "done", first: map[string]any{"response": map[string]any{"content": "x"}, "latency": 60_000}}}, silence: "20s",
 		stop: core.AgentEndTurn, text: "done", requests: 2,
 	},
 	"TenMegabytes": {
