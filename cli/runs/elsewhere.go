@@ -12,7 +12,8 @@ import (
 // untilDecided returns a context for a question about an approval. It ends as soon as
 // somebody else has decided it, or what asked the same again after it had expired: who that
 // was is the cause, core.CodeAlreadyDecided. It also ends when nobody waits for an answer
-// any more, core.CodeNotWaiting. The function it returns ends the watch, and waits until nobody uses the backend any more.
+// any more, core.CodeNotWaiting. The function it returns ends the watch, and waits until
+// nobody uses the backend any more.
 func untilDecided(ctx context.Context, b app.Backend, p core.Approval) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})

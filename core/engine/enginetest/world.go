@@ -37,8 +37,8 @@ func Child() {
 }
 
 // ChildCommand is the command line of the process in which scripts run: this program again, see [Child], or the pml
-// that PML_TEST_SANDBOX names. Behind the race detector an interpreter of scripts is ten times slower, and has
-// nothing for it to see: it has one goroutine.
+// that PML_TEST_SANDBOX names. Behind the race detector an interpreter of scripts is ten times slower;
+// core/sandbox has the tests of what runs in that process.
 func ChildCommand() []string {
 	if pml := os.Getenv("PML_TEST_SANDBOX"); pml != "" {
 		return []string{pml, "__sandbox"}
