@@ -78,7 +78,7 @@ func auditCount(r *core.AuditRow) string {
 }
 
 // auditMatches reports whether every word is somewhere in a row, as its columns show it, or
-// in its ids.
+// in its ids. What was denied is found by "deny", too.
 func auditMatches(r core.AuditRow, words []string, e *Env) bool {
 	if len(words) == 0 {
 		return true
@@ -87,6 +87,9 @@ func auditMatches(r core.AuditRow, words []string, e *Env) bool {
 		momentText(r.At, e), string(r.Side), auditCount(&r), string(r.Type), typeName(r.Type), r.Tool, auditWhat(&r, e),
 		r.By.Name(), r.By.Label(), string(r.By.Via), auditRun(&r, e), core.ShownReason(r), string(r.RunID), string(r.ApprovalID),
 	}, "\n"))
+	if core.ShownOutcome(r) == string(core.ApprovalDenied) {
+		text += "\ndeny"
+	}
 	for _, w := range words {
 		if !strings.Contains(text, w) {
 			return false

@@ -21,7 +21,7 @@ func TestAudit_OutcomeOfTheColumn(t *testing.T) {
 	st.SetAudit(rows)
 	s := newScreen(t, st, 160, 45)
 	press(s, "6", "z") // of the words, "halted" stands in the reason of the row that resumes as well
-	for filter, want := range map[string]string{"outcome:halted": "1 of 3", "halted": "2 of 3", "outcome:resumed": "1 of 3", "resumed": "1 of 3", "outcome:aborted": "0 of 3", "outcome:denied": "1 of 3", "denied": "1 of 3"} {
+	for filter, want := range map[string]string{"outcome:halted": "1 of 3", "halted": "2 of 3", "outcome:resumed": "1 of 3", "resumed": "1 of 3", "outcome:aborted": "0 of 3", "outcome:denied": "1 of 3", "denied": "1 of 3", "deny": "1 of 3"} {
 		press(s, "/", `"`+filter+`"`, "enter")
 		if frame := s.Plain(fixtureNow); !strings.Contains(frame, want+" rows") && !strings.Contains(frame, want+" match") {
 			t.Errorf("%s: want %s\n%s", filter, want, frame)

@@ -3,6 +3,7 @@ package screen
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -194,9 +195,18 @@ func (c *card) confirmed() bool {
 		c.mode = remembering
 	} else {
 		c.say(Good, "right. Now approve")
+		toApprove(c)
 	}
 	c.then = decide.Approve
 	return true
+}
+
+// toApprove selects the button that approves, where the person has selected none.
+func toApprove(c *card) {
+	at := slices.IndexFunc(c.buttons, func(b button) bool { return b.act == keys.Approve })
+	if at >= 0 && !c.moved {
+		c.focus = at
+	}
 }
 
 // keyConfirm types the characters that approve what is of high risk. They
@@ -234,6 +244,9 @@ func repeatsLast(c *card, k keys.Key, e *Env) bool {
 
 // codeRight says that the characters are typed, where a key came too early behind them.
 func codeRight(c *card, e *Env) string {
+	if c.mode == remembering {
+		return c.rule.Wants() + " is right; that key came too soon behind it: press it again"
+	}
 	return c.rule.Wants() + " is right; that key came too soon behind it: " + keyOf(e, keys.Approve) + " approves"
 }
 

@@ -85,6 +85,7 @@ func TestCard_TypedThenApproved(t *testing.T) {
 		for _, c := range code {
 			p.press(string(c))
 		}
+		p.sees(">[a] Approve")
 		p.press("a")
 		if got := len(p.got) == 1; got != at {
 			t.Errorf("%s: decided %t\n%s", code, got, p.frame())

@@ -67,6 +67,25 @@ func TestCard_Edit(t *testing.T) {
 	p.sees("tag_name  v9")
 }
 
+// TestInbox_Edit: the key on a row does what it does on the card, which shows what was changed.
+func TestInbox_Edit(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 160, 45)
+	p.wait(decide.Quiet)
+	p.press("2", "j", "e")
+	if len(p.got) != 1 {
+		t.Fatalf("%+v", p.got)
+	}
+	i, ok := p.got[0].(EditArguments)
+	if !ok {
+		t.Fatalf("%+v", p.got)
+	}
+	now := i.Approval
+	now.Context, now.Digest = json.RawMessage(`{"arguments":{"tag_name":"v3"}}`), "sha256:edited"
+	p.s.Edited(i.Approval, now, json.RawMessage(`{"tag_name":"v3"}`), nil, p.now)
+	p.sees("what you have changed")
+}
+
 // TestCard_TypedOn: a key that decides nothing works at once on a card that has just come up, and what
 // is typed behind it, or behind a key that came too early, decides nothing until there was a pause.
 func TestCard_TypedOn(t *testing.T) {

@@ -59,7 +59,9 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		}
 		return "Risk HIGH: to approve press a, type " + want + ", press a again", bad
 	}
-	if want := c.rule.Wants(); want != "" {
+	if want := c.rule.Wants(); want != "" && c.mode == remembering {
+		return want + " is right: say for how long", paint.Style{Role: paint.OK}
+	} else if want != "" {
 		return want + " is right: " + keyOf(e, keys.Approve) + " approves", paint.Style{Role: paint.OK}
 	}
 	if expired := c.rule.Expired(e.Now); expired != "" && c.w < 60 {

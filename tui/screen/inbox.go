@@ -270,7 +270,7 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 			return one(say{Note, noBounds})
 		}
 		return one(openOverlay{newBoundsCard(a.ID, e)})
-	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan:
+	case keys.Abort, keys.MoreTime, keys.Again, keys.Replan, keys.Edit:
 		c := cardOf(a.ID, e)
 		return p.fromRow(c, act, e), true
 	case keys.Alike:
@@ -287,8 +287,6 @@ func (p *inboxPanel) onRow(act keys.Action, a core.Approval, e *Env) ([]Intent, 
 		return one(cardOf(a.ID, e).copyCommand(e))
 	case keys.CopyAll:
 		return one(copyJSON(a))
-	case keys.Edit:
-		return one(View{Name: "approval-" + a.ID.Short() + ".txt", Text: plainEvidence(a, tasksOf(a, e))})
 	case keys.Save:
 		if url := authURL(a); url != "" {
 			return one(OpenURL{URL: url})
@@ -308,6 +306,13 @@ func (p *inboxPanel) fromRow(c *card, act keys.Action, e *Env) []Intent {
 			c.mode = aborting
 		}
 		return []Intent{openOverlay{c}}
+	}
+	if act == keys.Edit {
+		intents, _, _ := c.do(act, e)
+		if editWord(c.rule.Approval(), c.rule.Ended(e.Now) != "") == "view" {
+			return intents
+		}
+		return append([]Intent{openOverlay{c}}, intents...) // what was changed is read there
 	}
 	if intents, _ := c.keep(act, e); len(intents) > 0 {
 		return intents

@@ -36,6 +36,8 @@ var verbs = []verb{
 	{"audit export", "the audit log as JSON", ""},
 	{"events --run RUN", "what happened in this run", ""},
 	{"servers ls", "MCP servers, and how they are", ""},
+	{"servers add ", "add an MCP server; it shows the change and asks first", "a name, -- and its command, such as notes -- npx -y @scope/notes"},
+	{"servers import", "take over the servers of your agents' hosts; it asks first", ""},
 	{"servers check", "start each server and list its tools", ""},
 	{"tools ls", "tools of all servers", ""},
 	{"tools search ", "find a tool", "words that the tool is about"},
@@ -43,6 +45,7 @@ var verbs = []verb{
 	{"permissions allow ", "write a rule that allows a tool; it asks first", "a tool or a pattern, such as files:*"},
 	{"permissions deny ", "write a rule that denies a tool; it asks first", "a tool or a pattern, such as files:*"},
 	{"permissions rm ", "remove a rule; it asks first", "a pattern, as permissions ls shows it"},
+	{"trust", "trust what this folder configures; it shows that and asks first", ""},
 	{"config show", "the configuration, and where it is from", ""},
 	{"server status", "the pml server", ""},
 	{"doctor", "what is wrong here", ""},
@@ -243,7 +246,7 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 		p.err = "pml " + words[0] + " needs a terminal of its own"
 		return nil, false
 	}
-	asks := words[0] == "permissions" // it shows the change and asks by itself
+	asks := words[0] == "permissions" || line == "trust" // they show the change and ask by themselves
 	if !asks && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(asking, w) }) {
 		return []Intent{openOverlay{&confirm{
 			title: "Run this?", text: "pml " + line,
