@@ -21,6 +21,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -169,6 +170,7 @@ func TestPin_UnprovedForAll(t *testing.T) {
 // Wrong PINs slow all further ones down, those of other processes too, and the
 // right one ends that.
 func TestPin_WrongOnesAreSlowed(t *testing.T) {
+	skiptest.NoRace(t) // hashes
 	t.Parallel()
 	m := newMachine(t)
 	m.setPin(rightPin)
@@ -299,6 +301,7 @@ func TestPin_FailsClosed(t *testing.T) {
 }
 
 func TestPinChange(t *testing.T) {
+	skiptest.NoRace(t) // hashes
 	t.Parallel()
 	m := newMachine(t)
 	m.writeHome("config.json", "{\n  // mine\n  \"approvals\": {\"ttl\": \"1h\"}\n}\n")

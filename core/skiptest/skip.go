@@ -1,8 +1,8 @@
 // Package skiptest decides which tests are left out, and says why: those that -short leaves out, those that only
 // PML_TEST_REQUIRE=all runs, and those that need what this machine lacks. It also decides how many run at once.
 //
-// PML_TEST_LEFT_OUT names a file to which the name of each test is added that PML_TEST_REQUIRE=all would run otherwise:
-// .ci/run runs these, and not once more those that have run as they are.
+// PML_TEST_LEFT_OUT names a file to which the folder and the name of each test are added that PML_TEST_REQUIRE=all would
+// run otherwise: .ci/run runs these, and not once more those that have run as they are.
 package skiptest
 
 import (
@@ -36,9 +36,13 @@ func leftOut(t testing.TB) {
 		return
 	}
 	top, _, _ := strings.Cut(t.Name(), "/")
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err == nil {
-		_, err = f.WriteString(top + "\n")
+		_, err = f.WriteString(dir + " " + top + "\n")
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/casys-ai/pml/core/skiptest"
 )
 
-var stops = flag.Int("stops", 10, "how often TestServer_Stopped stops a server")
+var stops = flag.Int("stops", 4, "how often TestServer_Stopped stops a server")
 
 // The runs of one round, and the calls with a side effect that each makes.
 const (
