@@ -28,6 +28,9 @@ func All(t testing.TB) bool {
 
 func required() bool { return os.Getenv("PML_TEST_REQUIRE") == "all" }
 
+// folder is that of the package whose tests run; a test may go to another one.
+var folder, errFolder = os.Getwd()
+
 // leftOut adds a test to the file that PML_TEST_LEFT_OUT names.
 func leftOut(t testing.TB) {
 	t.Helper()
@@ -36,14 +39,10 @@ func leftOut(t testing.TB) {
 		return
 	}
 	top, _, _ := strings.Cut(t.Name(), "/")
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err == nil {
-		_, err = f.WriteString(dir + " " + top + "\n")
-		err = errors.Join(err, f.Close())
+		_, err = f.WriteString(folder + " " + top + "\n")
+		err = errors.Join(err, errFolder, f.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
