@@ -97,7 +97,7 @@ func TestModel_Flows(t *testing.T) {
 	h.shows("does      Really?")
 	h.typed("E") // what is no JSON is not taken
 	h.shows("the flow is as it was: this is no JSON")
-	h.typed("t\r\r")
+	h.typed("t\rserver:tool {}\r")
 	h.shows("test, step 1 of 0")
 	if fake.tried.Tool != "server:tool" {
 		t.Errorf("tried %+v", fake.tried)

@@ -126,7 +126,7 @@ func (m *model) shell(i screen.Shell, now time.Time) tea.Cmd {
 				m.say(screen.Bad, problem(line, err), now)
 			}
 			m.feed.Refresh()
-			return tea.Batch(m.back(), m.loadServers(now), m.loadFlows())
+			return tea.Batch(append(m.carryOut(m.screen.AuditGrew(), now), m.back(), m.loadServers(now), m.loadFlows())...)
 		}}
 	})
 }

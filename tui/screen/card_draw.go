@@ -215,6 +215,9 @@ func (c *card) offer(e *Env) {
 			{act: keys.FewerCalls, label: "Fewer"}, {act: keys.Edit, label: "Edit the bounds"},
 		}
 	}
+	if c.mode == ruling && c.asked != nil {
+		list = []button{{act: keys.Approve, label: "Write the rule and approve", approve: true}}
+	}
 	if c.rule.Ended(e.Now) != "" {
 		list = nil
 	}

@@ -100,3 +100,22 @@ func TestCard_TypedThenApproved(t *testing.T) {
 		}
 	}
 }
+
+// TestCard_RemembersAtOnce: a row that is approved for longer asks for how long, once all of it is on
+// screen; of high risk it asks for the characters first.
+func TestCard_RemembersAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 160, 45)
+	p.wait(decide.Quiet)
+	p.press("2", "j", "A")
+	p.sees("remember for: r this run")
+	p.press("r")
+	p.wants() // it has only just appeared
+	p.wait(decide.Quiet)
+	p.press("r")
+	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Approve: true, Answer: &core.Answer{Remember: core.RememberRun}})
+
+	p, a := highCard(t, 100, 30)
+	p.press("esc", "esc", "A")
+	p.sees("type " + a.RunID.Short()[:4] + ", then say for how long")
+}

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -225,16 +226,23 @@ func (c *card) asks(v decide.Verb, e *Env) bool {
 	return true
 }
 
-// askAtOnce asks for the characters as soon as all that they confirm has been drawn, on
-// a card that was opened to approve. One that must be paged through waits for its key.
+// askAtOnce asks for the characters, or for how long, as soon as all that is approved has been
+// drawn, on a card that was opened to approve. One that must be paged through waits for its key.
 func (c *card) askAtOnce(e *Env) {
 	if !c.eager || !c.drawn || c.wait {
 		return
 	}
 	c.eager = false
-	if c.mode == deciding && e.own[c.id] != ownSent && c.shows() && c.rule.WillAsk(decide.Approve, e.Now) {
+	remember := c.then == decide.Remember
+	switch {
+	case c.mode != deciding || e.own[c.id] == ownSent || !c.shows():
+	case c.rule.WillAsk(cmp.Or(c.then, decide.Approve), e.Now):
 		c.mode = confirming
+		return
+	case remember && c.rule.Approval().Type == core.ApproveTool && c.rule.HasRead() && c.rule.Wants() == "" && c.rule.Ended(e.Now) == "" && c.rule.Lost() == "":
+		c.mode = remembering
 	}
+	c.then = decide.Approve
 }
 
 func (c *card) toggleScripts() {
@@ -386,6 +394,13 @@ func newApproveCard(id core.ID, e *Env) *card {
 	return c
 }
 
+// newRememberCard opens the card of an approval for somebody who wants to approve it for longer.
+func newRememberCard(id core.ID, e *Env) *card {
+	c := newApproveCard(id, e)
+	c.then = decide.Remember
+	return c
+}
+
 // newDenyCard opens the card of an approval for somebody who wants to deny it.
 func newDenyCard(id core.ID, e *Env) *card {
 	c := cardOf(id, e)
@@ -410,6 +425,8 @@ func cardFor(act keys.Action, id core.ID, e *Env) *card {
 	switch act {
 	case keys.Approve:
 		return newApproveCard(id, e)
+	case keys.ApproveRemember:
+		return newRememberCard(id, e)
 	case keys.Deny:
 		return newDenyCard(id, e)
 	case keys.Message:

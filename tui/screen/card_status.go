@@ -38,6 +38,8 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 		return mark + c.rule.Lost() + nothingQueued, bad
 	case c.mode == ruling && c.asked != nil && !c.rules.AtEnd():
 		return mark + moreLines(&c.rules) + " Writing it unlocks page by page.", paint.Style{Role: paint.Warn}
+	case c.mode == ruling && c.asked != nil:
+		return "all of the rule was shown; enter and space decide nothing", paint.Style{Role: paint.Muted}
 	case !c.shows():
 		return mark + tooSmall, paint.Style{Role: paint.Warn}
 	case c.wait && c.pager.AtEnd():

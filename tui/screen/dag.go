@@ -404,6 +404,11 @@ func (b *dagBoxes) move(act keys.Action, m *dagModel, e *Env) bool {
 		return true
 	}
 	to, ok := b.Move(act, at)
+	switch next := at + map[keys.Action]int{keys.Down: 1, keys.Up: -1}[act]; {
+	case to != at || at < 0 || next < 0 || next >= len(b.Layout.Boxes):
+	default: // nothing is below it, or above: on with the next layer, as in a list
+		to = next
+	}
 	if to != at {
 		e.Sel.Task = m.tasks[b.Layout.Boxes[to].Nodes[0]].ID
 	}

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,6 +148,22 @@ func TestDAG_MoveBoxes(t *testing.T) {
 	got := steps(p, e, c, keys.Left, keys.Up, keys.Right, keys.Right, keys.Right, keys.Right, keys.Down, keys.First)
 	if want := "jira_query git_log notify style_check slack_post slack_post gh_release slack_post"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestDAG_MoveBoxes_On: below the last task of a layer down goes on with the next layer, and up goes back.
+func TestDAG_MoveBoxes_On(t *testing.T) {
+	t.Parallel()
+	p, e, c := dagOf(t, edgedWorkflow(), 110, 22)
+	e.Sel.Task = "git_log"
+	down := slices.Repeat([]keys.Action{keys.Down}, len(p.boxes.Layout.Boxes))
+	seen := strings.Fields(steps(p, e, c, down...))
+	slices.Sort(seen)
+	if seen = slices.Compact(seen); len(seen) != len(p.boxes.Layout.Boxes)-1 {
+		t.Errorf("down goes to %q of %d boxes", seen, len(p.boxes.Layout.Boxes))
+	}
+	if got := strings.Fields(steps(p, e, c, slices.Repeat([]keys.Action{keys.Up}, len(down))...)); got[len(got)-1] != "git_log" {
+		t.Errorf("up ends at %s", got[len(got)-1])
 	}
 }
 

@@ -127,12 +127,8 @@ func resultOf(output json.RawMessage) json.RawMessage {
 
 // tryPrompt asks for a call.
 func (v *flowView) tryPrompt() []Intent {
-	text := v.typed
-	if text == "" {
-		text = `server:tool {"path": "README.md"}`
-	}
-	ask := newPrompt("test on:", text)
-	ask.hint = "server:tool and its arguments as JSON; nothing is called"
+	ask := newPrompt("test on:", v.typed)
+	ask.hint = `server:tool and its arguments, such as files:read_file {"path": "README.md"}; nothing is called`
 	ask.done = func(text string, _ *Env) []Intent {
 		v.typed = text
 		tool, args, _ := strings.Cut(strings.TrimSpace(text), " ")

@@ -83,8 +83,11 @@ func (p *palette) typing() bool { return true }
 // offers are the verbs that go with what was typed, with the ids of what is
 // selected in them.
 func (p *palette) offers(e *Env) []verb {
-	typed := strings.ToLower(strings.TrimPrefix(p.input.Text, "pml "))
-	words := strings.Fields(typed)
+	words := strings.Fields(strings.TrimPrefix(strings.ToLower(p.input.Text), "pml "))
+	typed := strings.Join(words, " ")
+	if strings.HasSuffix(p.input.Text, " ") && typed != "" {
+		typed += " "
+	}
 	var begin, within []verb
 	for _, v := range verbs {
 		line, ok := filled(v.line, p.run, e)
@@ -271,7 +274,11 @@ func (p *palette) draw(a paint.Area, e *Env) {
 	what := list.W / 2
 	for y := 0; y < list.H && p.scroll.Top+y < len(offers); y++ {
 		o := offers[p.scroll.Top+y]
-		list.Text(2, y, list.W-what-4, paint.Style{}, o.line)
+		line := o.line
+		if o.needs != "" { // enter completes it
+			line += e.Theme.Glyph.More
+		}
+		list.Text(2, y, list.W-what-4, paint.Style{}, line)
 		list.Text(list.W-what, y, what, paint.Style{Role: paint.Muted}, o.what)
 		if p.scroll.Top+y == at {
 			widget.DrawCursor(list, y, true)

@@ -209,10 +209,11 @@ type readOnce [panels]bool
 // loads are the intents that read such panels.
 var loads = map[PanelID]Intent{PanelAudit: LoadAudit{}, PanelServers: LoadServers{}, PanelFlows: LoadFlows{}}
 
-// first reads a panel when it is looked at for the first time.
+// first reads a panel when it is looked at for the first time; the audit log, to which other processes
+// add what no event tells, each time.
 func (r *readOnce) first(id PanelID) []Intent {
 	load, ok := loads[id]
-	if !ok || r[id] {
+	if !ok || r[id] && id != PanelAudit {
 		return nil
 	}
 	r[id] = true

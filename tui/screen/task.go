@@ -372,6 +372,9 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 		more = append(more, "attempt "+itoa(t.Attempt))
 	}
 	more = append(more, visibleName(t.Tool))
+	if t.AllowedBy != "" {
+		more = append(more, "nobody was asked: "+core.Visible(t.AllowedBy, 100, false))
+	}
 	a.Text(x, 0, a.W-x, paint.Style{Role: paint.Muted}, strings.Join(more, "  "))
 	if a.H < 5 {
 		return 1

@@ -39,6 +39,9 @@ func (s *State) applyEvent(e *core.Event) {
 			s.begun[e.RunID] = core.Begun{}
 		}
 		s.begun[e.RunID].Note(e)
+		if e.Error != nil && e.Error.Decided != nil { // a hook flow has refused it, say
+			s.decisions++
+		}
 	case core.EventApprovalResolved:
 		s.decisions++
 		s.resolve(e)

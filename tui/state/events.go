@@ -217,6 +217,6 @@ func (s *State) SetAudit(rows []core.AuditRow) {
 // Audit returns the rows of the audit log that were read, oldest first.
 func (s *State) Audit() []core.AuditRow { return s.audit }
 
-// Decisions is how often approvals were resolved, runs aborted and calls halted or let go on since
-// the state began: with each there are rows of the audit log that were not read.
+// Decisions is how often approvals were resolved, calls refused, runs aborted and calls halted or let go on
+// since the state began: with each there are rows of the audit log that were not read.
 func (s *State) Decisions() int64 { return s.decisions }

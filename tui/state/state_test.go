@@ -318,6 +318,20 @@ func TestAddEvents_Facts(t *testing.T) {
 }
 
 // TestAddEvents_Trim: what is too large to be kept says how much it was.
+// TestDecisions_Refused: a call that somebody or a hook flow has refused is in the audit log; one that failed is not.
+func TestDecisions_Refused(t *testing.T) {
+	t.Parallel()
+	s := state.New(10)
+	s.AddEvents(core.Event{Seq: 1, Type: core.EventTaskError, RunID: "r", Error: core.Errorf(core.CodeToolFailed, "no")})
+	if n := s.Decisions(); n != 0 {
+		t.Errorf("%d decisions", n)
+	}
+	s.AddEvents(core.Event{Seq: 2, Type: core.EventTaskError, RunID: "r", Error: &core.Error{Code: core.CodeDenied, Decided: &core.DecidedBy{}}})
+	if n := s.Decisions(); n != 1 {
+		t.Errorf("%d decisions", n)
+	}
+}
+
 func TestAddEvents_Trim(t *testing.T) {
 	t.Parallel()
 	s := state.New(10)
