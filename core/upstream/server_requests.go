@@ -132,7 +132,8 @@ func (c *conn) heard(ctx context.Context, w jsonrpc.Message, reply func([]byte))
 			defer c.survive("a server's question was answered")
 			defer done()
 			result, err := c.ask(ctx, method, w.Params)
-			if !errors.Is(context.Cause(ctx), errTakenBack) {
+			// A server that is being stopped gets none either: with it, it could still end the call that asked.
+			if c.life.Err() == nil && !errors.Is(context.Cause(ctx), errTakenBack) {
 				reply(responseTo(id, result, err))
 			}
 		}()
