@@ -170,7 +170,7 @@ func TestPin_UnprovedForAll(t *testing.T) {
 // Wrong PINs slow all further ones down, those of other processes too, and the
 // right one ends that.
 func TestPin_WrongOnesAreSlowed(t *testing.T) {
-	skiptest.NoRace(t) // hashes
+	skiptest.NoRace(t) // it spends its time on bcrypt
 	t.Parallel()
 	m := newMachine(t)
 	m.setPin(rightPin)
@@ -301,7 +301,7 @@ func TestPin_FailsClosed(t *testing.T) {
 }
 
 func TestPinChange(t *testing.T) {
-	skiptest.NoRace(t) // hashes
+	skiptest.NoRace(t) // it spends its time on bcrypt
 	t.Parallel()
 	m := newMachine(t)
 	m.writeHome("config.json", "{\n  // mine\n  \"approvals\": {\"ttl\": \"1h\"}\n}\n")

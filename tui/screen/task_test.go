@@ -151,6 +151,16 @@ func TestTask_Log(t *testing.T) {
 	}
 }
 
+// TestTask_AllowedBy: the head says by which rule nobody was asked.
+func TestTask_AllowedBy(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "git_log", 120, 14)
+	p.found.AllowedBy = "allow git:*"
+	if frame := p.shown(e, c); !strings.Contains(frame, "nobody was asked: allow git:*") {
+		t.Error(frame)
+	}
+}
+
 func TestTask_Intents(t *testing.T) {
 	t.Parallel()
 	p, e, _ := taskOf(t, "git_log", 80, 14)

@@ -317,7 +317,6 @@ func TestAddEvents_Facts(t *testing.T) {
 	}
 }
 
-// TestAddEvents_Trim: what is too large to be kept says how much it was.
 // TestDecisions_Refused: a call that somebody or a hook flow has refused is in the audit log; one that failed is not.
 func TestDecisions_Refused(t *testing.T) {
 	t.Parallel()
@@ -332,6 +331,7 @@ func TestDecisions_Refused(t *testing.T) {
 	}
 }
 
+// TestAddEvents_Trim: what is too large to be kept says how much it was.
 func TestAddEvents_Trim(t *testing.T) {
 	t.Parallel()
 	s := state.New(10)
