@@ -96,8 +96,11 @@ func TestServers_Published(t *testing.T) {
 	t.Parallel()
 	m := pmltest.BareMachine(t)
 	withRegistry(m)
-	c := pmltest.Config{Permissions: map[string]any{"allow": []string{"*"}}, Servers: publishedEntries("filesystem", "memory", "everything", "thinking", "playwright")}
-	m.Configure(c)
+	// Five questions are asked at once; where the registry is slow, the last one waits for four installations.
+	m.Configure(pmltest.Config{
+		Permissions: map[string]any{"allow": []string{"*"}}, Approvals: map[string]any{"ttl": "1h"},
+		Servers: publishedEntries("filesystem", "memory", "everything", "thinking", "playwright"),
+	})
 	m.Write("hello.txt", "hello from the workspace")
 
 	r := wantAsked(m, `if ([].length > 0) {

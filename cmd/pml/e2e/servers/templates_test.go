@@ -77,7 +77,7 @@ func TestFlowTemplates(t *testing.T) {
 	t.Parallel()
 	m := pmltest.BareMachine(t)
 	withRegistry(m)
-	m.Configure(pmltest.Config{Permissions: map[string]any{"allow": []string{"*"}}, Servers: publishedEntries("filesystem", "memory", "everything")})
+	m.Configure(pmltest.Config{Permissions: map[string]any{"allow": []string{"*"}}, Approvals: map[string]any{"ttl": "1h"}, Servers: publishedEntries("filesystem", "memory", "everything")})
 	const token = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB"
 	m.Write("secret.txt", "token "+token)
 	m.Write("grows.txt", "1")
