@@ -41,9 +41,9 @@ type taskPanel struct {
 	found *core.Task
 	model *dagModel // of the run, as the DAG has it
 	tab   taskTab
-	// before is the tab that was open before the panel went to the error by itself;
-	// onError says that it did.
-	before  taskTab
+	// want is the tab that the person chose last; the panel opens another one by itself where
+	// a task has nothing in that. onError says that it went to the error.
+	want    taskTab
 	onError bool
 	pages   [taskTabs]widget.Pager
 	made    [taskTabs]bool
@@ -84,23 +84,47 @@ func (p *taskPanel) task(e *Env) *core.Task {
 			}
 		}
 	}
-	p.openError()
+	p.openTab(!same, e)
 	return p.found
 }
 
-// openError goes to the error of a task that has failed, and back to the tab that was
-// open at one that has not.
-func (p *taskPanel) openError() {
-	failed := p.found != nil && p.found.Error != nil && (p.found.State == core.TaskError || p.found.State == core.TaskFailedSafe)
-	if failed == p.onError {
+// openTab goes to the error of a task that has failed, and else to the tab that the person
+// chose, or to one in which there is something. What they look at stays while the task
+// does not fail.
+func (p *taskPanel) openTab(another bool, e *Env) {
+	t := p.found
+	failed := t != nil && t.Error != nil && (t.State == core.TaskError || t.State == core.TaskFailedSafe)
+	if t == nil || !another && failed == p.onError {
 		return
 	}
-	if p.onError = failed; failed {
-		p.before, p.tab = p.tab, tabError
-	} else if p.tab == tabError {
-		p.tab = p.before
+	switch p.onError = failed; {
+	case failed:
+		p.tab = tabError
+	case p.has(p.want, t, e):
+		p.tab = p.want
+	case p.has(tabResult, t, e):
+		p.tab = tabResult
+	default:
+		p.tab = tabArgs
 	}
 }
+
+// has reports whether a tab has something to read of a task, or will have.
+func (p *taskPanel) has(tab taskTab, t *core.Task, e *Env) bool {
+	switch tab {
+	case tabResult:
+		return len(t.Output) > 0 || !t.State.Settled()
+	case tabLog:
+		return !t.State.Settled() || p.pageOf(tabLog, t, e).Text() != ""
+	case tabError:
+		return t.Error != nil
+	case tabArgs, tabRaw, taskTabs:
+	}
+	return true
+}
+
+// choose opens a tab for the person.
+func (p *taskPanel) choose(tab taskTab) { p.tab, p.want = tab, tab }
 
 // page is the text of the tab that is open, up to date.
 func (p *taskPanel) page(t *core.Task, e *Env) *widget.Pager { return p.pageOf(p.tab, t, e) }
@@ -160,10 +184,10 @@ func errorText(err *core.Error) string {
 func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	switch act {
 	case keys.NextTab:
-		p.tab = (p.tab + 1) % taskTabs
+		p.choose((p.tab + 1) % taskTabs)
 		return nil, true
 	case keys.PreviousTab:
-		p.tab = (p.tab + taskTabs - 1) % taskTabs
+		p.choose((p.tab + taskTabs - 1) % taskTabs)
 		return nil, true
 	case keys.RunResult:
 		run, ok := e.State.Run(e.Sel.Run)
@@ -193,7 +217,7 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		p.log = taskLog{plain: !p.log.plain}
 		return nil, true
 	case keys.Follow:
-		p.tab = tabLog
+		p.choose(tabLog)
 		page = p.page(t, e)
 	case keys.Wrap:
 		cut := !page.Cut
@@ -257,7 +281,7 @@ func (p *taskPanel) click(x, y int, e *Env) []Intent {
 	}
 	for i, at := range p.tabX {
 		if at > 0 && x >= at && x < at+len(taskTabNames[i])+2 {
-			p.tab = taskTab(i)
+			p.choose(taskTab(i))
 		}
 	}
 	return nil

@@ -82,6 +82,24 @@ func TestTask_OpensError(t *testing.T) {
 	}
 }
 
+// TestTask_OpensWhatIsThere: another task opens on the tab that the person chose, or on one in
+// which there is something to read of it.
+func TestTask_OpensWhatIsThere(t *testing.T) {
+	t.Parallel()
+	p, e, c := taskOf(t, "notify", 80, 14)
+	p.shown(e, c)
+	p.choose(tabError)
+	for _, step := range []struct {
+		task string
+		tab  taskTab
+	}{{"git_log", tabResult}, {"notify", tabError}, {"git_log", tabResult}} {
+		e.Sel.Task = step.task
+		if p.shown(e, c); p.tab != step.tab {
+			t.Errorf("%s opens on %s", step.task, taskTabNames[p.tab])
+		}
+	}
+}
+
 // What a tool returned does nothing to the terminal, and is seen.
 func TestTask_ForeignText(t *testing.T) {
 	t.Parallel()
