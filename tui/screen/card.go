@@ -3,7 +3,6 @@ package screen
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -199,14 +198,6 @@ func (c *card) confirmed() bool {
 	}
 	c.then = decide.Approve
 	return true
-}
-
-// toApprove selects the button that approves, where the person has selected none.
-func toApprove(c *card) {
-	at := slices.IndexFunc(c.buttons, func(b button) bool { return b.act == keys.Approve })
-	if at >= 0 && !c.moved {
-		c.focus = at
-	}
 }
 
 // keyConfirm types the characters that approve what is of high risk. They

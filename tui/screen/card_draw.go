@@ -227,6 +227,9 @@ func (c *card) offer(e *Env) {
 		}
 	}
 	c.buttons = list
+	if c.eager && !approval.High(ap, false) { // what is of high risk is denied more easily than approved
+		toApprove(c)
+	}
 	if c.focus >= len(list) {
 		c.focus = 0
 	}

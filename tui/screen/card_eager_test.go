@@ -119,3 +119,26 @@ func TestCard_RemembersAtOnce(t *testing.T) {
 	p.press("esc", "esc", "A")
 	p.sees("type " + a.RunID.Short()[:4] + ", then say for how long")
 }
+
+// TestCard_MarkWhereAsked: the mark of a card stands on what its row was asked for, and of high
+// risk never on what approves.
+func TestCard_MarkWhereAsked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		risk      core.Risk
+		key, want string
+	}{
+		{core.RiskLow, "a", ">[a] Approve once"}, {core.RiskMedium, "a", ">[a] Approve once"}, {core.RiskHigh, "a", ">[d] Deny"},
+		{core.RiskMedium, "d", ">[d] Deny"}, {core.RiskMedium, "enter", ">[d] Deny"},
+	} {
+		p := newPerson(t, 160, 45)
+		p.change(apTool, func(a *core.Approval) { a.Risk = c.risk })
+		p.s.sel.Approval = apTool
+		p.wait(decide.Quiet)
+		p.press("2", c.key)
+		if c.risk == core.RiskHigh { // it asks for the characters
+			p.press("esc")
+		}
+		p.sees(c.want)
+	}
+}

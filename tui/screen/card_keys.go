@@ -118,13 +118,6 @@ func (c *card) click(x, y int, e *Env) (intents []Intent, closed bool) {
 	return nil, false
 }
 
-// move selects another button. It presses nothing.
-func (c *card) move(by int) {
-	if n := len(c.buttons); n > 0 {
-		c.focus, c.moved = (c.focus+by+n)%n, true
-	}
-}
-
 // press does what a button says.
 func (c *card) press(act keys.Action, e *Env) (intents []Intent, closed bool) {
 	if c.bounds != nil && act != keys.Approve {
