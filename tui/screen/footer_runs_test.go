@@ -2,6 +2,7 @@ package screen
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
@@ -52,4 +53,37 @@ func TestFooter_WholeMessage(t *testing.T) {
 	wantShown(t, s, "the run 7f395101 was not retried: no call of it", "it failed in its own code, not in a call; mend it and execute it anew")
 	s.Say(Bad, "short", fixtureNow)
 	wantShown(t, s, "short", "? help")
+}
+
+// TestFooter_Again: the footer says of a run in the same words as its row what the key does.
+func TestFooter_Again(t *testing.T) {
+	t.Parallel()
+	halt := core.Halt{Side: core.SideClient, At: fixtureNow}
+	for name, c := range map[string]struct {
+		run    core.Run
+		halted bool
+		want   [2]string // in the row, in the footer
+	}{
+		"left":    {core.Run{State: core.RunInterrupted}, false, [2]string{"R goes on", "R goes on"}},
+		"failed":  {core.Run{State: core.RunFailed}, false, [2]string{"R retries", "R retries"}},
+		"stopped": {core.Run{State: core.RunInterrupted}, true, [2]string{"halted, ! resumes", ""}},
+	} {
+		st := emptyState()
+		c.run.ID, c.run.Name, c.run.CreatedAt, c.run.Side, c.run.Kind = runFailed, name, fixtureNow, core.SideClient, core.KindDAG
+		if st.PutRuns(c.run); c.halted {
+			st.SetHalts([]core.Halt{halt})
+		}
+		s := newScreen(t, st, 120, 30)
+		for _, panel := range []string{"1", "3"} {
+			press(s, panel)
+			lines := strings.Split(strings.TrimRight(s.Plain(fixtureNow), "\n"), "\n")
+			row := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, string(c.run.State)+" ") && strings.Contains(l, name) })
+			if panel == "1" && (row < 0 || !strings.Contains(lines[row], c.want[0])) {
+				t.Errorf("%s: row %d:\n%s", name, row, strings.Join(lines, "\n"))
+			}
+			if foot := lines[len(lines)-1]; !strings.Contains(foot, c.want[1]) || strings.Contains(foot, "R retry") {
+				t.Errorf("%s, panel %s: %q", name, panel, foot)
+			}
+		}
+	}
 }

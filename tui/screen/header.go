@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 )
@@ -205,6 +206,15 @@ func warningText(list []string) string {
 	return text
 }
 
+// trustKey has a notice name the key that looks and trusts, in the panels that have it.
+func trustKey(text string, at PanelID, e *Env) string {
+	notice, ok := strings.CutSuffix(text, api.LookAndTrust)
+	if !ok || at != PanelFlows && at != PanelServers {
+		return text
+	}
+	return notice + ": " + keyOf(e, keys.TrustFlows) + " shows it and trusts it"
+}
+
 // plural is a number of things.
 func plural(n int, thing string) string {
 	if n == 1 {
@@ -277,7 +287,7 @@ func shortLabel(act keys.Action) string {
 func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	spans := s.flash.spans(e)
 	if known := slices.Concat(e.State.Warnings, e.State.Notices); spans == nil && len(known) > 0 {
-		spans = []span{{e.Theme.Glyph.Waiting + " " + warningText(known), paint.Style{Role: paint.Warn}}}
+		spans = []span{{e.Theme.Glyph.Waiting + " " + trustKey(warningText(known), s.panes.acting(), e), paint.Style{Role: paint.Warn}}}
 	}
 	rest := wholeFlash(a, s.flash, spans)
 	putSpans(a, 1, a.H-2, a.W-2, spans)
@@ -296,7 +306,7 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	x, room := 1, a.W-2-paint.Width(end)-2
 	for _, act := range acts {
 		text := hintText(e, act)
-		if word := s.panelWord(act); word != "" && text != "" {
+		if word := s.panelWord(act, e); word != "" && text != "" {
 			text = keyOf(e, act) + " " + word
 		}
 		if w := paint.Width(text); text == "" || act == keys.Help || act == keys.Quit || x+w > room {
@@ -313,14 +323,14 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 type wording interface {
 	// hintWord is what a key does here where that is not what it does elsewhere; empty
 	// where it is.
-	hintWord(act keys.Action) string
+	hintWord(act keys.Action, e *Env) string
 }
 
 // panelWord is what a key does in the panel that has the keys, where that is something else
 // than elsewhere.
-func (s *Screen) panelWord(act keys.Action) string {
+func (s *Screen) panelWord(act keys.Action, e *Env) string {
 	if p, ok := s.panels[s.panes.acting()].(wording); ok {
-		return p.hintWord(act)
+		return p.hintWord(act, e)
 	}
 	return ""
 }
@@ -404,4 +414,13 @@ func drawIdle(a paint.Area, e *Env) {
 	for i, line := range paint.Wrap("Too small for the dashboard (needs 60x15). Approvals show up here.", in.W) {
 		in.Put(0, y+3+i, paint.Style{Role: paint.Muted}, line)
 	}
+}
+
+// tooSmallFor says what a panel needs where one approval has the whole window: approvals are
+// decided there, one after the other.
+func tooSmallFor(id PanelID, e *Env) string {
+	if id == PanelApprovals && len(e.State.Waiting(e.Now)) > 0 {
+		return keyOf(e, keys.Open) + " opens it, " + keyOf(e, keys.Down) + " the next"
+	}
+	return tabNames[id] + " needs 60x15"
 }

@@ -304,7 +304,7 @@ func asksText(a core.Approval) string {
 }
 
 // hintWord implements wording.
-func (p *hostsPanel) hintWord(act keys.Action) string {
+func (p *hostsPanel) hintWord(act keys.Action, _ *Env) string {
 	if act == keys.CopyID {
 		return "copy folder"
 	}

@@ -392,7 +392,7 @@ func (p *inboxPanel) decideMarked(act keys.Action, e *Env) []Intent {
 
 // hintWord is what a key does here where that is not what it does elsewhere; empty where
 // it is.
-func (p *inboxPanel) hintWord(act keys.Action) string {
+func (p *inboxPanel) hintWord(act keys.Action, _ *Env) string {
 	switch {
 	case act == keys.Again: // nothing is retried here
 		return "ask again"

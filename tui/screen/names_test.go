@@ -53,6 +53,11 @@ func TestMini_Panels(t *testing.T) {
 	s := newScreen(t, fixtureState(), 40, 10)
 	press(s, "7")
 	wantWords(t, s.Plain(fixtureNow), "Servers needs 60x15")
+	press(s, "2") // they are decided there
+	wantWords(t, s.Plain(fixtureNow), "enter opens it, j the next")
+	s = newScreen(t, emptyState(), 40, 10)
+	press(s, "2")
+	wantWords(t, s.Plain(fixtureNow), "Approve needs 60x15")
 }
 
 // TestDAG_Calls: the calls of a script, which only have numbers, are shown by what they

@@ -168,7 +168,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 			s.overlay.open(bulkHelp(o, e))
 			return nil, true
 		}
-		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e), s.panelWord))
+		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e), func(act keys.Action) string { return s.panelWord(act, e) }))
 	case keys.Palette:
 		s.overlay.open(newPalette(s.panes.acting(), e))
 	case keys.Halt:
@@ -185,7 +185,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 			return nil, false
 		}
 		if s.panes.mode() == mini {
-			s.Say(Note, tabNames[i]+" needs 60x15", e.Now)
+			s.Say(Note, tooSmallFor(PanelID(i), e), e.Now)
 		}
 		return s.focusOn(PanelID(i)), true
 	}

@@ -147,7 +147,7 @@ func resultText(result json.RawMessage) string {
 }
 
 // hintWord implements wording.
-func (p *taskPanel) hintWord(act keys.Action) string {
+func (p *taskPanel) hintWord(act keys.Action, _ *Env) string {
 	if act == keys.CopyID {
 		return "copy " + strings.ToLower(taskTabNames[p.tab])
 	}

@@ -310,9 +310,6 @@ func expiredOf(r core.Run, e *Env) []core.Approval {
 	return e.State.ExpiredOf(r.ID, e.Now)
 }
 
-// expiredText says that a run waits for what has expired, and which key helps.
-func expiredText(e *Env) string { return "expired, " + keyOf(e, keys.Again) + " again" }
-
 func replan(r core.Run) []Intent {
 	switch {
 	case r.Kind != core.KindDAG:

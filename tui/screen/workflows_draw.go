@@ -196,33 +196,6 @@ func (p *workflowsPanel) drawRun(in paint.Area, y int, cols []widget.Column, id 
 	}
 }
 
-// nextText is what a run waits for or does, or which key goes on with it.
-func (p *workflowsPanel) nextText(r core.Run, e *Env) (string, paint.Style) {
-	muted := paint.Style{Role: paint.Muted}
-	if a, ok := p.next.of(r.ID, e); ok {
-		text := typeName(a.Type)
-		if a.ExpiresAt != nil {
-			text += " " + ttlText(a.ExpiresAt.Sub(e.Now))
-		}
-		return text, paint.Style{Role: paint.Warn}
-	}
-	switch {
-	case r.Halted != nil && r.State == core.RunWaiting:
-		return "halted, " + keyOf(e, keys.Halt) + " resumes", paint.Style{Role: paint.Danger} // what goes on then is not known here
-	case len(expiredOf(r, e)) > 0:
-		return expiredText(e), paint.Style{Role: paint.Danger}
-	case r.FaultOfProgram():
-		return "", muted
-	case r.State == core.RunFailed && r.Agent == nil:
-		return keyOf(e, keys.Again) + " retries", muted
-	case r.State == core.RunInterrupted:
-		return keyOf(e, keys.Again) + " goes on", muted
-	case r.State == core.RunRunning:
-		return doingText(r.ID, e), muted
-	}
-	return "", muted
-}
-
 // doingText is what a run does now: the call that it makes, or the server that was
 // approved for it and is not there yet.
 func doingText(run core.ID, e *Env) string {
