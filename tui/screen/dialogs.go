@@ -19,6 +19,7 @@ type prompt struct {
 	// the text is for.
 	title, about string
 	input        widget.Input
+	began        string // the text that it began with, which the person goes on with
 	// changed is called with each change of the text; an error is shown below
 	// it, and keeps the prompt open. It may be nil.
 	changed func(text string) error
@@ -29,9 +30,15 @@ type prompt struct {
 	err       error
 }
 
-// newPrompt returns a prompt for a text, with a text to begin with.
+// newPrompt returns a prompt for a text, with one to begin with that the person goes on with,
+// such as a filter that is in force.
 func newPrompt(label, text string) *prompt {
-	return &prompt{label: label, input: widget.Input{Text: text, At: len(text)}}
+	return &prompt{label: label, began: text, input: widget.Input{Text: text, At: len(text)}}
+}
+
+// newProposal returns a prompt that proposes a text: what is typed first takes its place.
+func newProposal(label, text string) *prompt {
+	return &prompt{label: label, input: widget.Input{Text: text, At: len(text), Fresh: text != ""}}
 }
 
 func (p *prompt) typing() bool { return true }
@@ -74,6 +81,9 @@ func (p *prompt) draw(a paint.Area, e *Env) {
 	foot.Text(1, 1, foot.W-2, style, below)
 	x := 1 + foot.Put(1, 0, paint.Style{Role: paint.Accent}.Bold(), p.label+" ")
 	p.input.Draw(foot, x, 0, foot.W-x-1, paint.Style{})
+	if text := p.input.Text; text != "" && text == p.began {
+		foot.Text(x+paint.Width(text)+3, 0, foot.W-x-paint.Width(text)-4, paint.Style{Role: paint.Muted}, "ctrl+u clears it")
+	}
 }
 
 // drawAsked draws the prompt in the middle of the window.

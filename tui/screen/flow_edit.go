@@ -180,7 +180,7 @@ func (v *flowView) labelPrompt() []Intent {
 	if n == nil {
 		return nil
 	}
-	ask := newPrompt("name of the node:", n.Data.Label)
+	ask := newProposal("name of the node:", n.Data.Label)
 	ask.done = func(text string, _ *Env) []Intent { return v.stepped(v.edit.Label(n.ID, text)) }
 	return []Intent{openOverlay{ask}}
 }

@@ -66,7 +66,7 @@ func (v *flowView) sincePrompt() []Intent {
 	if v.edit.Changed() {
 		return []Intent{say{Note, "save the flow first: this tries the flow as it is in its file"}}
 	}
-	ask := newPrompt("test on all calls of the last:", "1d")
+	ask := newProposal("test on all calls of the last:", "1d")
 	ask.hint = "12h, 7d, 2w, or a day such as 2026-11-25; nothing is called"
 	ask.done = func(text string, _ *Env) []Intent {
 		return []Intent{Command{fmt.Sprintf("flows test %q --since %q", v.flow().ID, strings.TrimSpace(text))}}
@@ -82,7 +82,7 @@ func (v *flowView) tryListPrompt(e *Env) []Intent {
 			text = server
 		}
 	}
-	ask := newPrompt("test on the tools of:", text)
+	ask := newProposal("test on the tools of:", text)
 	ask.hint = "the name of a server, which is asked for its tools (7 Servers)"
 	ask.done = func(text string, _ *Env) []Intent {
 		v.typed = strings.TrimSpace(text)
@@ -127,7 +127,7 @@ func resultOf(output json.RawMessage) json.RawMessage {
 
 // tryPrompt asks for a call.
 func (v *flowView) tryPrompt() []Intent {
-	ask := newPrompt("test on:", v.typed)
+	ask := newProposal("test on:", v.typed)
 	ask.hint = `server:tool and its arguments, such as files:read_file {"path": "README.md"}; nothing is called`
 	ask.done = func(text string, _ *Env) []Intent {
 		v.typed = text

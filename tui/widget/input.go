@@ -1,6 +1,7 @@
 package widget
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/casys-ai/pml/core"
@@ -12,6 +13,9 @@ import (
 type Input struct {
 	Text string
 	At   int
+	// Fresh is set while the text is one that was proposed and not touched: what is typed
+	// takes its place.
+	Fresh bool
 }
 
 // maxInput bounds what can be typed or pasted.
@@ -19,6 +23,9 @@ const maxInput = 4096
 
 // Key edits the text and reports whether the key was for it.
 func (i *Input) Key(k keys.Key) bool {
+	if i.Fresh {
+		i.touch(k)
+	}
 	if k.Paste {
 		return i.insert(k.Text)
 	}
@@ -44,6 +51,15 @@ func (i *Input) Key(k keys.Key) bool {
 		return i.insert(k.Text)
 	}
 	return true
+}
+
+// touch has a proposed text go for what is typed, and for what deletes; other keys keep it.
+func (i *Input) touch(k keys.Key) {
+	deletes := slices.Contains([]string{"backspace", "ctrl+h", "delete", "ctrl+d"}, k.Name)
+	i.Fresh = false
+	if deletes || core.Visible(k.Text, 0, false) != "" {
+		i.Text, i.At = "", 0
+	}
 }
 
 // insert puts text at the cursor. What cannot be seen would be shown as an
@@ -79,6 +95,11 @@ func (i *Input) Draw(a paint.Area, x, y, w int, style paint.Style) {
 		head = head[n:]
 	}
 	line := a.Sub(x, y, w, 1)
+	if i.Fresh {
+		line.Text(0, 0, w, style.Selected(), head+tail)
+		line.Text(paint.Width(head+tail)+2, 0, w-paint.Width(head+tail)-2, paint.Style{Role: paint.Muted}, "typing replaces it, end keeps it")
+		return
+	}
 	used := line.Put(0, 0, style, head)
 	under := " "
 	if tail != "" {

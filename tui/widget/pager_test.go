@@ -319,3 +319,28 @@ func TestPager_PageByPage(t *testing.T) {
 		t.Error("what is new was not read")
 	}
 }
+
+// TestInput_Fresh: what is typed into a proposed text takes its place, and a key that moves
+// the cursor keeps it.
+func TestInput_Fresh(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		keys []keys.Key
+		want string
+	}{
+		{[]keys.Key{{Name: "7", Text: "7"}, {Name: "d", Text: "d"}}, "7d"},
+		{[]keys.Key{{Text: "2w", Paste: true}}, "2w"},
+		{[]keys.Key{{Name: "end"}, {Name: "x", Text: "x"}}, "1dx"},
+		{[]keys.Key{{Name: "left"}, {Name: "x", Text: "x"}}, "1xd"},
+		{[]keys.Key{{Name: "backspace"}}, ""},
+		{[]keys.Key{{Name: "up"}}, "1d"},
+	} {
+		in := Input{Text: "1d", At: 2, Fresh: true}
+		for _, k := range c.keys {
+			in.Key(k)
+		}
+		if in.Text != c.want || in.Fresh {
+			t.Errorf("%v: %q, want %q", c.keys, in.Text, c.want)
+		}
+	}
+}
