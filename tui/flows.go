@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/screen"
 	"github.com/casys-ai/pml/tui/state"
 )
@@ -130,7 +131,7 @@ func (m *model) flowWritten(file state.FlowFile, word string, err error, now tim
 		return nil
 	}
 	if !file.Home {
-		word += "; T shows what changed and trusts it"
+		word += "; that counts once it is trusted: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
 	}
 	m.say(screen.Good, name+" is "+word, now)
 	return m.loadFlows()

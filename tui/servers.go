@@ -97,11 +97,14 @@ func decides(m *model, s api.ServerInfo) string {
 }
 
 // again is the key that starts a server once more.
-func again(m *model) string {
-	if k := m.o.Keys.Keys(keys.Restart); len(k) > 0 {
+func again(m *model) string { return keyFor(m, keys.Restart, "pml servers check") }
+
+// keyFor is the key of an action, or the command that does the same where it has none.
+func keyFor(m *model, act keys.Action, command string) string {
+	if k := m.o.Keys.Keys(act); len(k) > 0 {
 		return k[0]
 	}
-	return "pml servers check"
+	return command
 }
 
 // shell lends the terminal to a command line of pml.

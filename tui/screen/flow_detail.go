@@ -28,6 +28,9 @@ func (v *flowView) detailLines(w int, e *Env) (out [][]span) {
 				add("fault", core.Visible(fault.Message, 500, false), paint.Style{Role: paint.Danger})
 			}
 		}
+		if n.Type == flow.TypeStart {
+			add("match", matchText(f)+matchHint(f, e), paint.Style{})
+		}
 		v.addRun(n, add, e)
 		v.addStats(n, add)
 		for i, l := range strings.Split(nodeText(n), "\n") {
@@ -48,7 +51,7 @@ func (v *flowView) detailLines(w int, e *Env) (out [][]span) {
 		add("disabled", "it looks at no call: t tests it, x enables it", paint.Style{Role: paint.Warn})
 	}
 	if !v.row.trusted {
-		add("trust", "T: this workspace's files are not trusted as they are now; until then flows that are enabled refuse what they match", paint.Style{Role: paint.Warn})
+		add("trust", trustText(v.flow(), e), paint.Style{Role: paint.Warn})
 	}
 	return out
 }

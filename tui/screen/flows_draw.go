@@ -6,6 +6,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/flow"
+	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
 )
@@ -83,6 +84,23 @@ func matchText(f *flow.Flow) string {
 	return what + ": " + strings.Join(parts, ", ")
 }
 
+// trustText says what a flow does until somebody trusts it as it is now, and which key does.
+func trustText(f *flow.Flow, e *Env) string {
+	text := keyOf(e, keys.TrustFlows) + " comes next: it shows what has changed and trusts it; "
+	if f.Enabled {
+		return text + "until then the flow refuses what it matches"
+	}
+	return text + "until then a flow that was trusted before still refuses what it matched"
+}
+
+// matchHint says how a flow that meets all calls is limited to some, and what match takes.
+func matchHint(f *flow.Flow, e *Env) string {
+	if m := &f.Match; len(m.Tool)+len(m.Server)+len(m.Client) > 0 || m.Where != "" {
+		return ""
+	}
+	return ". To limit it press " + keyOf(e, keys.Edit) + ` and write "match": {"server": "files", "tool": "write_*"}; client and where go there, too`
+}
+
 // drawDetail says more of the flow with the cursor.
 func (r *flowRow) drawDetail(in paint.Area, e *Env) {
 	in.Rule(0, r.name())
@@ -95,7 +113,7 @@ func (r *flowRow) drawDetail(in paint.Area, e *Env) {
 	}
 	fact("file", r.where(), paint.Style{})
 	if !r.trusted {
-		fact("trust", "T shows what has changed and trusts it; until then it refuses what it matches", paint.Style{Role: paint.Warn})
+		fact("trust", trustText(r.flow, e), paint.Style{Role: paint.Warn})
 	}
 	fact("about", core.Visible(r.flow.Description, 200, false), paint.Style{})
 	fact("match", matchText(r.flow), paint.Style{})

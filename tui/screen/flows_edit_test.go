@@ -56,7 +56,7 @@ func TestFlows_EditByMouse(t *testing.T) {
 			clickOn(t, s, "a script that may change")
 			wants("add", "start>mcp mcp>hook hook>end")
 			clickOn(t, s, "r name")
-			press(s, `" one"`, "enter")
+			press(s, `"Hook one"`, "enter")
 			wantShown(t, s, "Hook one")
 			clickOn(t, s, "Begin")
 			clickOn(t, s, "c link")
@@ -185,4 +185,36 @@ func BenchmarkFlow_LargeStep(b *testing.B) {
 		press(s, "u")
 		s.View(fixtureNow)
 	}
+}
+
+// TestFlows_MatchHint: the start of a flow that meets all calls says how it is limited to one tool.
+func TestFlows_MatchHint(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "9")
+	folder := flow.Parse(map[string][]byte{"all.json": []byte(strings.Replace(guardFlow, `"match": {"tool": "write*"}`, `"match": {}`, 1)), "some.json": []byte(strings.Replace(guardFlow, `"guard"`, `"some"`, 1))}, false)
+	s.ShowFlows(state.Flows{Workspace: folder, Dir: "/w", Trusted: true}, nil)
+	press(s, "g", "enter")
+	wantShown(t, s, "all calls. To limit it press e and write", `"write_*"`)
+	press(s, "esc", "j", "enter")
+	wantShown(t, s, "match     calls: write*")
+	if frame := s.Plain(fixtureNow); strings.Contains(frame, "To limit it") {
+		t.Errorf("it is limited already:\n%s", frame)
+	}
+}
+
+// TestFlows_TrustNext: while the files of a workspace are not trusted, the panel says of a flow that
+// was disabled what it still does, and the status line which key comes next.
+func TestFlows_TrustNext(t *testing.T) {
+	t.Parallel()
+	st := fixtureState()
+	st.Warnings = nil
+	st.SetNotices([]string{"what this workspace's files grant counts only once trusted: pml trust"})
+	s := newScreen(t, st, 160, 45)
+	press(s, "9")
+	folder := flow.Parse(map[string][]byte{"guard.json": []byte(strings.Replace(guardFlow, `"enabled": true`, `"enabled": false`, 1))}, false)
+	s.ShowFlows(state.Flows{Workspace: folder, Dir: "/w"}, nil)
+	wantShown(t, s, "T comes next", "a flow that was trusted before still refuses what it matched", "counts only once trusted: T shows it and trusts it")
+	press(s, "1")
+	wantShown(t, s, "counts only once trusted: pml trust")
 }

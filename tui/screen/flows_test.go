@@ -165,7 +165,7 @@ func TestFlows_Edit(t *testing.T) {
 	wantShown(t, s, "nothing to save")
 	press(s, "a", "j", "j", "enter") // a hook behind start
 	wantShown(t, s, "(not saved)", "hook hook  Hook")
-	press(s, "r", `" one"`, "enter")
+	press(s, "r", `"Hook one"`, "enter")
 	wantShown(t, s, "Hook one")
 	part := press(s, "e")[0].(EditFlowPart)
 	if part.Part.Suffix != ".js" || s.FlowPartEdited(part, "return {block: {message: 'no'}}") != nil {
@@ -229,7 +229,7 @@ func TestFlows_New(t *testing.T) {
 	read.Workspace = flow.Parse(map[string][]byte{save.Flow.Name: save.Text}, false)
 	read.Trusted = false
 	s.ShowFlows(read, nil)
-	wantShown(t, s, "disabled", "Outside of", "T: this workspace", "x enables it", "no call has met it yet")
+	wantShown(t, s, "disabled", "Outside of", "T comes next: it shows", "x enables it", "no call has met it yet")
 	press(s, "esc", "+")
 	if save = press(s, "enter", "enter")[0].(SaveFlow); save.Flow.Name != "approve-outside-2.json" {
 		t.Errorf("%+v", save.Flow)
