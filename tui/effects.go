@@ -103,6 +103,8 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 		return m.loadServers(now)
 	case screen.LoadFlows:
 		return m.loadFlows()
+	case screen.LoadRules:
+		return m.loadRules()
 	case screen.FindFlowRuns:
 		return m.findFlowRuns(i)
 	case screen.TryFlow:

@@ -27,6 +27,26 @@ type Machine interface {
 	RestartServer(ctx context.Context, name string) ([]api.ServerInfo, error)
 	// ConnectedHosts are the hosts that are connected now.
 	ConnectedHosts(ctx context.Context) ([]api.ConnectedHost, error)
+	// Rules are the permission rules in effect.
+	Rules(ctx context.Context) ([]api.PermissionRule, error)
+}
+
+// loadRules reads the permission rules, for the palette.
+func (m *model) loadRules() tea.Cmd {
+	if m.o.Machine == nil {
+		return nil
+	}
+	return m.effect(func(ctx context.Context) then {
+		list, err := m.o.Machine.Rules(ctx)
+		return func(m *model, now time.Time) tea.Cmd {
+			if err != nil {
+				m.say(screen.Bad, problem("cannot read the rules", err), now)
+				return nil
+			}
+			screen.ShowRules(m.screen, list)
+			return nil
+		}
+	})
 }
 
 // serversEvery is how often the servers are read while their panel is on the screen:

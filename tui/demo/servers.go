@@ -45,6 +45,13 @@ func (b *Backend) RestartServer(ctx context.Context, name string) ([]api.ServerI
 	return b.CheckServers(ctx, name)
 }
 
+// Rules are permission rules of both places.
+func (b *Backend) Rules(context.Context) ([]api.PermissionRule, error) {
+	return []api.PermissionRule{
+		{List: "deny", Tool: "stripe:refund*", From: "home"}, {List: "allow", Tool: "workspace:read_file", From: "workspace"},
+	}, nil
+}
+
 // ConnectedHosts are the host whose agent began the runs, and one that has only
 // connected.
 func (b *Backend) ConnectedHosts(context.Context) ([]api.ConnectedHost, error) {

@@ -138,6 +138,8 @@ type (
 	}
 	// LoadAudit reads the audit log.
 	LoadAudit struct{}
+	// LoadRules reads the permission rules; they come with ShowRules.
+	LoadRules struct{}
 )
 
 func (Quit) intent()         {}
@@ -161,6 +163,7 @@ func (Save) intent()         {}
 func (OpenURL) intent()      {}
 func (Command) intent()      {}
 func (LoadAudit) intent()    {}
+func (LoadRules) intent()    {}
 func (LoadServers) intent()  {}
 func (LoadFlows) intent()    {}
 func (FindFlowRuns) intent() {}

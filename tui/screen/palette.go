@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -43,8 +44,9 @@ var verbs = []verb{
 	{"tools search ", "find a tool", "words that the tool is about"},
 	{"permissions ls", "what is allowed, asked about and denied, and by which rule", ""},
 	{"permissions allow ", "write a rule that allows a tool; it asks first", "a tool or a pattern, such as files:*"},
+	{"permissions ask ", "write a rule that asks about a tool each time; it asks first", "a tool or a pattern, such as files:*"},
 	{"permissions deny ", "write a rule that denies a tool; it asks first", "a tool or a pattern, such as files:*"},
-	{"permissions rm ", "remove a rule; it asks first", "a pattern, as permissions ls shows it"},
+	{"permissions rm ", "remove a rule; it asks first", "a pattern, or choose one of those below"},
 	{"trust", "trust what this folder configures; it shows that and asks first", ""},
 	{"config show", "the configuration, and where it is from", ""},
 	{"server status", "the pml server", ""},
@@ -66,6 +68,8 @@ type palette struct {
 	cursor int // of the offers, -1: what was typed
 	err    string
 	scroll widget.Scroll
+	rules  []api.PermissionRule // there are; asked says that they were asked for
+	asked  bool
 }
 
 // newPalette offers lines about the run under the cursor: that of the approval
@@ -89,7 +93,7 @@ func (p *palette) offers(e *Env) []verb {
 		typed += " "
 	}
 	var begin, within []verb
-	for _, v := range verbs {
+	for _, v := range slices.Concat(verbs, p.ruleVerbs()) {
 		line, ok := filled(v.line, p.run, e)
 		if !ok || !p.applies(v.line, e) {
 			continue
@@ -162,7 +166,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	p.cursor = p.at(offers, e)
 	if k.Paste {
 		p.edit(k)
-		return nil, false
+		return p.loadRules(), false
 	}
 	switch k.Name {
 	case "esc":
@@ -173,12 +177,14 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 		p.cursor = min(p.cursor+1, len(offers)-1)
 	case "tab":
 		p.complete(offers)
+		return p.loadRules(), false
 	case "ctrl+y":
 		return []Intent{Copy{What: "a command", Text: "pml " + p.line(offers)}}, false
 	case "enter":
 		return p.enter(offers, e)
 	default:
 		p.edit(k)
+		return p.loadRules(), false
 	}
 	return nil, false
 }
@@ -235,7 +241,7 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 		if needs := offers[i].needs; needs != "" {
 			p.err = "type " + needs
 		}
-		return nil, false
+		return p.loadRules(), false
 	}
 	line := p.line(offers)
 	words := strings.Fields(line)

@@ -1,6 +1,22 @@
 package screen
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/casys-ai/pml/core/api"
+)
+
+// TestPalette_Rules: who wants to remove a rule chooses one of those that there are.
+func TestPalette_Rules(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	wantIntents(t, press(s, ":", `"permissions rm"`, "tab"), LoadRules{})
+	ShowRules(s, []api.PermissionRule{
+		{List: "allow", Tool: "fs:*", Where: "under(args.path, 'docs')", From: "workspace"}, {List: "deny", Tool: "gh:merge\x1b", From: "home"},
+	})
+	wantShown(t, s, "removes what denies it, in all workspaces", `gh:merge\x1b`)
+	wantIntents(t, press(s, `" fs"`, "down", "enter"), Command{`permissions rm 'fs:*' --list allow --where 'under(args.path, '\''docs'\'')'`})
+}
 
 // TestPalette_Unfinished: a line that needs more is not run, whether it was chosen or typed out.
 func TestPalette_Unfinished(t *testing.T) {
@@ -13,8 +29,8 @@ func TestPalette_Unfinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScreen(t, fixtureState(), 100, 30)
-			wantIntents(t, press(s, keys...))
-			wantShown(t, s, "type a pattern, as permissions ls shows it")
+			wantIntents(t, press(s, keys...), LoadRules{})
+			wantShown(t, s, "type a pattern, or choose one of those below")
 			press(s, `"x"`)
 			wantIntents(t, press(s, "enter"), Command{"permissions rm x"})
 		})
