@@ -77,7 +77,7 @@ var panelWords = [panels][][]string{
 	PanelServers: {{"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}, {"Reading the servers."}},
 	PanelFlows:   {{"Reading the flows."}, {"Reading the flows."}, {"Reading the flows."}, {"Reading the flows."}, {"Reading the flows."}},
 	PanelHosts: {
-		{"No agent is connected, and none has begun a run yet. pml init"}, {"No agent is connected, and"}, {"claude-code (ada)", "WAITS FOR"}, {"No agent is connected, and"}, {"claude-code (ada)"},
+		{"None is connected, and", "enter runs pml init"}, {"None is connected, and"}, {"claude-code (ada)", "WAITS FOR"}, {"None is connected, and"}, {"claude-code (ada)"},
 	},
 	PanelAudit: {
 		{"No decisions yet: who approved and denied what is kept here.", "0 rows"}, {"Reading the audit log.", "not read yet  0 rows"}, {"server stale, as of 14:02:17  4 rows"},

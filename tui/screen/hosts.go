@@ -143,6 +143,9 @@ func (p *hostsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 		return nil, true
 	}
 	if n == 0 {
+		if act == keys.Open {
+			return []Intent{firstSteps[0].intent}, true // pml init
+		}
 		return nil, false
 	}
 	r := p.list[p.at()]
@@ -187,7 +190,7 @@ func (p *hostsPanel) click(_, y int, _ *Env) []Intent {
 
 func (p *hostsPanel) hints(*Env) []keys.Action {
 	if len(p.list) == 0 {
-		return []keys.Action{keys.Palette}
+		return []keys.Action{keys.Open, keys.Palette}
 	}
 	return []keys.Action{keys.Open, keys.CopyID, keys.Palette}
 }
@@ -211,7 +214,7 @@ func (p *hostsPanel) draw(a paint.Area, e *Env, focus bool) {
 		in = in.Sub(0, 1, in.W, in.H-1)
 	}
 	if len(p.list) == 0 {
-		for i, l := range paint.Wrap("No agent is connected, and none has begun a run yet. pml init tells Claude Code, Cursor and other hosts of pml; then ask your agent to use it.", in.W) {
+		for i, l := range paint.Wrap("This is where the agents stand that work through pml. None is connected, and none has begun a run yet. "+keyOf(e, keys.Open)+" runs pml init, which tells Claude Code, Cursor and other hosts of pml; then ask your agent to use it.", in.W) {
 			in.Put(0, i, paint.Style{Role: paint.Muted}, l)
 		}
 		return
@@ -305,8 +308,11 @@ func asksText(a core.Approval) string {
 
 // hintWord implements wording.
 func (p *hostsPanel) hintWord(act keys.Action, _ *Env) string {
-	if act == keys.CopyID {
+	switch {
+	case act == keys.CopyID:
 		return "copy folder"
+	case act == keys.Open && len(p.list) == 0:
+		return "pml init"
 	}
 	return ""
 }

@@ -36,7 +36,8 @@ func TestHosts_NoneToOpen(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, emptyState(), 100, 30)
 	press(s, "8")
-	wantShown(t, s, "No agent is connected", ": command")
+	wantShown(t, s, "None is connected", "enter runs pml init", "enter pml init  : command")
+	wantIntents(t, press(s, "enter"), Shell{Args: []string{"init"}})
 	if got := s.Plain(fixtureNow); strings.Contains(got, "enter open") {
 		t.Errorf("\n%s", got)
 	}

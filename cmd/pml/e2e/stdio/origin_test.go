@@ -90,7 +90,7 @@ func TestStdio_Connected(t *testing.T) {
 	_ = two.cmd.Wait()
 	s.Shows("1 connected", "first-host 1")
 	one.close()
-	s.Shows("0 connected", "No agent is connected")
+	s.Shows("0 connected", "None is connected")
 	s.Types("q")
 	if code := s.End(); code != 0 || len(connected()) != 0 {
 		t.Errorf("exit code %d, connected %q", code, connected())
