@@ -27,6 +27,11 @@ func Bounds(s core.Shape, loop []core.Approval, columns int, in *time.Location) 
 	for _, words := range approval.ShapeWords(s, loop, in) {
 		p.add("", words, paint.Style{})
 	}
+	again := "the call after these is asked about as before"
+	if s.Max == 1 {
+		again = "the call after this one is asked about as before"
+	}
+	p.add("", again+", and so is one outside the bounds", paint.Style{})
 	digest, err := s.Digest()
 	if err != nil {
 		digest = "cannot be made: " + err.Error()
