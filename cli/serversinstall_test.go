@@ -153,6 +153,28 @@ func TestServersInstall_All(t *testing.T) {
 	}
 }
 
+// Whether tools only read need not be said of a server whose every call a person wants to be
+// asked about: a rule is proposed for that, and nothing is accepted.
+func TestServersInstall_EachTime(t *testing.T) {
+	t.Parallel()
+	list := func(kind string) *fake {
+		f := &fake{}
+		f.world.list = []api.ServerInfo{{Name: "db", State: api.ServerNeeds, Kind: "npm", Installed: true, Needs: []api.ServerNeed{{
+			Type: core.ApproveIntegrity, Description: "Do the tools of db only read?", Digest: "sha256:db",
+			Context: map[string]any{"kind": kind, "tool": "db", "fqdn_base": "db", "new_hash": "sha256:beef00"},
+		}}}}
+		return f
+	}
+	s := (&shell{tty: true, fake: list("readonly"), stdin: "e\ny\n"}).run("servers", "install", "db").has(t, "err", "ask me each time", "+db:*", "write this?")
+	if len(s.fake.world.accepted) > 0 {
+		t.Errorf("accepted %+v", s.fake.world.accepted)
+	}
+	(&shell{tty: true, fake: list("readonly"), stdin: "e\nn\n"}).run("servers", "install", "db").has(t, "err", "nothing was written")
+	if s := (&shell{tty: true, fake: list("server"), stdin: "e\nn\n"}).run("servers", "install", "db"); strings.Contains(s.err, "each time") {
+		t.Errorf("what has changed is asked about as before:\n%s", s.err)
+	}
+}
+
 // What is the same question about servers of one package is asked once, and accepted for
 // each; another package or hash is asked about by itself.
 func TestServersInstall_Same(t *testing.T) {

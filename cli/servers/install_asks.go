@@ -179,6 +179,25 @@ func sameQuestion(s api.ServerInfo, n api.ServerNeed) string {
 	return string(key)
 }
 
+// askEachTime proposes rules that ask about each call of some servers' tools: nobody has to say
+// then whether these only read. A no to the change leaves all as it was.
+func askEachTime(ctx context.Context, a *app.App, b app.Backend, alike []integrityNeed) (written bool, err error) {
+	rules := make([]api.PermissionRule, len(alike))
+	for i, n := range alike {
+		rules[i] = api.PermissionRule{List: "ask", Tool: n.server + ":*"}
+	}
+	set, err := b.AddRules(ctx, false, rules...)
+	if err != nil {
+		return false, err
+	}
+	p := &changes.Proposal{ChangeSet: set, Ask: "write this?"}
+	if err = changes.Propose(ctx, a, b, p, changes.Flags{}); core.CodeOf(err) == core.CodeDenied {
+		a.Note("%s", core.Visible(err.Error(), 300, false))
+		return false, nil
+	}
+	return p.Written, err
+}
+
 // acceptNeeds shows what one or several servers need alike, and accepts it if a person
 // says so.
 func acceptNeeds(ctx context.Context, a *app.App, b app.Backend, alike []integrityNeed) (yes bool, err error) {
@@ -206,7 +225,17 @@ func acceptNeeds(ctx context.Context, a *app.App, b app.Backend, alike []integri
 	if want == "" {
 		want = firstDigits(n.Digest)
 	}
-	if yes, err = (app.YesNo{Question: question, Typed: want}).Ask(ctx, a); err != nil || !yes {
+	q, eachTime := app.YesNo{Question: question, Typed: want}, false
+	if kind, _ := n.Context.(map[string]any)["kind"].(string); kind == "readonly" {
+		q.Other, q.Else = "[e] ask me each time", func(word string) bool {
+			eachTime = word == "e"
+			return eachTime
+		}
+	}
+	switch yes, err = q.Ask(ctx, a); {
+	case eachTime && err == nil:
+		return askEachTime(ctx, a, b, alike)
+	case err != nil || !yes:
 		return false, err
 	}
 	pin, err := a.PinFor(ctx, b, false)

@@ -2,8 +2,10 @@ package evidence
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/asked"
 )
 
@@ -19,6 +21,8 @@ func (p *proof) integrity() {
 	p.show("what", "kind")
 	p.text("a no", noFails)
 	if claims {
+		server, _ := strconv.Unquote(p.value("fqdn_base"))
+		p.text("a yes", "they run without a question. To be asked each time instead, write a rule first: pml permissions ask '"+core.Visible(server, 80, false)+":*'")
 		p.take("read_only") // the same names stand among the lines below
 	}
 	p.show("old hash", "old_hash")
