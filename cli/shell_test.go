@@ -34,6 +34,7 @@ type shell struct {
 	out, err      string
 	code          int
 	openErr       error
+	page          func(ctx context.Context, text string) error
 	edit          func(ctx context.Context, name, text string) (string, error)
 	seenOpenFlags app.OpenOptions
 	server        *fakeServer
@@ -78,7 +79,7 @@ func (s *shell) run(args ...string) *shell {
 	}
 	var out, errs buffer
 	s.code = cli.Main(s.ctx, args, app.Deps{
-		DropTyped: s.dropTyped, ReadSecret: s.readSecret(), OpenURL: s.openURL, EditText: s.edit,
+		DropTyped: s.dropTyped, ReadSecret: s.readSecret(), OpenURL: s.openURL, EditText: s.edit, Page: s.page,
 		Stdin: s.input, Stdout: &out, Stderr: &errs,
 		StdinTTY: s.tty, StdoutTTY: s.tty && !s.toFile, StderrTTY: s.tty,
 		Width:   func() int { return s.width },

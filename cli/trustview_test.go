@@ -1,7 +1,9 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,6 +65,22 @@ func TestTrust_Folded(t *testing.T) {
 	read.has(t, "err", "trust this? [y]es / [n]o / show [a]ll: ", `"dep1999"`, "that is no answer: type y or n")
 	if n := strings.Count(read.err, `"dep1999"`); n != 1 || read.fake.trusted != "" {
 		t.Errorf("shown %d times, trusted %q", n, read.fake.trusted)
+	}
+}
+
+// TestTrust_Page: who asks for all of it reads that in their pager, and is asked again; where the
+// pager fails, it is printed.
+func TestTrust_Page(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{nil, errors.New("no pager")} {
+		paged := ""
+		s := (&shell{
+			tty: true, stdin: "a\nyes\n", fake: &fake{trust: api.TrustState{Workspace: "/w", Digest: hashA, Content: granted(t, []string{"steal"}, "1.2.3", 2000)}},
+			page: func(_ context.Context, text string) error { paged = text; return failed },
+		}).run("trust").want(t, 0).has(t, "err", "the digest is of all of them; a shows them")
+		if !strings.Contains(paged, `"dep1999"`) || strings.Contains(s.err, `"dep1999"`) == (failed == nil) || s.fake.trusted != hashA {
+			t.Errorf("%v: paged %d bytes, trusted %q", failed, len(paged), s.fake.trusted)
+		}
 	}
 }
 

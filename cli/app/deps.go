@@ -40,6 +40,9 @@ type Deps struct {
 	// EditText has the person edit a text in their editor, and returns what they have
 	// left. Nil where that cannot be done.
 	EditText func(ctx context.Context, name, text string) (string, error)
+	// Page shows a text in the person's pager until they leave it. Nil where that cannot be
+	// done.
+	Page func(ctx context.Context, text string) error
 	// Open opens the backend. It is called at most once, and only by commands
 	// that need it: after the arguments were found to be right.
 	Open func(ctx context.Context, o OpenOptions) (Backend, error)

@@ -41,18 +41,10 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 		return false, core.Errorf(core.CodeNotTrusted, "%s is not trusted, and there is no terminal to ask on; look with --show, then trust with --yes",
 			core.Visible(t.Workspace, 0, false)).WithNext("pml", "trust", "--show")
 	}
-	show := func(full bool) (folded int) {
-		var w strings.Builder
-		folded = WriteTrust(&w, t, full)
-		if strings.Count(w.String(), "\n") > screenful {
-			w.WriteString("\n" + view.InShort(t.Content))
-		}
-		Show(a, w.String())
-		return folded
-	}
 	var all func()
-	if show(full) > 0 {
-		all = func() { show(true) }
+	text, folded := askedTrust(t, full)
+	if Show(a, text); folded > 0 {
+		all = func() { showAllOfTrust(ctx, a, t) }
 	}
 	ok, err := app.YesNo{Question: "trust this?", All: all}.Ask(ctx, a)
 	if core.CodeOf(err) == core.CodeAwaitingHuman || err == nil && !ok {
@@ -60,6 +52,32 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 	}
 	return ok, err
 }
+
+// askedTrust is what stands above the question, and how many lines it leaves out.
+func askedTrust(t api.TrustState, full bool) (text string, folded int) {
+	var w strings.Builder
+	folded = WriteTrust(&w, t, full)
+	text = w.String()
+	if rest, ok := strings.CutSuffix(text, seeAll+"\n"); ok {
+		text = rest + "; a shows them\n"
+	}
+	if strings.Count(text, "\n") > screenful {
+		text += "\n" + view.InShort(t.Content)
+	}
+	return text, folded
+}
+
+// showAllOfTrust shows every line of what would be trusted: in the person's pager, where they
+// scroll and search, or else above the question.
+func showAllOfTrust(ctx context.Context, a *app.App, t api.TrustState) {
+	text, _ := askedTrust(t, true)
+	if a.Page == nil || !a.StderrTTY || a.Page(ctx, text) != nil {
+		Show(a, text)
+	}
+}
+
+// seeAll ends what is shown in part, with the command that shows all of it.
+const seeAll = ": pml trust --show --full"
 
 // screenful is how many lines stay on a small terminal above a question.
 const screenful = 16
@@ -103,7 +121,7 @@ func WriteTrust(w *strings.Builder, t api.TrustState, full bool) (folded int) {
 		w.WriteString("warning: " + core.Visible(warning, 0, false) + "\n")
 	}
 	if folded > 0 {
-		fmt.Fprintf(w, "not shown: %s; the digest is of all of them: pml trust --show --full\n", layout.Plural(folded, "line"))
+		fmt.Fprintf(w, "not shown: %s; the digest is of all of them"+seeAll+"\n", layout.Plural(folded, "line"))
 	}
 	return folded
 }

@@ -57,6 +57,7 @@ func commandLine() app.Deps {
 		EditText: func(ctx context.Context, name, text string) (string, error) {
 			return tui.EditText(ctx, env.OS(), name, text)
 		},
+		Page: pager(env.OS()),
 	}
 }
 

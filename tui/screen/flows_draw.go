@@ -86,11 +86,11 @@ func matchText(f *flow.Flow) string {
 
 // trustText says what a flow does until somebody trusts it as it is now, and which key does.
 func trustText(f *flow.Flow, e *Env) string {
-	text := keyOf(e, keys.TrustFlows) + " comes next: it shows what has changed and trusts it; "
+	text := keyOf(e, keys.TrustFlows) + " comes next; "
 	if f.Enabled {
-		return text + "until then the flow refuses what it matches"
+		return text + "until then it refuses what it matches"
 	}
-	return text + "until then a flow that was trusted before still refuses what it matched"
+	return text + "what was trusted before still holds until then" // on one line of 80 columns
 }
 
 // matchHint says how a flow that meets all calls is limited to some, and what match takes.
