@@ -73,13 +73,13 @@ func TestTrust_Folded(t *testing.T) {
 func TestTrust_Page(t *testing.T) {
 	t.Parallel()
 	for _, failed := range []error{nil, errors.New("no pager")} {
-		paged := ""
+		paged, times := "", 0
 		s := (&shell{
-			tty: true, stdin: "a\nyes\n", fake: &fake{trust: api.TrustState{Workspace: "/w", Digest: hashA, Content: granted(t, []string{"steal"}, "1.2.3", 2000)}},
-			page: func(_ context.Context, text string) error { paged = text; return failed },
+			tty: true, stdin: "a\na\nyes\n", fake: &fake{trust: api.TrustState{Workspace: "/w", Digest: hashA, Content: granted(t, []string{"steal"}, "1.2.3", 2000)}},
+			page: func(_ context.Context, text string) error { paged, times = text, times+1; return failed },
 		}).run("trust").want(t, 0).has(t, "err", "the digest is of all of them; a shows them")
-		if !strings.Contains(paged, `"dep1999"`) || strings.Contains(s.err, `"dep1999"`) == (failed == nil) || s.fake.trusted != hashA {
-			t.Errorf("%v: paged %d bytes, trusted %q", failed, len(paged), s.fake.trusted)
+		if !strings.Contains(paged, `"dep1999"`) || strings.Contains(s.err, `"dep1999"`) == (failed == nil) || s.fake.trusted != hashA || (times == 2) != (failed == nil) {
+			t.Errorf("%v: paged %d bytes %d times, trusted %q", failed, len(paged), times, s.fake.trusted)
 		}
 	}
 }

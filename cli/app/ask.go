@@ -44,9 +44,10 @@ type YesNo struct {
 	Enter bool
 	// Typed are the characters that confirm a yes to what is of high risk; empty: none do.
 	Typed string
-	// All shows the whole of what the question is about, where a part is not shown, once,
-	// before the question is asked again; nil: all of it was shown.
-	All func()
+	// All shows the whole of what the question is about, where a part is not shown, before the
+	// question is asked again; gone: nothing of it is left on the screen, and it can be shown
+	// once more. Nil: all of it was shown.
+	All func() (gone bool)
 	// Else takes a line that is none of the answers, and says whether it ends the question,
 	// which is no yes then; nil: there is no other answer. Other is what it takes, in words.
 	Else  func(line string) bool
@@ -79,8 +80,9 @@ func (q YesNo) Ask(ctx context.Context, a *App) (bool, error) {
 		case word == "n" || word == "no":
 			return false, nil
 		case q.All != nil && (word == "a" || word == "all"):
-			q.All()
-			q.All = nil
+			if !q.All() {
+				q.All = nil
+			}
 		case q.Else != nil && q.Else(word):
 			return false, nil
 		case q.All != nil:

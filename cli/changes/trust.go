@@ -41,10 +41,10 @@ func askTrust(ctx context.Context, a *app.App, t api.TrustState, full bool) (boo
 		return false, core.Errorf(core.CodeNotTrusted, "%s is not trusted, and there is no terminal to ask on; look with --show, then trust with --yes",
 			core.Visible(t.Workspace, 0, false)).WithNext("pml", "trust", "--show")
 	}
-	var all func()
+	var all func() (gone bool)
 	text, folded := askedTrust(t, full)
 	if Show(a, text); folded > 0 {
-		all = func() { showAllOfTrust(ctx, a, t) }
+		all = func() bool { return showAllOfTrust(ctx, a, t) }
 	}
 	ok, err := app.YesNo{Question: "trust this?", All: all}.Ask(ctx, a)
 	if core.CodeOf(err) == core.CodeAwaitingHuman || err == nil && !ok {
@@ -68,12 +68,14 @@ func askedTrust(t api.TrustState, full bool) (text string, folded int) {
 }
 
 // showAllOfTrust shows every line of what would be trusted: in the person's pager, where they
-// scroll and search, or else above the question.
-func showAllOfTrust(ctx context.Context, a *app.App, t api.TrustState) {
+// scroll and search, or else above the question. It reports whether that was the pager.
+func showAllOfTrust(ctx context.Context, a *app.App, t api.TrustState) (paged bool) {
 	text, _ := askedTrust(t, true)
-	if a.Page == nil || !a.StderrTTY || a.Page(ctx, text) != nil {
-		Show(a, text)
+	if a.Page != nil && a.StderrTTY && a.Page(ctx, text) == nil {
+		return true
 	}
+	Show(a, text)
+	return false
 }
 
 // seeAll ends what is shown in part, with the command that shows all of it.
