@@ -278,6 +278,10 @@ func again(runs []core.Run, e *Env) []Intent {
 	for _, r := range runs {
 		switch r.State {
 		case core.RunInterrupted:
+			if stopped(r, e) {
+				why = "calls are halted: " + keyOf(e, keys.Halt) + " lets them go on first"
+				continue
+			}
 			out = append(out, Continue{r.ID})
 		case core.RunFailed:
 			if r.FaultOfProgram() {

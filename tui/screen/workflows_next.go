@@ -23,7 +23,7 @@ func (p *workflowsPanel) nextText(r core.Run, e *Env) (string, paint.Style) {
 		return "halted, " + keyOf(e, keys.Halt) + " resumes", paint.Style{Role: paint.Danger} // what goes on then is not known here
 	case word == askAgain:
 		return expiredText(e), paint.Style{Role: paint.Danger}
-	case word != "" && r.Agent == nil || r.State == core.RunInterrupted:
+	case word != "" && (r.Agent == nil || r.State == core.RunInterrupted):
 		return keyOf(e, keys.Again) + " " + word, muted
 	case r.State == core.RunRunning:
 		return doingText(r.ID, e), muted
@@ -56,7 +56,7 @@ func againWord(r core.Run, e *Env) string {
 	switch {
 	case len(expiredOf(r, e)) > 0:
 		return askAgain
-	case r.State == core.RunInterrupted:
+	case r.State == core.RunInterrupted && !stopped(r, e):
 		return "goes on"
 	case r.State == core.RunFailed && !r.FaultOfProgram():
 		return "retries"
