@@ -104,7 +104,7 @@ func (m *model) carryAround(i screen.Intent, now time.Time) tea.Cmd {
 	case screen.LoadFlows:
 		return m.loadFlows()
 	case screen.LoadRules:
-		return m.loadRules()
+		return loadRules(m)
 	case screen.FindFlowRuns:
 		return m.findFlowRuns(i)
 	case screen.TryFlow:

@@ -32,7 +32,7 @@ type Machine interface {
 }
 
 // loadRules reads the permission rules, for the palette.
-func (m *model) loadRules() tea.Cmd {
+func loadRules(m *model) tea.Cmd {
 	if m.o.Machine == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 func TestTUI_Flows(t *testing.T) {
 	t.Parallel()
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
+	m.Setenv("PAGER", "sed 's/^/paged /'")
 	const program = `return await mcp.rec.inc({ key: "k" })`
 	m.Execute(0, program)
 	s := startTUI(m, 80, 24)
@@ -45,7 +46,7 @@ func TestTUI_Flows(t *testing.T) {
 	s.Types("T")
 	s.Shows("trust this? [y]es / [n]o / show [a]ll:")
 	s.Types("a\r")
-	s.Shows("trust this? [y]es / [n]o:")
+	s.Shows("paged ", "trust this? [y]es / [n]o / show [a]ll:")
 	s.Types("yes\r")
 	s.Shows("enter goes back")
 	s.Types("\r")
