@@ -22,7 +22,8 @@ func (p *proof) integrity() {
 	p.text("a no", noFails)
 	if claims {
 		server, _ := strconv.Unquote(p.value("fqdn_base"))
-		p.text("a yes", "they run without a question. To be asked each time instead, write a rule first: pml permissions ask '"+core.Visible(server, 80, false)+":*'")
+		p.text("a yes", "they run without a question")
+		p.text("instead", "pml permissions ask '"+core.Visible(server, 80, false)+":*' has each of its calls ask you")
 		p.take("read_only") // the same names stand among the lines below
 	}
 	p.show("old hash", "old_hash")

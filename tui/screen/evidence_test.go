@@ -76,3 +76,16 @@ func TestEvidence_Unknown(t *testing.T) {
 		}
 	}
 }
+
+// TestEvidence_OnlyReads: the question whether tools only read says how one is asked each time.
+func TestEvidence_OnlyReads(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, 100, 40)
+	p.change(apIntegrity, func(a *core.Approval) {
+		a.Tool = "db"
+		a.Context = raw(map[string]any{"tool": "db", "fqdn_base": "db", "kind": "readonly", "new_hash": "sha256:9f04", "changed": []string{"+ list"}})
+	})
+	p.s.overlay.open(cardOf(apIntegrity, p.s.env(p.now)))
+	p.sees("they run without a question")
+	p.sees("pml permissions ask 'db:*'")
+}

@@ -166,3 +166,21 @@ func TestCard_SmallIsSaidWhileItIsTrue(t *testing.T) {
 		t.Errorf("still said:\n%s", frame)
 	}
 }
+
+// TestPrompt_Began: a prompt says how the text that it began with is got rid of, until it is touched;
+// one that proposes a text says that typing replaces it.
+func TestPrompt_Began(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "/", `"fai"`, "enter", "/")
+	wantShown(t, s, "/ filter: fai", "ctrl+u clears it")
+	press(s, `"l"`)
+	wantShown(t, s, "/ filter: fail")
+	wantHidden(t, s, "ctrl+u clears it")
+	press(s, "esc")
+	s.overlay.open(newProposal("since:", "1d"))
+	wantShown(t, s, "since: 1d", "typing replaces it, end keeps it")
+	press(s, `"7"`)
+	wantShown(t, s, "since: 7")
+	wantHidden(t, s, "typing replaces it")
+}

@@ -46,7 +46,9 @@ func TestTUI_Flows(t *testing.T) {
 	s.Types("T")
 	s.Shows("trust this? [y]es / [n]o / show [a]ll:")
 	s.Types("a\r")
-	s.Shows("paged ", "trust this? [y]es / [n]o / show [a]ll:")
+	s.Until("asks again below what was paged", func(text string) bool {
+		return strings.Contains(text, "paged ") && strings.HasSuffix(strings.TrimSpace(text), "show [a]ll:")
+	})
 	s.Types("yes\r")
 	s.Shows("enter goes back")
 	s.Types("\r")
