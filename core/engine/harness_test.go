@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 // machine some take seconds to end.
 func verify(m *testing.M) int {
 	skiptest.Overlap()
+	skiptest.InMemory()
 	code := m.Run()
 	if err := enginetest.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -20,7 +20,7 @@ func TestSurroundings(t *testing.T) {
 }
 
 // Without PML_TEST_REQUIRE=all, and with the race detector, pml is stopped before the first and after the fifth of eight
-// commits. With PML_TEST_CRASH=2 the second process dies as well.
+// commits of every second program. With PML_TEST_CRASH=2 the second process dies as well.
 //
 // Scenario 5: a call that ran before an approval is not made again.
 // Scenario 34: whatever ends pml, the run goes on from its journal.
@@ -32,5 +32,5 @@ func TestCrash_EveryCommit(t *testing.T) {
 	if twice || !skiptest.Race && skiptest.All(t) {
 		every = 1
 	}
-	enginetest.EveryCommit(t, inFile, every, 1, twice)
+	enginetest.EveryCommit(t, inFile, every, 2, twice)
 }

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		syscall.Exit(0) // os.Exit would wait a second where the race detector is on
 	}
 	skiptest.Overlap()
+	skiptest.InMemory()
 	os.Exit(m.Run())
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/casys-ai/pml/core/flow"
 	"github.com/casys-ai/pml/core/hook"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -26,6 +27,7 @@ var pool *sandbox.Pool
 func TestMain(m *testing.M) {
 	enginetest.Child()
 	pool = sandbox.NewPool(hook.PoolOptions(enginetest.ChildCommand(), 0))
+	skiptest.InMemory()
 	code := m.Run()
 	_ = pool.Close()
 	os.Exit(code)

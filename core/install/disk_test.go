@@ -21,6 +21,7 @@ import (
 // half of it is there, and with space again it works.
 func TestRegistry_FullDisk(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages; others do, too")
 	needNPM(t)
 	disk := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(disk, 0o700); err != nil {

@@ -71,6 +71,7 @@ func TestRegistry_TwoProcesses(t *testing.T) {
 		return
 	}
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages; others do, too")
 	reg := demoRegistry(t)
 	home, env := t.TempDir(), reg.Env(os.Environ())
 	var all sync.WaitGroup

@@ -154,6 +154,7 @@ func converse(t *testing.T, in *install.Installer, i install.Installed, spec lau
 
 func TestRegistry_ProgramByAnotherName(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages; others do, too")
 	reg := demoRegistry(t)
 	in := onRegistry(t.TempDir(), reg.Env(os.Environ()))
 	spec := specOf(t, "npx -y -p @demo/server other")
@@ -193,6 +194,7 @@ func TestRegistry_ScriptsRunWhenAllowed(t *testing.T) {
 // installation, and to a colleague with the same pml.lock.
 func TestRegistry_ChangedTarball(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages; others do, too")
 	reg := demoRegistry(t)
 	home := t.TempDir()
 	in := onRegistry(home, reg.Env(os.Environ()))
@@ -336,6 +338,7 @@ func TestRegistry_Offline(t *testing.T) {
 // where npm's cache takes the document for fresh.
 func TestRegistry_Latest(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages; others do, too")
 	reg := demoRegistry(t)
 	in := onRegistry(t.TempDir(), reg.Env(os.Environ()))
 	spec := specOf(t, "npx -y @demo/server@^1")
@@ -362,6 +365,7 @@ func TestRegistry_Latest(t *testing.T) {
 
 func TestRegistry_VerifySaysWhichFile(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "has npm install packages; others do, too")
 	reg := demoRegistry(t)
 	in := onRegistry(t.TempDir(), reg.Env(os.Environ()))
 	_, i := mustInstall(t, in, specOf(t, "npx -y @demo/server"))

@@ -67,7 +67,7 @@ func TestHostile(t *testing.T) {
 	bystander, turn := mustOpen(t, newPool(t, patientLimits), `let n = 0; while (true) { await mcp.a.b({n: n++}) }`, "")
 	seq := int64(0)
 	for i, file := range files {
-		if skiptest.Race && i%4 != 0 || i%skiptest.Sized(t, 3, 1) != 0 {
+		if skiptest.Race && i%4 != 0 || i%skiptest.Sized(t, 5, 1) != 0 {
 			continue // .ci/run runs them all without the race detector
 		}
 		source, err := os.ReadFile(file)

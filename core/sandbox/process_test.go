@@ -12,6 +12,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/sandbox"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // badChild plays a child that does not keep to the protocol.
@@ -134,10 +135,11 @@ func TestPool_NestedSource(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, smallLimits)
 	begin := time.Now()
-	for _, source := range []string{
+	sources := []string{
 		"return " + strings.Repeat("(a=>", 700) + "1" + strings.Repeat(")", 700), "return " + strings.Repeat("[", 40<<10) + strings.Repeat("]", 40<<10),
 		"return " + strings.Repeat("(", 45<<10) + "1" + strings.Repeat(")", 45<<10), "return `" + strings.Repeat("${`", 20<<10) + strings.Repeat("`}", 20<<10) + "`",
-	} {
+	}
+	for _, source := range sources[:skiptest.Sized(t, 2, len(sources))] {
 		if _, err := p.Compile(context.Background(), source, ""); core.CodeOf(err) == core.CodeInternal {
 			t.Errorf("got %v", err)
 		}

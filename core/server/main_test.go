@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/casys-ai/pml/core/skiptest"
 	"go.uber.org/goleak"
 )
 
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 // verify runs the tests and finds goroutines that they left behind. On a busy
 // machine some take seconds to end.
 func verify(m *testing.M) int {
+	skiptest.Overlap()
+	skiptest.InMemory()
 	code := m.Run()
 	for tries := 1; code == 0; tries++ {
 		err := goleak.Find()

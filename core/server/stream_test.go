@@ -18,6 +18,7 @@ import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/core/server"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // sse is one frame.
@@ -332,6 +333,7 @@ func hammer(t *testing.T, e *edge) {
 // loses or repeats one, and the stuck one resumes.
 func TestEvents_StuckReader(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "waits for 15 s until a reader that does not read has had its time")
 	e := newEdge(t, func(o *server.Options) { o.Limits.WriteTimeout = 15 * time.Second })
 	const readers, total = 200, 2000
 	filler := json.RawMessage(`"` + strings.Repeat("x", 300) + `"`) // of all more than fits into a socket

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(mcpMain(os.Args[2:]))
 	}
 	skiptest.Overlap()
+	skiptest.InMemory()
 	os.Exit(m.Run())
 }
 

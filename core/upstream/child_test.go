@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 // machine some take seconds to end.
 func verify(m *testing.M) int {
 	skiptest.Overlap()
+	skiptest.InMemory()
 	code := m.Run()
 	for tries := 1; code == 0; tries++ {
 		err := goleak.Find()

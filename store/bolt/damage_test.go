@@ -460,6 +460,9 @@ func TestCompact(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name != "Shared" {
+				skiptest.Long(t, "writes 80 MB once more")
+			}
 			testCompact(t, open)
 		})
 	}

@@ -62,6 +62,8 @@ func TestMain(m *testing.M) {
 // verify runs the tests and finds goroutines that they left behind. On a busy
 // machine some take seconds to end.
 func verify(m *testing.M) int {
+	skiptest.Overlap()
+	skiptest.InMemory()
 	code := m.Run()
 	for tries := 1; code == 0; tries++ {
 		err := goleak.Find()
@@ -316,7 +318,7 @@ func childTell(s *bolt.Store, _ string) error {
 // commit, when most are about to bring it into the file: it is there all the same.
 func TestProcesses_KillKeepsWhatCounts(t *testing.T) {
 	t.Parallel()
-	kills := skiptest.Brief(10, 60)
+	kills := skiptest.Brief(10, skiptest.Sized(t, 20, 60))
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

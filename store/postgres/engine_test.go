@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -46,20 +45,15 @@ func shortGrace(t *testing.T, address string) {
 
 func TestEngine(t *testing.T) {
 	t.Parallel()
-	requirePostgres(t).Close(context.Background())
+	requirePostgres(t)
 	enginetest.Run(t, inDatabase)
 }
 
-// Without PML_TEST_REQUIRE=all pml is stopped at each 64th commit of every fourth program: the suite on bbolt does
-// more. Each program has a database, and each process of it some ten connections, which cost three seconds of
-// processor time where a fork is slow.
+// The suite on bbolt stops pml at more commits of all programs. Here each program has a database, and each process of it
+// some ten connections, which cost three seconds of processor time where a fork is slow.
 func TestEngine_EveryCommit(t *testing.T) {
 	t.Parallel()
-	skiptest.Short(t, "stops many runs at some of their commits")
-	requirePostgres(t).Close(context.Background())
-	every := 64
-	if skiptest.All(t) && !skiptest.Race {
-		every = 16
-	}
-	enginetest.EveryCommit(t, inDatabase, every, 4, false)
+	skiptest.Long(t, "stops many runs at some of their commits")
+	requirePostgres(t)
+	enginetest.EveryCommit(t, inDatabase, 16, 1, false)
 }

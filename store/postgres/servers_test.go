@@ -65,7 +65,7 @@ func TestOpen_Newer(t *testing.T) {
 // TestOpen_Errors: they say what to do and never repeat a password.
 func TestOpen_Errors(t *testing.T) {
 	t.Parallel()
-	requirePostgres(t).Close(context.Background())
+	requirePostgres(t)
 	missing, err := url.Parse(server())
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/engine/enginetest"
@@ -51,18 +51,30 @@ func server() string {
 	return "postgres://postgres@127.0.0.1:5432/postgres"
 }
 
-// requirePostgres connects to the server. Without one the test is skipped, or
-// fails when PML_TEST_REQUIRE=all says that nothing may be skipped.
-func requirePostgres(t testing.TB) *pgx.Conn {
-	t.Helper()
+// admin are connections to the server that the tests share: a server forks for each, which is slow on some machines.
+var admin = sync.OnceValues(func() (*pgxpool.Pool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), hung)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server())
-	if err == nil {
-		return conn
+	pool, err := pgxpool.New(ctx, server())
+	if err != nil {
+		return nil, err
 	}
-	skiptest.Missing(t, "needs PostgreSQL (PML_TEST_POSTGRES names one): "+err.Error())
-	return nil
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+})
+
+// requirePostgres returns connections to the server. Without one the test is skipped, or
+// fails when PML_TEST_REQUIRE=all says that nothing may be skipped.
+func requirePostgres(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := admin()
+	if err != nil {
+		skiptest.Missing(t, "needs PostgreSQL (PML_TEST_POSTGRES names one): "+err.Error())
+	}
+	return pool
 }
 
 // template is a database with the schema, of which each test gets a copy: to make a schema takes a quarter of a second.
@@ -72,7 +84,7 @@ var template struct {
 	err  error
 }
 
-func makeTemplate(admin *pgx.Conn) (string, error) {
+func makeTemplate(admin *pgxpool.Pool) (string, error) {
 	template.once.Do(func() {
 		template.name = newName()
 		if _, template.err = admin.Exec(context.Background(), "CREATE DATABASE "+template.name); template.err != nil {
@@ -93,12 +105,13 @@ func dropTemplate() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hung)
 	defer cancel()
-	admin, err := pgx.Connect(ctx, server())
+	pool, err := admin()
 	if err != nil {
 		return err
 	}
-	_, err = admin.Exec(ctx, "DROP DATABASE IF EXISTS "+template.name+" WITH (FORCE)")
-	return errors.Join(err, admin.Close(ctx))
+	defer pool.Close()
+	_, err = pool.Exec(ctx, "DROP DATABASE IF EXISTS "+template.name+" WITH (FORCE)")
+	return err
 }
 
 func newName() string { return "pml_test_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
@@ -130,18 +143,16 @@ func emptyDatabase(t testing.TB) string {
 	return databaseFrom(t, requirePostgres(t), "template1")
 }
 
-func databaseFrom(t testing.TB, admin *pgx.Conn, from string) string {
+func databaseFrom(t testing.TB, admin *pgxpool.Pool, from string) string {
 	t.Helper()
 	name := newName()
 	if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name+" TEMPLATE "+from); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx := context.Background()
-		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if _, err := admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Error(err)
 		}
-		_ = admin.Close(ctx)
 	})
 	return addressOf(name)
 }
@@ -196,7 +207,7 @@ func fewConnections(t *testing.T, address string) string {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	requirePostgres(t).Close(context.Background())
+	requirePostgres(t)
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		address, clock := fewConnections(t, database(t)), storetest.NewClock()
 		s := open(t, address, clock)

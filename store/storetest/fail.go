@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -188,9 +189,10 @@ func (c trial) adding() trial {
 // repeating it does no harm.
 func runTrials(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
-	for _, c := range trials {
+	for i, c := range trials {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			skiptest.Share(t, i, 3)
 			sound := &kit{Harness: open(t), t: t}
 			if err := c.prepare(sound)(); err != nil {
 				t.Fatalf("without a failure: %v", err)

@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -58,8 +58,8 @@ func Build(t testing.TB, pkg string, flags ...string) string {
 }
 
 // buildShared builds a command in a folder that all test binaries of this checkout share: the go command links
-// again only if something has changed. The tests run a copy that is named by its content, so that a build of a later
-// test leaves it alone.
+// again only if something has changed. The tests run a link to it, which a build of a later test leaves alone: the go
+// command replaces a program, and does not write into it.
 func buildShared(pkg string, flags []string) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -82,7 +82,7 @@ func buildShared(pkg string, flags []string) (string, error) {
 	if out, err := exec.CommandContext(ctx, "go", append(args, pkg)...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
-	return linkByContent(dir, bin)
+	return linkByStamp(dir, bin)
 }
 
 // look reads every folder of the module: go test notes what the tests look at, and runs them again when a file
@@ -107,18 +107,13 @@ func cacheDir(root, pkg string, flags []string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// linkByContent gives a program a path that tells its content, and removes those that nobody has asked for lately.
-func linkByContent(dir, bin string) (string, error) {
-	f, err := os.Open(bin)
+// linkByStamp gives a program a path that tells when it was linked, and removes those that nobody has asked for lately.
+func linkByStamp(dir, bin string) (string, error) {
+	linked, err := os.Stat(bin)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	own := filepath.Join(dir, hex.EncodeToString(h.Sum(nil)[:8]))
+	own := filepath.Join(dir, strconv.FormatInt(linked.ModTime().UnixNano(), 36))
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		return "", err
 	}

@@ -20,6 +20,7 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	skiptest.Overlap()
+	skiptest.InMemory()
 	heedHangup()
 	os.Exit(m.Run())
 }

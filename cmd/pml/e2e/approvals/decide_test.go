@@ -564,6 +564,7 @@ func TestApproval_ExpiredIsDecided(t *testing.T) {
 // is expired for good.
 func TestApproval_RunExpires(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "waits until a run expires")
 	c := pmltest.AllowRec()
 	c.Approvals = map[string]any{"ttl": "5s", "resume_ttl": "5s"}
 	m := pmltest.NewMachine(t, c)
@@ -588,7 +589,7 @@ func TestApproval_RunExpires(t *testing.T) {
 func TestContinue_RaceOfOpposites(t *testing.T) {
 	t.Parallel()
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
-	for round := range 3 {
+	for round := range skiptest.Sized(t, 1, 3) {
 		r := m.Execute(8, fmt.Sprintf(`try { return (await mcp.rec.danger({x: "%d"})).done } catch (e) { return e.code }`, round))
 		var procs []*pmltest.Process
 		for i := range 8 {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 const notifySecret = "a-secret-of-many-characters"
@@ -201,6 +202,7 @@ func TestNotify_Killed(t *testing.T) {
 // started then sees to it.
 func TestNotify_KilledAll(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "waits for a process that tells of approvals")
 	r := newReceiver(t)
 	m := notified(t, r)
 	t.Cleanup(func() { killBackground(t, m.Home) }) // the one that serve has started

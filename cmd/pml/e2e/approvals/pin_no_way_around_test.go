@@ -118,6 +118,7 @@ func TestScenario33_WorkspaceHasNoSay(t *testing.T) {
 // wait is, is a test of core/service.
 func TestScenario33_GuessesAreSlow(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "guesses PINs, which takes long by design")
 	approve := func(m *pmltest.Machine, run, pin string) pmltest.TerminalOutput {
 		return m.Terminal(pmltest.UsualSize, nil, pmltest.YesHigh(pmltest.Typed("PIN: ", pin)), "continue", run, "--approve")
 	}

@@ -31,7 +31,7 @@ import (
 	"github.com/casys-ai/pml/store/bolt"
 )
 
-// sampled keeps every nth script: with PML_TEST_REQUIRE=all four times as many, with
+// sampled keeps every nth script: with PML_TEST_REQUIRE=all eight times as many, with
 // PML_TEST_CORPUS=all all of them, which takes 18 minutes where a process starts in 70 ms.
 func sampled(t *testing.T, scripts []corpusScript, n int) []corpusScript {
 	t.Helper()
@@ -39,7 +39,7 @@ func sampled(t *testing.T, scripts []corpusScript, n int) []corpusScript {
 		return scripts
 	}
 	if skiptest.All(t) {
-		n = max(1, n/4)
+		n = max(1, n/8)
 	}
 	var out []corpusScript
 	for i := 0; i < len(scripts); i += n {
@@ -63,12 +63,12 @@ func TestDifferential(t *testing.T) {
 		every int
 		run   func(*testing.T, *world, corpusScript) api.Result
 	}{
-		{"Plain", 8, runPlain},
-		{"PerLayer", 32, runPerLayer},
-		{"Asked", 32, runAsked},
-		{"Killed", 48, runKilled},
-		{"EmptyFlow", 32, flowed("")},
-		{"IdentityHook", 32, flowed(`if (context.response) return {response: context.response}; if (!context.error) return {params: context.request.params}`)},
+		{"Plain", 16, runPlain},
+		{"PerLayer", 64, runPerLayer},
+		{"Asked", 64, runAsked},
+		{"Killed", 96, runKilled},
+		{"EmptyFlow", 64, flowed("")},
+		{"IdentityHook", 64, flowed(`if (context.response) return {response: context.response}; if (!context.error) return {params: context.request.params}`)},
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

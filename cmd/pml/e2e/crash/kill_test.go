@@ -64,6 +64,7 @@ func TestKilled_AtAnyMoment(t *testing.T) { killedAtAnyMoment(t, "") }
 // The same with a flow that never makes the same of the arguments: what it has once made
 // of a call is what is asked about, in doubt and called.
 func TestKilled_WithFlows(t *testing.T) {
+	skiptest.Long(t, "kills as TestKilled_AtAnyMoment does, once more")
 	killedAtAnyMoment(t, `const p = context.request.params, [name] = Object.keys(p.arguments);
 		return {params: {...p, arguments: {[name]: p.arguments[name] + " by " + Math.random()}}}`)
 }

@@ -131,6 +131,7 @@ func TestShape_Killed(t *testing.T) {
 // yes until the eleventh call is asked about.
 func TestShape_KilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "kills runs as TestKilled_AtAnyMoment does")
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -233,7 +233,7 @@ tasks:
 func TestHIL(t *testing.T) {
 	t.Parallel()
 	script := `const a = await mcp.rec.echo({value: 1}); await mcp.rec.inc({key: "k"}); return await mcp.rec.echo({value: a})`
-	for _, c := range []struct {
+	for i, c := range []struct {
 		args []string
 		asks []int // the layers asked about
 	}{
@@ -242,9 +242,10 @@ func TestHIL(t *testing.T) {
 		{[]string{"--hil", "never"}, nil},
 		{[]string{"--per-layer"}, []int{1, 2}},
 	} {
-		for _, kind := range []string{"DAG", "Code"} {
+		for j, kind := range []string{"DAG", "Code"} {
 			t.Run(strings.TrimLeft(strings.Join(c.args, "_"), "-")+"/"+kind, func(t *testing.T) {
 				t.Parallel()
+				skiptest.Share(t, i+j, 2)
 				m := pmltest.NewMachine(t, pmltest.AllowRec())
 				args := append([]string{"execute", "--code", script}, c.args...)
 				if kind == "DAG" {

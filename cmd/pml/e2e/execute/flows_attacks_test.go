@@ -7,10 +7,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // key is the value of a key that the workspace of an attack has.
@@ -278,9 +280,11 @@ var attacks = map[string]attack{
 // shows a key or stays behind.
 func TestFlows_Attacks(t *testing.T) {
 	t.Parallel()
-	for name, a := range attacks {
+	for i, name := range slices.Sorted(maps.Keys(attacks)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			skiptest.Share(t, i, 3)
+			a := attacks[name]
 			m := pmltest.BareMachine(t)
 			m.Setenv("REC_KEY", key)
 			if a.flow != nil {

@@ -23,7 +23,7 @@ func TestHostile(t *testing.T) {
 	// Only what ends by its processor time has little of it: on a busy machine a script needs seconds to fill its memory.
 	m := pmltest.NewMachine(t, pmltest.Config{Permissions: pmltest.AllowRec().Permissions, Limits: map[string]any{"calls": 700}})
 	timed := pmltest.NewMachine(t, pmltest.Config{Permissions: pmltest.AllowRec().Permissions, Limits: map[string]any{"cpu": "3s"}})
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name, script string
 		code         core.Code
 		text         string
@@ -41,6 +41,7 @@ func TestHostile(t *testing.T) {
 		{"Calls", `for (;;) await Promise.all(Array.from({length: 500}, () => mcp.workspace.stat({path: "."})))`, core.CodeCallLimit, "limits.calls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			skiptest.Share(t, i, 3)
 			t.Parallel()
 			if c.code == core.CodeSandboxTimeout && c.name != "Loop" || c.code == core.CodeSandboxMemory && c.name != "Memory" {
 				skiptest.Long(t, "uses up a script's time or memory once more")

@@ -8,12 +8,14 @@ import (
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // What a call waits for its place at a server, behind calls of other runs, is no
 // part of its time limit.
 func TestLimits_CallTimeoutBehindOthers(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "waits for a call that waits for others")
 	m := pmltest.NewMachine(t, pmltest.Config{Permissions: pmltest.AllowRec().Permissions, Limits: map[string]any{"per_server": 1, "call_timeout": "6s"}})
 	m.Serving()
 	var wg sync.WaitGroup

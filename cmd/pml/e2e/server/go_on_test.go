@@ -16,12 +16,16 @@ import (
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // onStore is a machine whose server has a store of a kind, and the arguments
 // that start it.
 func onStore(t *testing.T, kind string, c pmltest.Config) (*pmltest.Machine, []string) {
 	t.Helper()
+	if kind == "postgres" {
+		skiptest.Long(t, onceMore)
+	}
 	m := pmltest.NewMachine(t, c)
 	m.Setenv("PML_NO_AUTOSTART", "1")
 	if kind == "postgres" {
@@ -180,6 +184,7 @@ func TestServer_OutcomeInTime(t *testing.T) {
 // Scenario 34.
 func TestServer_AsksAgain(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "waits until an approval expires")
 	for _, store := range []string{"bbolt", "postgres"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()

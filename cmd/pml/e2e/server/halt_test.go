@@ -49,7 +49,7 @@ func haltUnderLoad(t *testing.T, args ...string) {
 		defer mu.Unlock()
 		ids = append(ids, r.WorkflowID)
 	}
-	load, more := skiptest.Sized(t, 40, 80), 20
+	load, more := skiptest.Sized(t, 20, 80), 20
 	all.Go(func() {
 		tick := time.NewTicker(time.Second / 50)
 		defer tick.Stop()

@@ -122,12 +122,10 @@ func (c *cluster) url() string { return "postgres://postgres@/postgres?host=" + 
 // runs twice; meanwhile requests are told what is wrong.
 func TestOutage(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "starts, stops and starts PostgreSQL while runs go on")
 	for _, mode := range []string{"immediate", "fast"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			if mode == "fast" {
-				skiptest.Long(t, "stops PostgreSQL in a second way")
-			}
 			testOutage(t, mode)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // tab is a browser on the pages of a server.
@@ -240,6 +241,7 @@ func TestPages_Person(t *testing.T) {
 // TestPages_Chromium: a person with a phone, in a real browser.
 func TestPages_Chromium(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "starts a browser")
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
 	m.Serving("--listen", "127.0.0.1:0") // without a key only devices get in
 	if r, err := http.Get(m.Status(0).Server.URL + "/api/v1/workflows"); err != nil || r.Body.Close() != nil || r.StatusCode != http.StatusUnauthorized {

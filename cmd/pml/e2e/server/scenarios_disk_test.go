@@ -63,6 +63,7 @@ func TestServerScenario26_ManyAtOnce(t *testing.T) {
 // Scenario 27.
 func TestServerScenario27_DiskFull(t *testing.T) {
 	t.Parallel()
+	skiptest.Long(t, "fills a disk and waits until pml sees it")
 	for _, stopped := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stopped=%t", stopped), func(t *testing.T) {
 			t.Parallel()

@@ -11,10 +11,14 @@ import (
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // stores are what a server can keep its runs in.
 var stores = []string{"bbolt", "postgres"}
+
+// onceMore is why go test leaves out PostgreSQL where a test is about both stores.
+const onceMore = "does on PostgreSQL what it does on bbolt"
 
 // onStores runs a test on a machine whose server keeps its runs in server.db,
 // and on one that has a PostgreSQL database of its own.
@@ -23,6 +27,9 @@ func onStores(t *testing.T, c pmltest.Config, test func(t *testing.T, m *pmltest
 	for _, kind := range stores {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			if kind == "postgres" {
+				skiptest.Long(t, onceMore)
+			}
 			m := pmltest.BareMachine(t)
 			if kind == "postgres" {
 				m.Setenv("PML_STORE", database(t))

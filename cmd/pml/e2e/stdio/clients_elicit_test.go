@@ -8,6 +8,7 @@ import (
 
 	"github.com/casys-ai/pml/cmd/pml/pmltest"
 	"github.com/casys-ai/pml/core/api"
+	"github.com/casys-ai/pml/core/skiptest"
 )
 
 // TestClients_Elicitation: clients by others that can be asked are asked, in the
@@ -35,6 +36,9 @@ func askAll(t *testing.T, all []peer) {
 			} {
 				t.Run(p.name+" over "+over+" "+name, func(t *testing.T) {
 					t.Parallel()
+					if over == "TCP" {
+						skiptest.Long(t, "does over TCP what it does over stdio")
+					}
 					m := &meeting{Machine: pmltest.NewMachine(t, pmltest.AllowRec()), peer: p, elicits: &el}
 					if over == "TCP" {
 						m.key = strings.TrimSpace(m.OK("server", "key", "add", "agent").Stdout)

@@ -176,6 +176,9 @@ func meetAll(t *testing.T, all []peer) {
 		for _, over := range []string{"stdio", "TCP"} {
 			t.Run(p.name+" over "+over, func(t *testing.T) {
 				t.Parallel()
+				if over == "TCP" {
+					skiptest.Long(t, "does over TCP what it does over stdio")
+				}
 				c := pmltest.AllowRec().AgentsDecide()
 				c.Permissions["allow"] = []string{"rec:*", "workspace:*"}
 				c.Permissions["ask"] = []string{"workspace:write_file"}
