@@ -221,11 +221,16 @@ func need(i *api.ServerInfo, ask engine.Ask) {
 	i.Needs = append(i.Needs, api.ServerNeed{Type: ask.Type, Description: ask.Description, Context: ask.Context, Digest: ask.Digest})
 }
 
-// health is what is known of a server's process, nil when it has none.
+// health is what is known of a server's process, nil when it has none, and when it failed as it was configured before.
 func (s *server) health() *api.ServerHealth {
 	v, ok := s.host.o.Upstream.Health(s.name, s.host.o.Workspace.Dir)
 	if !ok {
 		return nil
+	}
+	if v.Failures > 0 && v.Entry != "" {
+		if now, err := s.resolve(); err == nil && now.Digest != v.Entry {
+			return nil
+		}
 	}
 	return healthOf(s.set, v)
 }

@@ -181,6 +181,24 @@ func TestServers_ChangedAndBroken(t *testing.T) {
 	}
 }
 
+// TestServers_Replaced: how an entry failed is not told of the one that took its place.
+func TestServers_Replaced(t *testing.T) {
+	t.Parallel()
+	p := settle(t, allow).trust().open()
+	p.write("../tools.json"+downMark, "")
+	if i := named(t, p.checked("fake"), "fake"); i.Health == nil || i.Health.Failures == 0 {
+		t.Fatalf("%+v", i)
+	}
+	if i := named(t, p.servers(), "fake"); i.Health == nil || i.Health.State != "failing" {
+		t.Errorf("%+v", i)
+	}
+	p.configure(allow, "more")
+	p.trust()
+	if i := named(t, p.servers(), "fake"); i.Health != nil {
+		t.Errorf("%+v", i.Health)
+	}
+}
+
 // TestServers_WorksAgain: a server that did not start is broken in lists until it does.
 func TestServers_WorksAgain(t *testing.T) {
 	t.Parallel()

@@ -203,7 +203,7 @@ func (s *server) find(ctx context.Context) (readiness, error) {
 	}
 	launch := upstream.Launch{
 		Name: s.name, Workspace: s.host.o.Workspace.Dir, Dir: resolved.Dir,
-		URL: resolved.URL, Headers: resolved.Headers, Digest: resolved.Digest, Peer: s.peer,
+		URL: resolved.URL, Headers: resolved.Headers, Digest: resolved.Digest, Entry: resolved.Digest, Peer: s.peer,
 		Era: s.era, Protocol: s.entry.Protocol,
 		Env:    env.ChildEnv(resolved.Env, s.host.o.Environ),
 		AtOnce: s.set.granted.Limits.PerServer, ResultBytes: s.set.granted.Limits.ResultBytes,

@@ -83,7 +83,7 @@ func (m *Manager) health(name, workspace string) (h Health, proc *process, ok bo
 	}
 	if s := m.newest(of); s != nil {
 		m.lost(s)
-		h.Failures = s.failures
+		h.Failures, h.Entry = s.failures, s.launch.Entry
 		waits := m.opts.now().Before(s.readyAt)
 		switch {
 		case s.conn != nil:

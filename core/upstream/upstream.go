@@ -53,6 +53,8 @@ type Launch struct {
 	// digest is another process; the one with the old digest is stopped as
 	// soon as its calls are done.
 	Digest string
+	// Entry covers the configured entry alone: [Health] tells of which entry it is.
+	Entry string
 	// AtOnce bounds the calls that run at once, others wait; 0: Limits.PerServer.
 	AtOnce int
 	// ResultBytes bounds one result; 0: Limits.ResultBytes. A connection reads what
@@ -91,6 +93,7 @@ type Health struct {
 	Protocol        string
 	Server          string // its own name and version
 	Failures        int    // in a row
+	Entry           string // Launch.Entry of the newest start
 	LastError       string
 	RetryAt         time.Time // zero: at once
 	Stderr          string    // its last lines, behind its first error if it has ended; safe to show

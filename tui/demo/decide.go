@@ -96,7 +96,9 @@ func (s *script) act(r *run, a *core.Approval, approved bool) {
 		}
 		t.gate, t.asked = nil, ""
 		t.State = core.TaskQueued
-		if !approved {
+		if approved {
+			s.heed(r, t, a.Answer)
+		} else {
 			now := s.now()
 			t.State, t.EndedAt = core.TaskError, &now
 			t.Error = core.Errorf(core.CodeDenied, "%s was denied by %s", t.Tool, a.DecidedBy.Who)
@@ -104,6 +106,25 @@ func (s *script) act(r *run, a *core.Approval, approved bool) {
 		}
 	}
 	r.State = core.RunRunning
+}
+
+// heed does with an approved task what the answer says beyond yes: other arguments, a result instead of the call, and
+// that the tool is not asked about again.
+func (s *script) heed(r *run, t *task, answer *core.Answer) {
+	if answer == nil {
+		return
+	}
+	if len(answer.Arguments) > 0 {
+		t.Arguments = answer.Arguments
+	}
+	if answer.InDoubt == core.SkipResult {
+		now := s.now()
+		t.State, t.EndedAt, t.Output = core.TaskSuccess, &now, answer.Result
+		s.tell(r, core.Event{Type: core.EventTaskComplete, TaskID: t.ID, Tool: t.Tool, Layer: new(t.Layer)})
+	}
+	if answer.Remember == core.RememberSession || answer.Remember == core.RememberRule {
+		s.remembered[t.Tool] = true
+	}
 }
 
 func (s *script) abort(r *run, by core.Actor, reason string) {

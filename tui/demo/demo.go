@@ -39,6 +39,8 @@ type script struct {
 	changed   chan struct{} // closed and replaced by each event
 	asked     int           // approvals so far
 	past      time.Time     // the time while the beginning is made, zero later
+	// remembered are the tools that a person does not want to be asked about again.
+	remembered map[string]bool
 }
 
 // run is a run with its tasks.
@@ -65,7 +67,7 @@ var _ feed.Backend = (*Backend)(nil)
 // New returns a backend in the state in which the script begins.
 func New(clock core.Clock) *Backend {
 	b := &Backend{script: script{
-		clock: clock, began: clock.Now(), runs: map[core.ID]*run{}, approvals: map[core.ID]*core.Approval{},
+		clock: clock, began: clock.Now(), runs: map[core.ID]*run{}, approvals: map[core.ID]*core.Approval{}, remembered: map[string]bool{},
 		seq: map[core.Side]int64{}, changed: make(chan struct{}),
 	}}
 	b.script.begin(b.script.began)

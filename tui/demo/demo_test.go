@@ -2,6 +2,7 @@ package demo_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -134,6 +135,43 @@ func TestDemo_Decide(t *testing.T) {
 	rows := must[[]core.AuditRow](t)(b.Audit(t.Context(), api.AuditQuery{}))
 	if last := rows[len(rows)-1]; last.Outcome != core.ApprovalApproved || last.ApprovalID != a.ID {
 		t.Errorf("%+v", last)
+	}
+}
+
+// TestDemo_Answers: what an answer says beyond yes happens: a call that may have run is skipped with the result that was
+// given, other arguments are those of the task, and what is remembered is not asked about again.
+func TestDemo_Answers(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	decide := func(kind core.ApprovalType, answer core.Answer) (tasks []core.Task) {
+		t.Helper()
+		open := must[[]core.Approval](t)(b.Approvals(t.Context(), false))
+		a := open[slices.IndexFunc(open, func(a core.Approval) bool { return a.Type == kind })]
+		must[api.Result](t)(b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID, Answer: &answer}}))
+		clock.now = clock.now.Add(time.Second)
+		b.Step()
+		for _, l := range must[core.Workflow](t)(b.Workflow(t.Context(), a.RunID)).Layers {
+			tasks = append(tasks, l.Tasks...)
+		}
+		return tasks
+	}
+	skipped := decide(core.ApproveInDoubt, core.Answer{InDoubt: core.SkipResult, Result: json.RawMessage(`{"id":7}`)})
+	if task := skipped[0]; string(task.Output) != `{"id":7}` || task.Attempt != 0 || task.State != core.TaskSuccess {
+		t.Errorf("%+v", task)
+	}
+	changed := decide(core.ApproveTool, core.Answer{Arguments: json.RawMessage(`{"n":1}`), Remember: core.RememberSession})
+	i := slices.IndexFunc(changed, func(c core.Task) bool { return string(c.Arguments) == `{"n":1}` })
+	if i < 0 {
+		t.Fatalf("%+v", changed)
+	}
+	for range 120 {
+		clock.now = clock.now.Add(time.Second)
+		b.Step()
+	}
+	for _, a := range must[[]core.Approval](t)(b.Approvals(t.Context(), false)) {
+		if a.Tool == changed[i].Tool && a.Type == core.ApproveTool && a.CreatedAt.After(*changed[i].EndedAt) {
+			t.Errorf("asked about again: %s", a.RunName)
+		}
 	}
 }
 

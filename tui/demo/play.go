@@ -78,7 +78,7 @@ func (s *script) advance(r *run, now time.Time) {
 	}
 	for _, t := range layer {
 		switch {
-		case t.State == core.TaskQueued && t.gate != nil:
+		case t.State == core.TaskQueued && t.gate != nil && !s.remembered[t.Tool]:
 			s.ask(r, t, now)
 		case t.State == core.TaskQueued:
 			s.start(r, t, now)
