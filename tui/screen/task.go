@@ -395,10 +395,10 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 	if t.Attempt > 1 {
 		more = append(more, "attempt "+itoa(t.Attempt))
 	}
-	more = append(more, visibleName(t.Tool))
 	if t.AllowedBy != "" {
 		more = append(more, "nobody was asked: "+core.Visible(t.AllowedBy, 100, false))
 	}
+	more = append(more, visibleName(t.Tool)) // last, where there is no room for all: the DAG has it, too
 	a.Text(x, 0, a.W-x, paint.Style{Role: paint.Muted}, strings.Join(more, "  "))
 	if a.H < 5 {
 		return 1
