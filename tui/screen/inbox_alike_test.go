@@ -50,7 +50,9 @@ func TestInbox_Alike(t *testing.T) {
 	p.press("d")
 	p.sees("too early: it had only just appeared; press again")
 	p.wait(decide.Quiet)
-	p.press("space", "space", "space", "space", "space", "a")
+	p.press("space", "space", "space", "space", "space", "A")
+	p.sees("together they are approved once, with a; A on one alone asks what to remember")
+	p.press("a")
 	p.wants(Decide{Approvals: list, Approve: true})
 
 	p.press("g", "enter", "=")

@@ -184,8 +184,11 @@ func (b *bulk) key(k keys.Key, e *Env) (intents []Intent, closed bool) {
 		switch act {
 		case keys.Back:
 			return nil, true
-		case keys.Approve, keys.ApproveRemember:
+		case keys.Approve:
 			return b.approve(e)
+		case keys.ApproveRemember:
+			b.note = "together they are approved once, with " + keyOf(e, keys.Approve) + "; " + keyOf(e, keys.ApproveRemember) + " on one alone asks what to remember"
+			return nil, false
 		case keys.Deny:
 			return b.deny("", e)
 		case keys.Message:
