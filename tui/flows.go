@@ -131,7 +131,7 @@ func (m *model) flowWritten(file state.FlowFile, word string, err error, now tim
 		return nil
 	}
 	if !file.Home {
-		word += "; that counts once it is trusted: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
+		word += "; until it is trusted, calls that it checks are refused: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
 	}
 	m.say(screen.Good, name+" is "+word, now)
 	return m.loadFlows()

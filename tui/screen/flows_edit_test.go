@@ -204,7 +204,7 @@ func TestFlows_MatchHint(t *testing.T) {
 }
 
 // TestFlows_TrustNext: while the files of a workspace are not trusted, the panel says of a flow that
-// was disabled what it still does, and the status line which key comes next.
+// was disabled what is refused until then, and the status line which key comes next.
 func TestFlows_TrustNext(t *testing.T) {
 	t.Parallel()
 	st := fixtureState()
@@ -214,7 +214,7 @@ func TestFlows_TrustNext(t *testing.T) {
 	press(s, "9")
 	folder := flow.Parse(map[string][]byte{"guard.json": []byte(strings.Replace(guardFlow, `"enabled": true`, `"enabled": false`, 1))}, false)
 	s.ShowFlows(state.Flows{Workspace: folder, Dir: "/w"}, nil)
-	wantShown(t, s, "T comes next; what was trusted before still holds until then", "counts only once trusted: T shows it and trusts it")
+	wantShown(t, s, "T comes next; until then what it checked is refused", "counts only once trusted: T shows it and trusts it")
 	press(s, "1")
 	wantShown(t, s, "counts only once trusted: pml trust")
 }
