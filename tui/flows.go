@@ -50,6 +50,9 @@ func (m *model) loadFlows() tea.Cmd {
 			switch {
 			case again:
 				return m.loadFlows()
+			case err == nil && m.flowNews.file.Name != "":
+				m.flowNews.tell(m, read.Trusted, now)
+				m.flowNews = flowNews{}
 			case err != nil && m.screen.ShowsFlows(): // another process may have had the store
 				m.say(screen.Bad, problem("cannot read the flows", err), now)
 				m.flowsDue = now.Add(flowsAfter)
@@ -125,16 +128,26 @@ func (m *model) switchFlow(i screen.SwitchFlow) tea.Cmd {
 
 // flowWritten says what became of a change of a flow's file, and reads all flows again.
 func (m *model) flowWritten(file state.FlowFile, word string, err error, now time.Time) tea.Cmd {
-	name := core.Visible(file.Name, 60, false)
 	if err != nil {
-		m.say(screen.Bad, problem(name+" was not "+word, err), now)
+		m.say(screen.Bad, problem(core.Visible(file.Name, 60, false)+" was not "+word, err), now)
 		return nil
 	}
-	if !file.Home {
-		word += "; until it is trusted, calls that it checks are refused: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
-	}
-	m.say(screen.Good, name+" is "+word, now)
+	m.flowNews = flowNews{file, word}
 	return m.loadFlows()
+}
+
+// flowNews is a change of a flow's file that is told once the files are read again: only then is it known whether
+// somebody must trust them.
+type flowNews struct {
+	file state.FlowFile
+	word string // what it is now: enabled, disabled, saved
+}
+
+func (n flowNews) tell(m *model, trusted bool, now time.Time) {
+	if !n.file.Home && !trusted {
+		n.word += "; until it is trusted, calls that it checks are refused: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
+	}
+	m.say(screen.Good, core.Visible(n.file.Name, 60, false)+" is "+n.word, now)
 }
 
 // saveFlow writes a flow that a person has changed or made.

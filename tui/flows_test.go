@@ -30,7 +30,7 @@ func (f *fakeFlows) ReadFlows(context.Context) (state.Flows, error) {
 		f.unread = nil
 		return state.Flows{}, err
 	}
-	return state.Flows{Workspace: flow.Parse(map[string][]byte{"f.json": f.text}, false), Trusted: true}, nil
+	return state.Flows{Workspace: flow.Parse(map[string][]byte{"f.json": f.text}, false), Trusted: string(f.text) == plainFlow}, nil
 }
 
 func (f *fakeFlows) CallFlowRuns(_ context.Context, run core.ID, call string) ([]core.FlowRun, error) {
@@ -124,6 +124,10 @@ func TestModel_Flows(t *testing.T) {
 	if !fake.on {
 		t.Error("it is not on")
 	}
+	fake.text = []byte(plainFlow) // as it was trusted
+	h.typed("x")
+	h.shows("f.json is enabled")
+	h.hides("comes next")
 	h.want(screen.SaveFlow{Flow: state.FlowFile{Name: "f.json"}, Text: []byte("{}"), Was: []byte("other")})
 	h.shows("f.json was not saved: it has changed")
 	h.want(screen.FindFlowRuns{Run: runA, Call: "c"})

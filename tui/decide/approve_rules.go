@@ -40,6 +40,12 @@ func (g Guard) Ready(now time.Time) bool { return !now.Before(g.until) }
 // as soon as it is shown.
 func NeedsReading(core.Approval) bool { return true }
 
+// OutlivesRun reports whether the process that asked lives on when the run is
+// done. A command of its own is over then, and with it its session.
+func OutlivesRun(a core.Approval) bool {
+	return a.RequestedBy.Via != "" && a.RequestedBy.Via != core.ViaCLI
+}
+
 // InBulk reports whether marked approvals of the type can be decided together.
 func InBulk(t core.ApprovalType) bool { return !approval.TypeOf(t).Single }
 

@@ -206,11 +206,10 @@ func (d *dialogue) failed(err error) {
 
 func (d *dialogue) remember(ctx context.Context, how string) {
 	r := core.Remember(how)
-	by := d.card.Approval().RequestedBy.Via
 	switch {
 	case r != core.RememberRun && r != core.RememberSession && r != core.RememberRule:
 		d.say("say remember run, remember session or remember rule.")
-	case r == core.RememberSession && (by == "" || by == core.ViaCLI):
+	case r == core.RememberSession && !decide.OutlivesRun(d.card.Approval()):
 		d.say("the command that asked ends with the run, and its session with it.")
 	default:
 		d.decide(ctx, decide.Choice{Verb: decide.Remember, Answer: &core.Answer{Remember: r}})

@@ -140,7 +140,11 @@ func (d *dialogue) choices(a core.Approval) string {
 	case core.ApproveOAuth:
 		all += ", open to sign in"
 	case core.ApproveTool:
-		all += ", remember run, remember session or remember rule to approve for longer"
+		session := ""
+		if decide.OutlivesRun(a) {
+			session = ", remember session"
+		}
+		all += ", remember run" + session + " or remember rule to approve for longer"
 	}
 	return all
 }

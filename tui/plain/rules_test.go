@@ -403,3 +403,26 @@ func TestPlain_Gone(t *testing.T) {
 		p.wants(said+p.after(time.Minute), "approval "+a.ID.Short()+": it is gone")
 	})
 }
+
+// TestPlain_RememberSession: a session is offered only where the process that asked lives on behind the run.
+func TestPlain_RememberSession(t *testing.T) {
+	t.Parallel()
+	for via, offered := range map[core.Via]bool{core.ViaCLI: false, core.ViaMCP: true} {
+		asked := func(b *altered, _ *plain.Options) {
+			b.approvals = func(list []core.Approval) []core.Approval {
+				for i := range list {
+					list[i].RequestedBy.Via = via
+				}
+				return list
+			}
+		}
+		altering(t, asked, func(p *talk, _ *altered) {
+			a := p.of(core.ApproveTool)
+			p.types("show " + p.of(core.ApproveKeys).ID.Short())
+			said := p.types("show " + a.ID.Short())
+			if !strings.Contains(said, "remember run") || strings.Contains(said, "remember session") != offered {
+				t.Errorf("%s: %s", via, said)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/approval"
+	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -374,7 +375,7 @@ func (c *card) drawInput(a paint.Area, ap core.Approval, e *Env) {
 		a.Text(0, 0, a.W, ask, "end the whole run? y aborts it, esc does not")
 	case remembering:
 		text := "remember for: r this run  "
-		if outlives(ap) {
+		if decide.OutlivesRun(ap) {
 			text += "s this session  "
 		}
 		if ap.Owner == "" {

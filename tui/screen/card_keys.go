@@ -309,12 +309,6 @@ func (c *card) remember(e *Env) {
 	}
 }
 
-// outlives reports whether the process that asked lives on when the run is
-// done. A command of its own is over then, and with it its session.
-func outlives(a core.Approval) bool {
-	return a.RequestedBy.Via != "" && a.RequestedBy.Via != core.ViaCLI
-}
-
 // keyRemember chooses for how long.
 func (c *card) keyRemember(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	a := c.rule.Approval()
@@ -322,7 +316,7 @@ func (c *card) keyRemember(k keys.Key, e *Env) (intents []Intent, closed bool) {
 	case "r":
 		return c.send(decide.Remember, "", &core.Answer{Remember: core.RememberRun}, e)
 	case "s":
-		if !outlives(a) {
+		if !decide.OutlivesRun(a) {
 			c.say(Note, "the command that asked ends with the run, and its session with it")
 			return nil, false
 		}
