@@ -62,7 +62,6 @@ func TestMain(m *testing.M) {
 // verify runs the tests and finds goroutines that they left behind. On a busy
 // machine some take seconds to end.
 func verify(m *testing.M) int {
-	skiptest.Overlap()
 	skiptest.InMemory()
 	code := m.Run()
 	for tries := 1; code == 0; tries++ {
