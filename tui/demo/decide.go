@@ -45,7 +45,7 @@ func (s *script) decide(r *run, d *api.Decision, by core.Actor) error {
 		return e
 	case a.StateAt(now) != core.ApprovalOpen:
 		return core.Errorf(core.CodeApprovalExpired, "approval %s has expired; ask again", a.ID.Short())
-	case d.ExpectDigest != "" && d.ExpectDigest != a.Digest:
+	case d.ExpectDigest != "" && d.ExpectDigest != a.Digest && d.ExpectDigest != editedDigest(a, d.Answer):
 		return core.Errorf(core.CodeDigestMismatch, "what waits is not what was shown; look at it again")
 	}
 	a.State, a.Answer = core.ApprovalDenied, d.Answer
@@ -208,10 +208,21 @@ func (b *Backend) Edited(_ context.Context, id core.ID, args json.RawMessage) (c
 	if a == nil || a.Type != core.ApproveTool || !json.Valid(args) {
 		return core.Approval{}, core.Errorf(core.CodeInvalidArguments, "approval %s has no such arguments", id.Short())
 	}
-	digest, err := core.DigestOf([]string{a.Tool, string(args)})
 	out := *a
-	out.Digest, out.Context = digest, json.RawMessage(`{"arguments":`+string(args)+`}`)
-	return out, err
+	out.Digest, out.Context = editedDigest(a, &core.Answer{Arguments: args}), json.RawMessage(`{"arguments":`+string(args)+`}`)
+	return out, nil
+}
+
+// editedDigest is what a question about the arguments of an answer has; empty: the answer has none.
+func editedDigest(a *core.Approval, answer *core.Answer) string {
+	if answer == nil || len(answer.Arguments) == 0 {
+		return ""
+	}
+	digest, err := core.DigestOf([]string{a.Tool, string(answer.Arguments)})
+	if err != nil {
+		return ""
+	}
+	return digest
 }
 
 // Renew implements api.Approvals.

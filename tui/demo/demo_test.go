@@ -147,7 +147,11 @@ func TestDemo_Answers(t *testing.T) {
 		t.Helper()
 		open := must[[]core.Approval](t)(b.Approvals(t.Context(), false))
 		a := open[slices.IndexFunc(open, func(a core.Approval) bool { return a.Type == kind })]
-		must[api.Result](t)(b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID, Answer: &answer}}))
+		digest := a.Digest
+		if len(answer.Arguments) > 0 {
+			digest = must[core.Approval](t)(b.Edited(t.Context(), a.ID, answer.Arguments)).Digest
+		}
+		must[api.Result](t)(b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID, ExpectDigest: digest, Answer: &answer}}))
 		clock.now = clock.now.Add(time.Second)
 		b.Step()
 		for _, l := range must[core.Workflow](t)(b.Workflow(t.Context(), a.RunID)).Layers {
@@ -172,6 +176,28 @@ func TestDemo_Answers(t *testing.T) {
 		if a.Tool == changed[i].Tool && a.Type == core.ApproveTool && a.CreatedAt.After(*changed[i].EndedAt) {
 			t.Errorf("asked about again: %s", a.RunName)
 		}
+	}
+}
+
+// TestDemo_Halted: while calls are halted nothing moves and nothing expires.
+func TestDemo_Halted(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	open := must[[]core.Approval](t)(b.Approvals(t.Context(), false))
+	runs := must[api.Page[core.Run]](t)(b.Workflows(t.Context(), nil, 100, "")).Items
+	must[[]core.Halt](t)(b.HaltCalls(t.Context(), you, "wait"))
+	for range 3600 {
+		clock.now = clock.now.Add(time.Second)
+		b.Step()
+	}
+	for i, r := range must[api.Page[core.Run]](t)(b.Workflows(t.Context(), nil, 100, "")).Items {
+		if r.ID != runs[i].ID || r.State != runs[i].State || r.CurrentLayer != runs[i].CurrentLayer {
+			t.Errorf("while halted %s became %s", r.Name, r.State)
+		}
+	}
+	must[[]core.Halt](t)(b.ResumeCalls(t.Context(), api.ResumeRequest{}))
+	if again := must[[]core.Approval](t)(b.Approvals(t.Context(), false)); len(again) != len(open) {
+		t.Errorf("%d wait, %d did before", len(again), len(open))
 	}
 }
 

@@ -36,17 +36,22 @@ func (b *Backend) Play(ctx context.Context) {
 	}
 }
 
-// Step lets happen what is due.
+// Step lets happen what is due, unless calls are halted.
 func (b *Backend) Step() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.script.step(b.script.now())
+	if len(b.halts) == 0 {
+		b.script.step(b.script.now())
+	}
 }
 
-// another starts a small run, every third of which asks.
+// another starts a small run, every third of which asks, unless calls are halted.
 func (b *Backend) another() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.halts) > 0 {
+		return
+	}
 	b.started++
 	read := t("read", "workspace:read_file", 2*time.Second, map[string]any{"path": fmt.Sprintf("notes/%d.md", b.started)})
 	write := t("write", "workspace:write_file", 2*time.Second, map[string]any{"path": "summary.md"})
