@@ -65,10 +65,26 @@ func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequ
 		return api.Result{}, err
 	}
 	r, err := c.waiting.follow(ctx, run.ID, ids, req.Wait, req.HoldApprovals, api.StatusComplete)
+	if err == nil && r.ErrorCode == core.CodeApprovalExpired {
+		r, err = c.askRest(ctx, run.ID, ids, req)
+	}
 	if err == nil && len(decided) == 1 {
 		r.Decided = show.Decided(decided[0].DecidedBy)
 	}
 	return r, err
+}
+
+// askRest asks again what else a run waits for, once it has done what was decided: that has expired meanwhile, as while a
+// server was installed, and somebody is there.
+func (c *execution) askRest(ctx context.Context, id core.ID, decided []core.ID, req api.ContinueRequest) (api.Result, error) {
+	run, err := c.o.Store.Run(ctx, id)
+	if err == nil {
+		err = c.askBelow(ctx, run, req.By)
+	}
+	if err != nil {
+		return api.Result{}, err
+	}
+	return c.waiting.follow(ctx, id, decided, req.Wait, req.HoldApprovals, api.StatusComplete)
 }
 
 // askBelow asks again what has expired of a run and, of an agent, of its runs.

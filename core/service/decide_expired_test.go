@@ -79,3 +79,24 @@ func TestContinue_ExpiredIsNotForAgents(t *testing.T) {
 		t.Errorf("%+v %v", ap, err)
 	}
 }
+
+// TestContinue_AsksTheRest: what else a run waits for and has expired by the time it has done what was decided is asked
+// again at once: whoever decided is there.
+func TestContinue_AsksTheRest(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	r := c.execute(`await Promise.all(["a", "b"].map(path => mcp.workspace.write_file({path, content: path}))); return "done"`, api.StatusApprovalRequired)
+	if len(r.Pending) != 2 {
+		t.Fatalf("%+v", r.Pending)
+	}
+	m.clock.forward(10 * time.Minute)
+	first, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: r.Pending[0].ID})
+	if err != nil || first.Status != api.StatusApprovalRequired || len(first.Pending) != 1 || first.Pending[0].Renews != r.Pending[1].ID || first.Decided == nil {
+		t.Fatalf("%v %+v", err, first)
+	}
+	got, err := c.decide(r.WorkflowID, api.Decision{Approve: true, Checkpoint: first.CheckpointID, ExpectDigest: first.Digest})
+	if err != nil || got.Status != api.StatusComplete {
+		t.Errorf("%v %+v", err, got)
+	}
+}
