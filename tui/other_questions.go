@@ -63,7 +63,8 @@ func noteLeft(m *model, done []verdict, word string, answer *core.Answer, left m
 				d.permits = append(d.permits, id)
 			}
 		}
-		if len(d.other)+len(d.permits) > 0 {
+		// What an earlier decision has left open is answered now, or is about this one.
+		if delete(m.others, v.approval.RunID); len(d.other)+len(d.permits) > 0 {
 			m.others[v.approval.RunID] = d
 		}
 	}

@@ -70,6 +70,28 @@ func TestModel_ApprovedByIt(t *testing.T) {
 	}
 }
 
+// TestModel_DeniedLater: what a run does after a denial is not told of an earlier yes.
+func TestModel_DeniedLater(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	list := []core.Approval{h.approval(0), h.approval(0)}
+	list[1].ID, list[1].Tool = "a2", "std:post"
+	h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunWaiting)); s.PutApprovals(list...) })
+	h.backend.onContinue = func(api.ContinueRequest) (api.Result, error) {
+		return api.Result{Status: api.StatusRunning}, nil
+	}
+	h.want(screen.Decide{Approvals: list[:1], Approve: true, Answer: &core.Answer{Remember: core.RememberRun}})
+	list[0].State = core.ApprovalApproved
+	h.learn(func(s *state.State) { s.PutApprovals(list[0]) })
+	h.want(screen.Decide{Approvals: list[1:]})
+	h.shows("std:post: denied")
+	list[1].State = core.ApprovalSuperseded
+	h.learn(func(s *state.State) { s.PutRuns(h.run1(core.RunFailed)); s.PutApprovals(list[1]) })
+	h.tick(time.Second)
+	h.shows("std:post: denied")
+	h.hides("not asked")
+}
+
 // TestModel_UnaskedLater: what ends long after the decision has another reason.
 func TestModel_UnaskedLater(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func Rule(r api.Rule, answers, left []string) []widget.Line {
 		{},
 	}
 	if len(answers) > 0 {
-		out = append(out, widget.Line{Text: "also answers now: " + strings.Join(answers, ", ")})
+		out = append(out, widget.Line{Text: "also answers, where a process still runs it: " + strings.Join(answers, ", ")})
 	}
 	if len(left) > 0 {
 		out = append(out, widget.Line{Text: "still asked: " + strings.Join(left, ", ")})

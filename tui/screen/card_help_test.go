@@ -95,6 +95,16 @@ func TestCard_ApproveLabel(t *testing.T) {
 	}
 }
 
+// TestCard_Once: what is asked about each time has no button that remembers.
+func TestCard_Once(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apTool, 120, 40)
+	p.sees("[A] Approve, remember")
+	p.change(apTool, func(a *core.Approval) { a.Once, a.Digest = true, "sha256:another" })
+	p.sees("[a] Approve once")
+	hidden(t, p, "[A]")
+}
+
 // The help of a card whose question is over has only what can be done with it.
 func TestCard_HelpOver(t *testing.T) {
 	t.Parallel()

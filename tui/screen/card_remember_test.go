@@ -164,7 +164,7 @@ func TestCard_RuleSaysWhatItAnswers(t *testing.T) {
 	p.press("A", "w")
 	p.got = nil
 	p.s.ShowRule(api.Rule{Approval: list[0].ID, List: "allow", Pattern: "fs:write_file"}, nil, p.now)
-	p.sees("also answers now: docs/b.md, other.md, own.yml (high)")
+	p.sees("also answers, where a process still runs it: docs/b.md, other.md, own.yml (high)")
 	p.sees("still asked: .github/ci.yml (high)")
 	p.wait(decide.Quiet)
 	writes(p, runETL, core.RiskMedium, "late.md")
