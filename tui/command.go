@@ -63,10 +63,11 @@ func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 	})
 }
 
-// asking are the commands that show what they would change and ask a person at a terminal.
+// asking are the commands that ask a person at a terminal, or open an editor there.
 var asking = map[string][]string{
 	"permissions": {"allow", "ask", "deny", "rm"},
 	"servers":     {"add", "rm", "install", "import", "update", "connect"},
+	"flows":       {"edit", "rm"},
 }
 
 // asksPerson reports whether a command needs the terminal, to ask on.

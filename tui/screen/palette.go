@@ -256,7 +256,7 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 		p.err = "pml " + words[0] + " needs a terminal of its own"
 		return nil, false
 	}
-	asks := words[0] == "permissions" || line == "trust" // they show the change and ask by themselves
+	asks := slices.Contains([]string{"permissions", "servers", "flows"}, words[0]) || line == "trust" // they ask by themselves
 	if !asks && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(asking, w) }) {
 		return []Intent{openOverlay{&confirm{
 			title: "Run this?", text: "pml " + line,
