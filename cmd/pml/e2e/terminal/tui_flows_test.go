@@ -20,7 +20,7 @@ func TestTUI_Flows(t *testing.T) {
 	s := startTUI(m, 80, 24)
 	s.Shows("complete")
 	s.Types("4")
-	s.Shows("rec:inc") // its calls have been read
+	s.Shows("L1 c1 inc k", "allow rec:*") // its calls have been read
 	s.Types("9")
 	s.Shows("No hook flow is here yet", "+ makes one")
 	s.Types("?")
