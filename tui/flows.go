@@ -136,13 +136,14 @@ func (m *model) flowWritten(file state.FlowFile, word string, err error, now tim
 	return m.loadFlows()
 }
 
-// flowNews is a change of a flow's file that is told once the files are read again: only then is it known whether
-// somebody must trust them.
+// flowNews is a change of a flow's file. The status line reports it once pml has read the files again: only then does
+// pml know whether somebody must trust them.
 type flowNews struct {
 	file state.FlowFile
 	word string // what it is now: enabled, disabled, saved
 }
 
+// tell reports the change.
 func (n flowNews) tell(m *model, trusted bool, now time.Time) {
 	if !n.file.Home && !trusted {
 		n.word += "; until it is trusted, calls that it checks are refused: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"

@@ -77,7 +77,7 @@ type model struct {
 	flowing  bool // the flows are being read
 	// flowsAgain is set while they are, once more is to be read.
 	flowsAgain bool
-	flowNews   flowNews  // the change that is told of once they are read
+	flowNews   flowNews  // the change that the status line reports once they are read
 	flowsAt    int64     // the version of the state for which they are, or will be, read again
 	flowsDue   time.Time // when they are read again; zero: nothing has happened since
 }

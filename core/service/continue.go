@@ -66,7 +66,7 @@ func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequ
 	}
 	r, err := c.waiting.follow(ctx, run.ID, ids, req.Wait, req.HoldApprovals, api.StatusComplete)
 	if err == nil && r.ErrorCode == core.CodeApprovalExpired {
-		r, err = c.askRest(ctx, run.ID, ids, req)
+		r = c.askRest(ctx, r, ids, req)
 	}
 	if err == nil && len(decided) == 1 {
 		r.Decided = show.Decided(decided[0].DecidedBy)
@@ -74,17 +74,22 @@ func (c *execution) goOn(ctx context.Context, run core.Run, req api.ContinueRequ
 	return r, err
 }
 
-// askRest asks again what else a run waits for, once it has done what was decided: that has expired meanwhile, as while a
-// server was installed, and somebody is there.
-func (c *execution) askRest(ctx context.Context, id core.ID, decided []core.ID, req api.ContinueRequest) (api.Result, error) {
-	run, err := c.o.Store.Run(ctx, id)
+// askRest asks again what else a run waits for, once the run has done what was decided: those questions have expired
+// meanwhile, as while a server was installed, and whoever decided is there. The decision stands whatever happens here:
+// where the run cannot ask, r, which names the command that asks, is the result.
+func (c *execution) askRest(ctx context.Context, r api.Result, decided []core.ID, req api.ContinueRequest) api.Result {
+	run, err := c.o.Store.Run(ctx, r.WorkflowID)
 	if err == nil {
 		err = c.askBelow(ctx, run, req.By)
 	}
-	if err != nil {
-		return api.Result{}, err
+	if err == nil {
+		var asked api.Result
+		if asked, err = c.waiting.follow(ctx, run.ID, decided, req.Wait, req.HoldApprovals, api.StatusComplete); err == nil {
+			return asked
+		}
 	}
-	return c.waiting.follow(ctx, id, decided, req.Wait, req.HoldApprovals, api.StatusComplete)
+	c.o.Logger.Warn("what has expired is not asked again", "workflow_id", r.WorkflowID, "error", err)
+	return r
 }
 
 // askBelow asks again what has expired of a run and, of an agent, of its runs.

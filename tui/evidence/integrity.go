@@ -23,7 +23,8 @@ func (p *proof) integrity() {
 	if claims {
 		server, _ := strconv.Unquote(p.value("fqdn_base"))
 		p.text("a yes", "they run without a question")
-		p.text("instead", "pml permissions ask '"+core.Visible(server, 80, false)+":*' has each of its calls ask you")
+		name := strings.ReplaceAll(core.Visible(server, 100, false), "'", `'\''`) // by whoever wrote the files of the folder: for a shell
+		p.text("instead", "pml permissions ask '"+name+":*' has each of its calls ask you")
 		p.take("read_only") // the same names stand among the lines below
 	}
 	p.show("old hash", "old_hash")

@@ -103,6 +103,10 @@ func TestCard_Once(t *testing.T) {
 	p.change(apTool, func(a *core.Approval) { a.Once, a.Digest = true, "sha256:another" })
 	p.sees("[a] Approve once")
 	hidden(t, p, "[A]")
+	p.press("esc")
+	p.s.overlay.open(newRememberCard(apTool, p.s.env(p.now)))
+	p.sees("[a] Approve once")
+	hidden(t, p, "remember for:")
 }
 
 // The help of a card whose question is over has only what can be done with it.

@@ -232,7 +232,7 @@ func (c *card) askAtOnce(e *Env) {
 	case c.rule.WillAsk(cmp.Or(c.then, decide.Approve), e.Now):
 		c.mode = confirming
 		return
-	case remember && c.rule.Approval().Type == core.ApproveTool && c.rule.HasRead() && c.rule.Wants() == "" && c.rule.Ended(e.Now) == "" && c.rule.Lost() == "":
+	case remember && c.rule.Approval().Type == core.ApproveTool && !c.rule.Approval().Once && c.rule.HasRead() && c.rule.Wants() == "" && c.rule.Ended(e.Now) == "" && c.rule.Lost() == "":
 		c.mode = remembering
 	}
 	c.then = decide.Approve

@@ -88,4 +88,8 @@ func TestEvidence_OnlyReads(t *testing.T) {
 	p.s.overlay.open(cardOf(apIntegrity, p.s.env(p.now)))
 	p.sees("they run without a question")
 	p.sees("pml permissions ask 'db:*'")
+	p.change(apIntegrity, func(a *core.Approval) {
+		a.Context = raw(map[string]any{"tool": "db", "fqdn_base": "x';id;'", "kind": "readonly", "new_hash": "sha256:9f04", "changed": []string{"+ list"}})
+	})
+	p.sees(`pml permissions ask 'x'\'';id;'\'':*'`)
 }
