@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/casys-ai/pml/core/jsonc"
 
@@ -269,8 +270,7 @@ func readServers(to *map[string]*ServerEntry) func(*decoder, jsonc.Value, string
 	}
 }
 
-// badServerName says why a name cannot be a server's. A colon separates
-// server and tool, and the wildcards of patterns would not mean themselves.
+// badServerName says why a name cannot be a server's; empty: it can.
 func badServerName(name string) string {
 	switch {
 	case name == "":
@@ -279,10 +279,23 @@ func badServerName(name string) string {
 		return "it is longer than 100 bytes"
 	case name == "workspace" || name == core.AgentServer:
 		return "it is that of a built-in server"
-	case name != core.Visible(name, 0, false) || strings.ContainsAny(name, " :*?[]{}\\,/"):
-		return "use letters, digits, dot, dash and underscore"
+	case !plainName(name):
+		return namesAre
 	}
 	return ""
+}
+
+// namesAre says what plainName accepts.
+const namesAre = "use letters, digits, dot, underscore and, but for the first, dash"
+
+// plainName reports whether a name of a server, a carrier or a model means itself
+// wherever it is written: a colon would part server and tool, a wildcard match
+// others, a dash begin a flag, and a quote or a semicolon leave the shell commands
+// that pml shows for copying, where a cloned folder chooses the name.
+func plainName(name string) bool {
+	return !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+	})
 }
 
 func (d *decoder) checkEntry(v jsonc.Value, at string, e *ServerEntry) {

@@ -263,8 +263,8 @@ func readModels(to *modelsPart) func(*decoder, jsonc.Value, string) {
 				readString(&to.Default)(d, member, at)
 				return
 			}
-			if name != core.Visible(name, 0, false) || name == "" || len(name) > 100 || strings.ContainsAny(name, " :*?[]{}\\,/") {
-				d.fault(key, at, "%q cannot be the name of a model: use letters, digits, dot, dash and underscore", core.Visible(name, 60, false))
+			if name == "" || len(name) > 100 || !plainName(name) {
+				d.fault(key, at, "%q cannot be the name of a model: %s", core.Visible(name, 60, false), namesAre)
 			}
 			e := &ModelEntry{Name: name, Origin: d.file.origin, File: d.file.name, At: d.doc.At(member.StartOffset)}
 			before := len(d.faults)

@@ -314,8 +314,8 @@ func readCarriers(to *map[string]*NotifyCarrier) func(*decoder, jsonc.Value, str
 	return func(d *decoder, v jsonc.Value, at string) {
 		*to = map[string]*NotifyCarrier{}
 		d.members(v, at, func(name string, key, member jsonc.Value, at string) {
-			if name == "" || len(name) > 40 || name != core.Visible(name, 0, false) || strings.ContainsAny(name, " :*?[]{}\\,/") {
-				d.fault(key, at, "%q cannot be the name of a carrier: use letters, digits, dot, dash and underscore", core.Visible(name, 60, false))
+			if name == "" || len(name) > 40 || !plainName(name) {
+				d.fault(key, at, "%q cannot be the name of a carrier: %s", core.Visible(name, 60, false), namesAre)
 			}
 			n := &NotifyCarrier{Name: name}
 			before := len(d.faults)

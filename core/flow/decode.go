@@ -2,7 +2,10 @@ package flow
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/jsonc"
 )
 
@@ -28,8 +31,9 @@ func (r *reader) flow(v jsonc.Value, home bool) *Flow {
 	return f
 }
 
-// match decodes what a flow matches. A part that cannot be read makes all of it match
-// everything.
+// match decodes what a flow matches. A part that cannot be read, or that pml does not
+// know, is a fault and makes all of it match everything: a flow for one tool whose key
+// is misspelt would meet every call, and nobody would be told why.
 func (r *reader) match(f *Flow, v jsonc.Value, at string) {
 	had := len(r.faults)
 	list := func(names *[]string, to *globs) func(jsonc.Value, string) {
@@ -44,10 +48,18 @@ func (r *reader) match(f *Flow, v jsonc.Value, at string) {
 			}
 		}
 	}
-	r.fields(v, at, map[string]any{
+	parts := map[string]any{
 		"server": list(&f.Match.Server, &f.match.servers), "tool": list(&f.Match.Tool, &f.match.tools),
 		"client": list(&f.Match.Client, &f.match.clients), "where": &f.Match.Where,
-	})
+	}
+	r.fields(v, at, parts)
+	if obj, ok := v.Value.(*jsonc.Object); ok {
+		for _, m := range obj.Members {
+			if name := jsonc.Name(m); parts[name] == nil {
+				r.fault(m.Name, member(at, name), "a flow matches by server, tool, client and where, not by %s%s", quoted(name), core.Suggest(name, slices.Sorted(maps.Keys(parts))))
+			}
+		}
+	}
 	if len(r.faults) > had {
 		f.match = matcher{}
 	}

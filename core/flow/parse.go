@@ -248,7 +248,7 @@ func (r *reader) fields(v jsonc.Value, at string, fields map[string]any) {
 		if to == nil {
 			continue // kept as it is
 		}
-		path := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		path := member(at, name)
 		r.mark(m.Value, path)
 		switch to := to.(type) {
 		case func(jsonc.Value, string):
@@ -261,6 +261,11 @@ func (r *reader) fields(v jsonc.Value, at string, fields map[string]any) {
 			}
 		}
 	}
+}
+
+// member is the JSON pointer of a member of the object at a pointer.
+func member(at, name string) string {
+	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 // mark remembers where a value stands.

@@ -135,7 +135,7 @@ var outsideNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // own one.
 func mended(name string) string {
 	s := outsideNames.ReplaceAllString(name, "-")
-	if s != name {
+	if s != name || strings.HasPrefix(s, "-") {
 		s = strings.Trim(s, "-")
 	}
 	s = s[:min(len(s), 90)] // room for a number
