@@ -98,7 +98,8 @@ A task (layers[].tasks[]), one call of a script or a task of a DAG:
   arguments      what it was called with, whole
   sent           what was sent instead, where a person or a flow has changed
                  them
-  allowed_by     the rule because of which nobody was asked: "allow memory:*"
+  allowed_by     because of what nobody was asked: the rule "allow memory:*", or
+                 "approval 7f3a91c2, for all calls of the tool"
   output, error  what came back
   started_at, ended_at, execution_time_ms
   predicted      true: it is expected, and nothing has called it yet

@@ -79,7 +79,7 @@ type Record struct {
 	// Passage is what hook flows made of the call; nil: it has met none. Its Args are
 	// left out where Sent has them: a person has changed nothing after the flows.
 	Passage *Passage `json:"passage,omitempty"`
-	// AllowedBy is the rule by which nobody was asked ([Task.AllowedBy]).
+	// AllowedBy is because of what nobody was asked ([Task.AllowedBy]).
 	AllowedBy string          `json:"allowed_by,omitempty"`
 	Outcome   Outcome         `json:"outcome,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`

@@ -45,9 +45,10 @@ type Task struct {
 	// Sent is what was sent instead of Arguments, where a person or a hook flow has
 	// changed them.
 	Sent json.RawMessage `json:"sent,omitempty"`
-	// AllowedBy is the rule because of which nobody was asked, with its list:
-	// "allow memory:*", or "readonly" for permissions.readonly; empty where a person was
-	// asked, has allowed it for the run or a session, or where no rule is needed.
+	// AllowedBy says because of what nobody was asked: a rule with its list ("allow
+	// memory:*", or "readonly" for permissions.readonly), an earlier answer ("approval
+	// 7f3a91c2, for all calls of the tool", "… within its bounds"), or "a person, for the session";
+	// empty where a person was asked about this call, or where none has to be.
 	AllowedBy string          `json:"allowed_by,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Error     *Error          `json:"error,omitempty"`

@@ -127,6 +127,10 @@ func verbOf(i screen.Decide) string {
 		return fmt.Sprintf("approved, up to %d calls from line %s", i.Answer.Shape.Max, approval.Line(i.Answer.Shape.Place))
 	case i.Approve && i.Answer != nil && len(i.Answer.Arguments) > 0:
 		return "approved with changed arguments"
+	case i.Approve && i.Answer != nil && i.Answer.Remember == core.RememberRun:
+		return "approved, and the tool for this run"
+	case i.Approve && i.Answer != nil && i.Answer.Remember == core.RememberSession:
+		return "approved, and the tool for this session"
 	case i.Approve:
 		return "approved"
 	case i.Abort:

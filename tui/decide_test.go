@@ -33,6 +33,9 @@ func TestModel_Decide(t *testing.T) {
 	if got := verbOf(screen.Decide{Approve: true, Answer: &core.Answer{Arguments: []byte(`{"a":1}`)}}); got != "approved with changed arguments" {
 		t.Error(got)
 	}
+	if got := verbOf(screen.Decide{Approve: true, Answer: &core.Answer{Remember: core.RememberSession}}); got != "approved, and the tool for this session" {
+		t.Error(got)
+	}
 	h.want(screen.Decide{Approvals: []core.Approval{a}, Abort: true})
 	if d := h.backend.continued[1].Decision; !d.Abort || d.Approve {
 		t.Errorf("aborting: %+v", d)

@@ -46,10 +46,10 @@ func TestModel_ApprovedByIt(t *testing.T) {
 		other string // the tool of the last question
 		want  string
 	}{
-		"GoesOn":   {core.RunRunning, "std:fetch", "std:fetch: approved; 2 more approved by it"},
-		"Complete": {core.RunComplete, "std:fetch", "std:fetch: approved; 2 more approved by it"},
-		"Both":     {core.RunComplete, "std:post", "std:fetch: approved; 1 more approved by it; the run is complete, so 1 more is not asked"},
-		"Failed":   {core.RunFailed, "std:fetch", "std:fetch: approved; the run failed, so 2 more are not asked"},
+		"GoesOn":   {core.RunRunning, "std:fetch", "std:fetch: approved, and the tool for this run; 2 more approved by it"},
+		"Complete": {core.RunComplete, "std:fetch", "std:fetch: approved, and the tool for this run; 2 more approved by it"},
+		"Both":     {core.RunComplete, "std:post", "std:fetch: approved, and the tool for this run; 1 more approved by it; the run is complete, so 1 more is not asked"},
+		"Failed":   {core.RunFailed, "std:fetch", "std:fetch: approved, and the tool for this run; the run failed, so 2 more are not asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

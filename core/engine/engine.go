@@ -111,7 +111,7 @@ type Verdict struct {
 	Ask []Ask
 	// Relies are permissions of other runs because of which nobody is asked.
 	Relies []store.Reliance
-	// AllowedBy is the rule because of which nobody is asked (core.Task.AllowedBy).
+	// AllowedBy is because of what nobody is asked (core.Task.AllowedBy).
 	AllowedBy string
 	// Known is set when the tool itself is known; then ReadOnly and Repeatable
 	// say what a person approved of it.

@@ -128,6 +128,9 @@ func (g *gates) admit(c *call) {
 	if c.state == callSettled {
 		return
 	}
+	if g.questions.permitted(c) { // by a rule or for the run, which that answer has made
+		c.verdict.AllowedBy = ""
+	}
 	switch {
 	case len(c.asks) > 0:
 		g.calls.park(c)
@@ -206,12 +209,13 @@ func (g *gates) answered(c *call, ask Ask) answer {
 	if c.approvedAs(ask) {
 		return answerYes // what is sent is what was shown and approved
 	}
-	if got, ok := g.remembered(ask); ok {
+	if got, ok := g.remembered(c, ask); ok {
 		return got
 	}
 	ap := g.questions.find(c, ask)
 	undecided := ap == nil || ap.State == core.ApprovalOpen || ap.State == core.ApprovalExpired
 	if undecided && g.within(c, ask) {
+		c.verdict.AllowedBy = "approval " + c.by.ID.Short() + ", within its bounds"
 		return answerYes
 	}
 	if ap == nil {
@@ -281,7 +285,7 @@ func (g *gates) granted(c *call, ask Ask, ap *core.Approval) answer {
 // rest of the run; ok is false when none was. One that is to be remembered for
 // longer is carried out by the host first: the call goes on after that,
 // whether it works or not.
-func (g *gates) remembered(ask Ask) (got answer, ok bool) {
+func (g *gates) remembered(c *call, ask Ask) (got answer, ok bool) {
 	if ask.Type != core.ApproveTool || ask.Once {
 		return answerOpen, false
 	}
@@ -291,6 +295,7 @@ func (g *gates) remembered(ask Ask) (got answer, ok bool) {
 	}
 	g.questions.dropRemembered()
 	if ap.Answer.Remember == core.RememberRun || ap.Used {
+		c.verdict.AllowedBy = "approval " + ap.ID.Short() + ", for all calls of the tool"
 		return answerYes, true
 	}
 	g.apply(ap)

@@ -157,6 +157,15 @@ func (q *questions) own(c *call) *core.Approval {
 	return nil
 }
 
+// permitted reports whether somebody was asked whether this very call may be made, by itself or
+// ahead, and has said yes.
+func (q *questions) permitted(c *call) bool {
+	return slices.ContainsFunc(q.list, func(ap *core.Approval) bool {
+		return ap.Type == core.ApproveTool && ap.State == core.ApprovalApproved && ap.Subject == core.CallSubject(c.tool, c.passed.digest) &&
+			(len(ap.CallIDs) == 0 || isOf(ap, c.id))
+	})
+}
+
 // withdraw takes a question back that nobody needs to answer any more, provided that
 // nobody has: the store refuses the step otherwise.
 func (q *questions) withdraw(ap *core.Approval) {

@@ -60,6 +60,7 @@ func TestRemember_BeyondTheRun(t *testing.T) {
 			p := b.process()
 			h := b.code(p, c.source, core.RunOptions{})
 			b.Wait(h, func(s engine.Status) bool { return len(s.Pending) == c.asked })
+			decided := b.open(p, h.ID)[0].ID
 			if c.cold {
 				p.close()
 				p = b.process()
@@ -79,6 +80,10 @@ func TestRemember_BeyondTheRun(t *testing.T) {
 			slices.Sort(got)
 			if !slices.Equal(got, []string{`a:ask{"n":1}`, `a:ask{"n":2}`}) {
 				t.Errorf("called %v", got)
+			}
+			later := "approval " + decided.Short() + ", for all calls of the tool"
+			if by := allowedBy(t, p, h); by[`{"n":1}`]+by[`{"n":2}`] != later {
+				t.Errorf("of one call it is said that somebody was asked, of the other %q: %q", later, by)
 			}
 			if got := b.Host.Applied; !slices.Equal(got, []string{"a:ask " + string(c.how)}) {
 				t.Errorf("told the host %v", got)
@@ -186,6 +191,22 @@ func TestNotMade_Bounded(t *testing.T) {
 	if s.Run.Error == nil || !strings.Contains(s.Run.Error.Message, "it has changed") {
 		t.Errorf("%v", s.Run.Error)
 	}
+}
+
+// allowedBy are what the journal says because of what nobody was asked, by the arguments of the calls.
+func allowedBy(t *testing.T, p *process, h *engine.Handle) map[string]string {
+	t.Helper()
+	records, err := p.st.Journal(t.Context(), h.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]string{}
+	for _, r := range records {
+		if r.Kind == core.RecordSettled {
+			by[string(r.Args)] = r.AllowedBy
+		}
+	}
+	return by
 }
 
 func events(t *testing.T, p *process, h *engine.Handle) []core.Event {

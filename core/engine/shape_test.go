@@ -90,6 +90,9 @@ func TestShape_AtOnce(t *testing.T) {
 	b.decide(p, h, core.ApproveTool, false, nil)
 	p.Wake(h.ID)
 	end := b.Wait(h, func(s engine.Status) bool { return s.Run.State.Final() })
+	if by := allowedBy(t, p, h)[`{"n":2,"team":"ENG"}`]; by != "approval "+open[0].ID.Short()+", within its bounds" {
+		t.Errorf("allowed by %q", by)
+	}
 	if want := `["fulfilled","fulfilled","fulfilled","rejected","fulfilled","rejected"]`; string(end.Run.Result) != want {
 		t.Errorf("%s, want %s", end.Run.Result, want)
 	}

@@ -325,7 +325,9 @@ func (h *Host) permitted(e entry, r readiness, call engine.Call, hints core.Anno
 	case e.server == Builtin && workspace.Executed(name, call.Args) != "":
 		v.Ask = append(v.Ask, s.byFlows(call, s.executing(call, hints, workspace.Executed(name, call.Args))))
 		return v
-	case builtinRead || h.sessions.allow(call):
+	case builtinRead:
+	case h.sessions.allow(call):
+		v.AllowedBy = forSession
 	case p.Effect == policy.Allow:
 		v.AllowedBy = s.ruleShown(p)
 		if of := h.serverOf(s, e.server); of.onlyByClaim(p, name) {

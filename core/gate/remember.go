@@ -44,6 +44,10 @@ type permit struct{ owner, tool string }
 // to be one.
 const ownerSession = 8 * time.Hour
 
+// forSession is what a call says of whom it was allowed by (core.Task.AllowedBy), that a person
+// has permitted for the session.
+const forSession = "a person, for the session"
+
 // sessions are the tools that a person has allowed for the time of a session.
 type sessions struct {
 	clock core.Clock

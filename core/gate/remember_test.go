@@ -31,6 +31,9 @@ func TestRemember_Session(t *testing.T) {
 	}
 	p.want("fake:write", `{"a":1}`, "ok")
 	p.want("fake:write", `{"b":2}`, "ok")
+	if by := p.Check(t.Context(), p.call("fake:write", `{"b":2}`)).AllowedBy; by != "a person, for the session" {
+		t.Errorf("allowed by %q", by)
+	}
 	p.want("fake:fail", "{}", "tool_permission")
 	p.configure(`{"ask":["fake"],"allow":["workspace"]}`)
 	p.trust().want("fake:write", "{}", "ok")

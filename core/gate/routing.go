@@ -214,7 +214,11 @@ func (r *remote) judge(e entry, call engine.Call, tools map[string]core.Tool, na
 	if p.Effect == policy.Allow {
 		v.AllowedBy = s.ruleShown(p)
 	}
-	if asks := p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown && !r.sessions.allow(call); (asks || asksByFlow(call)) && !(call.Planned && e.meets(call)) {
+	asks := p.Effect == policy.Ask && p.Rule != "" && call.ArgsKnown
+	if asks && r.sessions.allow(call) {
+		v.AllowedBy, asks = forSession, false
+	}
+	if (asks || asksByFlow(call)) && !(call.Planned && e.meets(call)) {
 		v.Ask = append(v.Ask, s.byFlows(call, s.byRule(s.permission(call, hints, false), p)))
 	}
 	return v

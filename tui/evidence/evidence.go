@@ -4,6 +4,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,7 +69,7 @@ func Of(a core.Approval, tasks []core.Task) []widget.Line {
 	case core.ApproveLayer:
 		p.layer(tasks)
 	case core.ApproveInDoubt:
-		p.inDoubt()
+		p.inDoubt(a)
 	case core.ApproveHook:
 		p.show("flow", "flow")
 		p.show("node", "node")
@@ -398,12 +399,21 @@ func (p *proof) oauth(tool string) {
 	p.prose("Sign in while the process that asked is alive, or with", "pml servers connect "+server, "and then approve.")
 }
 
-func (p *proof) inDoubt() {
-	p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.",
-		"Deny "+noFails+".")
+func (p *proof) inDoubt(a core.Approval) {
+	head := headOf(a.State)
+	switch answer := a.Answer; {
+	case a.State != core.ApprovalApproved || answer == nil:
+		p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.",
+			"Deny "+noFails+".")
+	case answer.InDoubt == core.SkipResult:
+		p.text("answer", "skipped; its result is "+cmp.Or(string(answer.Result), "null"))
+		head = "what was skipped" + headRest
+	default:
+		p.text("answer", "it runs again")
+	}
 	p.blank()
 	p.show("started", "started_at")
-	p.arguments(sentHead)
+	p.arguments(head)
 }
 
 // rest adds the fields that were not shown yet. What says the tool's name again

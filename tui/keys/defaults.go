@@ -44,7 +44,7 @@ var bindings = []binding{
 	{MoreTime, inbox, "5 more minutes", []string{"+"}},
 	{MoreCalls, bounds, "more calls within the bounds", []string{"+"}},
 	{FewerCalls, bounds, "fewer calls within the bounds", []string{"-"}},
-	{Again, runs | inbox | dag | task, "retry, or ask again", []string{"R"}},
+	{Again, runs | inbox | dag | task, "retry or continue a run, ask again", []string{"R"}},
 	{Restart, servers, "start a server anew", []string{"R"}},
 	{Trail, inbox | bounds, "audit trail", []string{"i"}},
 

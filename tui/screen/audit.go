@@ -41,7 +41,7 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 	}
 	p.made, p.version, p.matched, p.rows = true, e.State.Version(), p.words, p.rows[:0]
 	all := e.State.Audit()
-	filter, words := auditFilter(p.words, e.Now)
+	filter, words, _ := auditFilter(p.words, e.Now)
 	for _, a := range slices.Backward(all) {
 		if filter.Match(a) && auditMatches(a, words, e) {
 			p.rows = append(p.rows, a)
@@ -51,17 +51,25 @@ func (p *auditPanel) list(e *Env) []core.AuditRow {
 }
 
 // auditFilter reads what was typed: NAME:VALUE as commands and HTTP take it (by:,
-// since:7d), everything else as words that a row must contain.
-func auditFilter(text string, now time.Time) (f core.AuditFilter, words []string) {
+// since:7d), age<1h and age>1h as the filter of runs takes them, everything else as words
+// that a row must contain, or must not: !word. The error is that of a value that makes no
+// sense.
+func auditFilter(text string, now time.Time) (f core.AuditFilter, words []string, err error) {
 	for word := range strings.FieldsSeq(text) {
-		key, value, ok := strings.Cut(word, ":")
-		if with := f; ok && value != "" && with.Set(key, value, now) == nil {
-			f = with
-			continue
+		key, value, _ := strings.Cut(word, ":")
+		for sign, as := range map[string]string{"age<": "since", "age>": "until"} {
+			if age, ok := strings.CutPrefix(word, sign); ok {
+				key, value = as, age
+			}
 		}
-		words = append(words, strings.ToLower(word))
+		switch {
+		case !slices.Contains(core.AuditFilterKeys, key):
+			words = append(words, strings.ToLower(word))
+		case value != "": // else it is being typed
+			err = cmp.Or(err, f.Set(key, value, now))
+		}
 	}
-	return f, words
+	return f, words, err
 }
 
 // auditOutcome is the outcome of a row as its column calls it.
@@ -91,7 +99,7 @@ func auditMatches(r core.AuditRow, words []string, e *Env) bool {
 		text += "\ndeny"
 	}
 	for _, w := range words {
-		if !strings.Contains(text, w) {
+		if w, not := strings.CutPrefix(w, "!"); strings.Contains(text, w) == (not && w != "") {
 			return false
 		}
 	}
@@ -155,10 +163,13 @@ func (p *auditPanel) filterPrompt(e *Env) overlay {
 	ask := newPrompt("/ filter:", before)
 	st := e.State
 	tell := func() {
-		ask.hint = fmt.Sprintf("%d of %d match  since:7d by: tool: outcome: type: workspace: approval:", len(p.list(e)), len(st.Audit()))
+		ask.hint = fmt.Sprintf("%d of %d match   words, or by:ada  tool:fs:*  outcome:denied  type:  workspace:  approval:  since:7d  age<1h  !word", len(p.list(e)), len(st.Audit()))
 	}
 	tell()
 	ask.changed = func(text string) error {
+		if _, _, err := auditFilter(text, e.Now); err != nil {
+			return err
+		}
 		p.words = text
 		tell()
 		return nil

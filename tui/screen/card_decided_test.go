@@ -38,6 +38,26 @@ func TestOwn_UnderWay(t *testing.T) {
 	p.sees("you have approved it at")
 }
 
+// TestCard_DoubtAnswered: of a call in doubt that was decided the card says the answer, and
+// nothing of what will be sent.
+func TestCard_DoubtAnswered(t *testing.T) {
+	t.Parallel()
+	for want, answer := range map[string]core.Answer{
+		`skipped; its result is {"ok":true}`: {InDoubt: core.SkipResult, Result: []byte(`{"ok":true}`)},
+		"it runs again":                       {InDoubt: core.RunAgain},
+	} {
+		p := atCard(t, apInDoubt, 80, 24)
+		p.sees("what will be sent")
+		p.change(apInDoubt, func(a *core.Approval) {
+			a.State, a.Answer = core.ApprovalApproved, &answer
+			a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: p.now}
+		})
+		p.s.overlay.open(cardOf(apInDoubt, p.s.env(p.now)))
+		p.sees(want)
+		hidden(t, p, "what will be sent")
+	}
+}
+
 // TestOwn_Refused: what did not count can be decided again, and what somebody else
 // has decided is said to be theirs.
 func TestOwn_Refused(t *testing.T) {

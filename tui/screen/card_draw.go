@@ -187,6 +187,8 @@ func (c *card) offer(e *Env) {
 		{act: keys.Deny, label: "Deny"}, {act: keys.Message, label: "Deny, say why"}, {act: keys.Abort, label: "Abort run"},
 	}
 	switch ap.Type {
+	case core.ApproveLayer:
+		list[0].label = "Deny and end run"
 	case core.ApproveInDoubt:
 		list = append(list, button{act: cardRunAgain, key: "r", label: "Run again"}, button{act: cardSkip, key: "s", label: "Skip with a result"})
 	case core.ApproveDependency:

@@ -109,7 +109,11 @@ func leftText(a core.Approval, e *Env) string {
 func (p *dagPanel) layerText(l *dagLayer, e *Env) (string, paint.Style) {
 	state := l.counts.state()
 	glyph, style := taskLook(state, e.Theme)
-	text := fmt.Sprintf("%s %d/%d", glyph, l.counts.done, l.counts.total)
+	done := l.counts.done
+	if state == core.TaskError { // beside what failed, skipped tasks would read as done
+		done = l.counts.well()
+	}
+	text := fmt.Sprintf("%s %d/%d", glyph, done, l.counts.total)
 	if state != core.TaskSuccess {
 		text += " " + string(state)
 	}

@@ -110,5 +110,5 @@ func (p *firstPage) draw(in paint.Area, e *Env, focus bool) {
 		y++
 	}
 	y++
-	say(paint.Style{Role: paint.Muted}, "Then ask your agent to use pml, or run a file: pml execute FILE. What it does appears here by itself.")
+	say(paint.Style{Role: paint.Muted}, "Then ask your agent to use pml, or run a file: pml run FILE. What it does appears here by itself. "+keyOf(e, keys.Palette)+" takes any command, such as servers add.")
 }

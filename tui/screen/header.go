@@ -411,7 +411,7 @@ func drawIdle(a paint.Area, e *Env) {
 	}
 	putSpans(in, 0, y, in.W, haltSpans(e))
 	putSpans(in, 0, y+1, in.W, countSpans(countRuns(e)))
-	for i, line := range paint.Wrap("Too small for the dashboard (needs 60x15). Approvals show up here.", in.W) {
+	for i, line := range paint.Wrap("Too small for the dashboard (needs 60x15). Approvals show up here; "+keyOf(e, keys.Palette)+" workflows ls lists runs.", in.W) {
 		in.Put(0, y+3+i, paint.Style{Role: paint.Muted}, line)
 	}
 }

@@ -101,7 +101,7 @@ func onCards(e *Env) []helpRow {
 		}
 	}
 	add(keys.ApproveRemember, "r", "approve the tool, and its calls in this run")
-	add(keys.ApproveRemember, "s", "approve the tool, and its calls in this session")
+	add(keys.ApproveRemember, "s", "approve the tool, and its calls in this session (not of pml run, which ends)")
 	add(keys.ApproveRemember, "w", "approve and write a rule, shown first")
 	add(keys.Message, "", "deny, and say the reason to the agent")
 	add(keys.Edit, "", "change the arguments in $EDITOR, then approve")

@@ -345,7 +345,11 @@ func (p *inboxPanel) scroll(act keys.Action, e *Env) bool {
 	if !ok || n == 0 {
 		return ok
 	}
-	i := max(min(max(p.rows.index(e.Sel.Approval), 0)+by, n-1), 0)
+	at := max(p.rows.index(e.Sel.Approval), 0)
+	if last := n - len(p.rows.resolved) - 1; act == keys.Last && at < last { // what waits ends there
+		by = last - at
+	}
+	i := max(min(at+by, n-1), 0)
 	p.choose(i, e)
 	p.putByHand(e)
 	if a, known := e.State.Approval(e.Sel.Approval); known && p.span.from != "" {

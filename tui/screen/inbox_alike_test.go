@@ -129,7 +129,7 @@ func TestInbox_Distinct(t *testing.T) {
 				a.State, a.DecidedBy = core.ApprovalApproved, &core.DecidedBy{Actor: core.Actor{Who: "ada", Via: core.ViaTUI}, At: p.now}
 			})
 		}
-		p.press("G")
+		p.press("G", "G")
 		p.sees("alpha1")
 		p.sees("alpha2")
 		if frame := p.frame(); strings.Count(frame, "release-not") < 3 {

@@ -118,7 +118,7 @@ func TestInbox_RangeArrivals(t *testing.T) {
 	}
 	p.change(list[0], func(a *core.Approval) { a.State = core.ApprovalDenied })
 	p.wait(decide.Quiet)
-	p.press("G")
+	p.press("G", "G")
 	if want := list[1:3]; !slices.Equal(p.marks(), want) {
 		t.Errorf("marked %v, want %v", p.marks(), want)
 	}
@@ -173,7 +173,7 @@ func TestInbox_RangeSays(t *testing.T) {
 	if n := len(p.marks()); n != len(list) {
 		t.Fatalf("%d marked", n)
 	}
-	p.press("G")
+	p.press("G", "G")
 	p.sees("of other types")
 	p.press("A")
 	p.sees("Decide 4 together?")

@@ -61,12 +61,30 @@ func TestInbox_CursorGoesToWhatWaits(t *testing.T) {
 	p.wants(Extend{ID: ids[0], By: 5 * time.Minute})
 }
 
+// TestInbox_LastThatWaits: G goes to the last that waits, and from there to the end of all.
+func TestInbox_LastThatWaits(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 160, 45)
+	p.press("G")
+	if at := p.selected(); p.approval(at).StateAt(p.now) != core.ApprovalOpen {
+		t.Errorf("at %s", at)
+	}
+	p.press("j")
+	if at := p.selected(); p.approval(at).StateAt(p.now) == core.ApprovalOpen {
+		t.Errorf("%s waits and is not the last", at)
+	}
+	p.press("k", "G", "G")
+	if at := p.selected(); p.approval(at).StateAt(p.now) == core.ApprovalOpen {
+		t.Errorf("at %s", at)
+	}
+}
+
 // TestInbox_CursorByHand: on what is over the cursor stays where the person put
 // it, by a key or a click, until something new waits.
 func TestInbox_CursorByHand(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(p *person){
-		"Key": func(p *person) { p.press("G") },
+		"Key": func(p *person) { p.press("G", "G") },
 		"Click": func(p *person) {
 			y := lineOf(t, p, "expired or resolved")
 			p.s.Mouse(10, y+1, Click, p.now)

@@ -59,7 +59,7 @@ func TestInbox_Keys(t *testing.T) {
 	p.press("enter")
 	p.wants(Decide{Approvals: []core.Approval{p.approval(apTool)}, Reason: "no"})
 	p.got = nil
-	p.press("G", "k", "k", "k", "R")
+	p.press("G", "G", "k", "k", "k", "R")
 	p.wants(Renew{ID: "a2000003-0000-4000-8000-000000000000"})
 	p.got = nil
 	p.press("i")
@@ -163,7 +163,7 @@ func TestInbox_Together(t *testing.T) {
 	p.wait(decide.Quiet)
 	p.press("a", "enter", "space")
 	p.wants()
-	p.press("G", "a")
+	p.press("G", "G", "a")
 	p.wants(Decide{Approvals: list, Approve: true})
 
 	p = atInbox(t, 80, 24)
@@ -179,7 +179,7 @@ func TestInbox_Together(t *testing.T) {
 	p.wait(decide.Quiet)
 	p.press("a") // not read yet
 	p.wants()
-	p.press("G", "a", "d")
+	p.press("G", "G", "a", "d")
 	p.wants(Decide{Approvals: []core.Approval{list[0], list[2]}, Approve: true})
 
 	p = atInbox(t, 80, 24)

@@ -18,6 +18,7 @@ type verb struct{ line, what, needs string }
 
 // verbs are what the palette offers. None of them decides: enter must not.
 var verbs = []verb{
+	{"run ", "run a script or a DAG; what it asks comes to the inbox", "a file, such as first.ts"},
 	{"workflows ls", "list the runs", ""},
 	{"workflows show RUN", "all of this run", ""},
 	{"workflows result RUN", "what it returned", ""},
@@ -69,6 +70,7 @@ type palette struct {
 	cursor int // of the offers, -1: what was typed
 	err    string
 	scroll widget.Scroll
+	back   int                  // how many lines before the newest that was run is in the input, plus one; 0: none
 	rules  []api.PermissionRule // there are; asked says that they were asked for
 	asked  bool
 }
@@ -136,15 +138,31 @@ func (p *palette) applies(line string, e *Env) bool {
 	return true
 }
 
-// at is the offer that enter takes: the one that was gone to, or the first one where
-// what was typed begins with no command of pml. It is -1 for what was typed.
+// at is the offer that enter takes: the one that was gone to, the only one whose second word was
+// begun, or the first one where what was typed begins with no command of pml. It is -1 for what
+// was typed.
 func (p *palette) at(offers []verb, e *Env) int {
 	words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(p.input.Text), "pml "))
+	if p.cursor < 0 && len(words) == 2 && begun(offers, words) == 1 {
+		return 0
+	}
 	if p.cursor >= 0 || len(words) == 0 || len(offers) == 0 || strings.HasPrefix(words[0], "-") || slices.Contains(cannot, words[0]) ||
 		slices.Contains(e.commands, words[0]) || slices.ContainsFunc(verbs, func(v verb) bool { return strings.Fields(v.line)[0] == words[0] }) {
 		return min(p.cursor, len(offers)-1)
 	}
 	return 0
+}
+
+// begun is how many offers begin with a command and the first letters of its second word, as
+// in "tools l". They come first.
+func begun(offers []verb, words []string) (n int) {
+	for _, o := range offers {
+		line := strings.Fields(o.line)
+		if len(line) > 1 && line[0] == words[0] && line[1] != words[1] && strings.HasPrefix(line[1], words[1]) {
+			n++
+		}
+	}
+	return n
 }
 
 // filled puts the ids of what is selected into a line; ok is false where it
@@ -173,8 +191,16 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	case "esc":
 		return nil, true
 	case "up", "ctrl+p":
-		p.cursor = max(p.cursor-1, -1)
+		if p.cursor < 0 {
+			p.recall(p.back+1, e)
+			return p.loadRules(), false
+		}
+		p.cursor--
 	case "down", "ctrl+n":
+		if p.back > 0 {
+			p.recall(p.back-1, e)
+			return nil, false
+		}
 		p.cursor = min(p.cursor+1, len(offers)-1)
 	case "tab":
 		p.complete(offers)
@@ -192,8 +218,29 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 
 func (p *palette) edit(k keys.Key) {
 	if p.input.Key(k) {
-		p.cursor, p.err = -1, ""
+		p.cursor, p.err, p.back = -1, "", 0
 	}
+}
+
+// recall puts a line into the input that was run from the palette, 1 being the newest; 0 empties it again.
+func (p *palette) recall(back int, e *Env) {
+	if back > len(*e.ran) {
+		return
+	}
+	text := ""
+	if back > 0 {
+		text = (*e.ran)[len(*e.ran)-back]
+	}
+	p.input, p.err, p.back = widget.Input{Text: text, At: len(text)}, "", back
+}
+
+// ranLines is how many lines the palette remembers, as long as the program runs.
+const ranLines = 100
+
+// remember keeps a line that is run, once.
+func remember(line string, e *Env) {
+	all := append(slices.DeleteFunc(*e.ran, func(o string) bool { return o == line }), line)
+	*e.ran = all[max(len(all)-ranLines, 0):]
 }
 
 // line is what enter would run.
@@ -256,6 +303,7 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 		p.err = "pml " + words[0] + " needs a terminal of its own"
 		return nil, false
 	}
+	remember(line, e)
 	asks := slices.Contains([]string{"permissions", "servers", "flows"}, words[0]) || line == "trust" // they ask by themselves
 	if !asks && slices.ContainsFunc(words, func(w string) bool { return slices.Contains(asking, w) }) {
 		return []Intent{openOverlay{&confirm{
@@ -266,11 +314,19 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 	return []Intent{Command{line}}, true
 }
 
+func footOfPalette(e *Env) string {
+	foot := "enter run   tab complete   ctrl+y copy   esc close"
+	if len(*e.ran) > 0 {
+		foot = "up what was run   " + foot
+	}
+	return foot
+}
+
 func (p *palette) draw(a paint.Area, e *Env) {
 	offers := p.offers(e)
 	at := p.at(offers, e)
 	box := popup(a, 90, min(a.H-6, 24))
-	in := box.Frame(paint.Title{Left: "Palette", Foot: "enter run   tab complete   ctrl+y copy   esc close", Focus: true})
+	in := box.Frame(paint.Title{Left: "Palette", Foot: footOfPalette(e), Focus: true})
 	x := in.Text(0, 0, in.W, paint.Style{Role: paint.Accent}.Bold(), ": pml ")
 	p.input.Draw(in, x, 0, in.W-x, paint.Style{})
 	if p.err != "" {

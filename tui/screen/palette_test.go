@@ -37,6 +37,30 @@ func TestPalette_Unfinished(t *testing.T) {
 	}
 }
 
+// TestPalette_Ran: up in an empty palette brings back what was run, each line once.
+func TestPalette_Ran(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, ":", "up")
+	wantHidden(t, s, "up what was run")
+	for _, line := range []string{"tools ls", "doctor", "tools ls"} {
+		wantIntents(t, press(s, "esc", ":", `"`+line+`"`, "enter"), Command{line})
+	}
+	press(s, ":")
+	wantShown(t, s, "up what was run")
+	wantIntents(t, press(s, "up", "up", "up", "enter"), Command{"doctor"})
+	wantIntents(t, press(s, ":", "up", "down", "down", "down", "enter"), Command{"workflows ls"})
+}
+
+// TestPalette_Begun: where one offer only goes on with what was typed, enter takes it.
+func TestPalette_Begun(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"tools l": "tools ls", "audit v": "audit verify", "servers ch": "servers check", "tools list": "tools list", "audit ls": "audit ls"} {
+		s := newScreen(t, fixtureState(), 100, 30)
+		wantIntents(t, press(s, ":", `"`+typed+`"`, "enter"), Command{want})
+	}
+}
+
 // TestHelp_Words: the help says what a key does in the panel that it is about, as the footer does.
 func TestHelp_Words(t *testing.T) {
 	t.Parallel()

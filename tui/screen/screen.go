@@ -64,7 +64,8 @@ type Env struct {
 	found keysFound
 	// commands are the words with which a command line of pml begins.
 	commands []string
-	flash    flash // the message in the last line but one
+	flash    flash     // the message in the last line but one
+	ran      *[]string // command lines that the palette ran, the newest last
 }
 
 // panel is one of them. Draw must not change what Do depends on but for
@@ -153,6 +154,7 @@ type Screen struct {
 	found   keysFound // what the feed reported last
 	preview preview
 	follows follows
+	ran     []string // command lines that the palette ran, the newest last
 	// quietUntil is until when a decision key does nothing.
 	quietUntil time.Time
 	typed      decide.Guard // not ready: letters are text that was meant for something else
@@ -188,7 +190,7 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, commands: s.o.Commands, flash: s.flash}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, commands: s.o.Commands, flash: s.flash, ran: &s.ran}
 }
 
 // typedOn reports whether a key belongs to a text that a person types on behind a key that came too

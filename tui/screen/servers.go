@@ -373,6 +373,8 @@ func serverText(s api.ServerInfo) string {
 		b.WriteString("what it wrote stands with the error\n")
 	case lines == nil && served(s) != nil:
 		b.WriteString(logText(*served(s)) + "\n")
+	case lines == nil && s.Health != nil && s.Health.PID != 0:
+		b.WriteString("it has written nothing\n")
 	case lines == nil:
 		b.WriteString("nothing is known of it: R in the list of servers starts it and says what it wrote\n")
 	}
@@ -397,9 +399,14 @@ func (c *serverCalls) window() string {
 	case 0:
 		return ""
 	case 1:
-		return "  calls in the newest event"
+		return "   CALLS counts the newest event"
 	}
-	return "  calls in the newest " + grouped(c.looked) + " events"
+	return "   CALLS counts the newest " + grouped(c.looked) + " events"
+}
+
+// notSent reports whether an error is that of a call which its server never got.
+func notSent(err *core.Error) bool {
+	return err != nil && (err.NotMade || err.Code == core.CodeDenied || err.Code == core.CodePermissionDenied)
 }
 
 type callCount struct {
@@ -420,7 +427,7 @@ func (c *serverCalls) count(e *Env) {
 		}
 		c.looked++
 		server, _, named := core.SplitTool(ev.Tool)
-		if !named || ev.Type != core.EventTaskComplete && ev.Type != core.EventTaskError {
+		if !named || ev.Type != core.EventTaskComplete && ev.Type != core.EventTaskError || notSent(ev.Error) {
 			continue
 		}
 		k := c.of[server]

@@ -27,6 +27,7 @@ func TestServers(t *testing.T) {
 	st.AddEvents(
 		core.Event{Seq: 20001, Type: core.EventTaskComplete, At: fixtureNow, RunID: runNotes, Tool: "slack:post", DurationMS: 100},
 		core.Event{Seq: 20002, Type: core.EventTaskError, At: fixtureNow, RunID: runNotes, Tool: "slack:post", DurationMS: 300},
+		core.Event{Seq: 20003, Type: core.EventTaskError, At: fixtureNow, RunID: runNotes, Tool: "slack:post", Error: core.Errorf(core.CodeDenied, "no")},
 	)
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {100, 30}, {160, 45}} {
 		s := newScreen(t, st, size[0], size[1])
@@ -44,8 +45,8 @@ func TestServers(t *testing.T) {
 	s := newScreen(t, st, 80, 24)
 	press(s, "7")
 	s.ShowServers(fixtureServers(), true, nil)
-	wantShown(t, s, "2 1✗", "200 ms")                     // calls of slack, one failed
-	wantShown(t, s, " 3  calls in the newest 12 events ") // what was before is not counted
+	wantShown(t, s, "2 1✗", "200 ms")                          // calls of slack, one failed
+	wantShown(t, s, " 3   CALLS counts the newest 13 events ") // what was before is not counted
 	wantIntents(t, press(s, "g", "C"), Shell{Args: []string{"servers", "connect", "linear"}})
 	wantShown(t, s, "C sign in")
 	wantIntents(t, press(s, "j", "R"), CheckServer{Name: "ocr"})
@@ -195,6 +196,19 @@ func TestServers_Served(t *testing.T) {
 	s.ShowServers([]api.ServerInfo{served}, true, nil)
 	press(s, "L")
 	wantShown(t, s, "slow query")
+}
+
+// TestServers_Silent: a server that was started and wrote nothing is not said to have to be started first.
+func TestServers_Silent(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 160, 45)
+	press(s, "7")
+	server := fixtureServers()[0]
+	server.Health = &api.ServerHealth{State: "running", PID: 41}
+	s.ShowServers([]api.ServerInfo{server}, true, nil)
+	press(s, "enter")
+	wantShown(t, s, "it has written nothing")
+	wantHidden(t, s, "nothing is known of it")
 }
 
 // TestServers_Untried: a server that nobody has started is not called ready, one inside

@@ -360,7 +360,7 @@ func (p *workflowsPanel) filterPrompt(e *Env) overlay {
 	st := e.State
 	ask := newPrompt("/ filter:", before.String())
 	tell := func() {
-		ask.hint = fmt.Sprintf("%d of %d   words of any column, or status:waiting  name~x  tool:fs:*  age<1h  !word", len(p.ids(e)), st.CountRuns())
+		ask.hint = fmt.Sprintf("%d of %d   words of its columns and tools, or status:waiting  name~x  tool:fs:*  age<1h  !word", len(p.ids(e)), st.CountRuns())
 	}
 	tell()
 	ask.changed = func(text string) error {

@@ -153,7 +153,7 @@ func TestWorkflows_Filter(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 80, 24)
 	press(s, "/", `"status:fai"`)
-	wantShown(t, s, "1 of 13 ", "words of any column", "invoice-ocr")
+	wantShown(t, s, "1 of 13 ", "words of its columns and tools", "invoice-ocr")
 	press(s, `"x"`)
 	wantShown(t, s, "there is no status")
 	press(s, "backspace", "enter")
