@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -137,7 +136,7 @@ func (v auditRows) in(r core.AuditRow) string {
 	return " in " + core.OneLine(filepath.Base(r.Workspace), auditFolder)
 }
 
-// reason is why, and the rule that the decision wrote; of a change of a file, on a terminal,
+// reason is why, and what else was decided; of a change of a file, on a terminal,
 // what was changed.
 func (v auditRows) reason(r core.AuditRow) string {
 	reason := core.ShownReason(r)
@@ -147,25 +146,7 @@ func (v auditRows) reason(r core.AuditRow) string {
 	if v.what(r) == reason {
 		reason = ""
 	}
-	parts := slices.DeleteFunc([]string{rememberedText(r), reason}, func(s string) bool { return s == "" })
-	return strings.Join(parts, ": ")
-}
-
-// rememberedText says what a decision was to allow from then on. An older pml has not
-// written the rule into the reason.
-func rememberedText(r core.AuditRow) string {
-	switch r.Remember {
-	case core.RememberRule:
-		if rule := "allow " + r.Tool; r.Reason != rule && !strings.HasPrefix(r.Reason, rule+": ") {
-			return rule
-		}
-	case core.RememberRun, core.RememberSession:
-		return "allow for this " + string(r.Remember)
-	}
-	if r.Shape != "" && r.Reason == "" {
-		return "calls within bounds: pml approvals show " + r.ApprovalID.Short()
-	}
-	return ""
+	return reason
 }
 
 // outcomeText is the outcome of a row, and how many attempts it stands for.

@@ -40,16 +40,23 @@ func ShownOutcome(r AuditRow) string {
 	return string(r.Outcome)
 }
 
-// ShownReason is the reason of a row as people read it: of a no that has aborted the run it
-// says so.
+// ShownReason is the reason of a row as people read it, behind what else was decided: that a no
+// has aborted the run, that a yes changed the arguments, and what it allows from then on.
 func ShownReason(r AuditRow) string {
-	switch {
-	case r.Aborted && r.Reason == "":
-		return AbortedRun
-	case r.Aborted:
-		return AbortedRun + ": " + r.Reason
+	var parts []string
+	add := func(is bool, text string) {
+		if is {
+			parts = append(parts, text)
+		}
 	}
-	return r.Reason
+	add(r.Aborted, AbortedRun)
+	add(r.SentDigest != "", "changed the arguments")
+	add(r.Remember == RememberRun || r.Remember == RememberSession, "allow for this "+string(r.Remember))
+	rule := "allow " + r.Tool // which an older pml has not written into the reason
+	add(r.Remember == RememberRule && r.Reason != rule && !strings.HasPrefix(r.Reason, rule+": "), rule)
+	add(r.Shape != "" && r.Reason == "", "calls within bounds: pml approvals show "+r.ApprovalID.Short())
+	add(r.Reason != "", r.Reason)
+	return strings.Join(parts, ": ")
 }
 
 // ofOutcome reports whether a row has the outcome that is asked for, as people read it; a no

@@ -374,7 +374,6 @@ func auditText(r *core.AuditRow, e *Env) string {
 	add("reason", core.ShownReason(*r))
 	add("by", r.By.Origin())
 	add("asked via", string(r.Asked))
-	add("remember", string(r.Remember))
 	if r.RunID != "" {
 		add("run", withID(auditRun(r, e), r.RunID))
 	}
