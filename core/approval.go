@@ -147,11 +147,15 @@ func (a *Approval) IfEdited() *Approval {
 	return a
 }
 
-// Permits reports whether a yes lets all calls of its tool on, and so the call of another
-// question of the same run: nobody has to answer that one any more.
+// Permits reports whether a yes lets all calls of its tool on, or by its bounds the very call
+// of another question of the same run: nobody has to answer that one any more.
 func (a Approval) Permits(other Approval) bool {
-	return a.Type == ApproveTool && a.State == ApprovalApproved && !a.Once && a.Answer != nil && a.Answer.Remember != "" &&
-		a.ID != other.ID && a.RunID == other.RunID && a.Tool == other.Tool && other.Type == ApproveTool && !other.Once
+	if a.Type != ApproveTool || a.State != ApprovalApproved || a.Answer == nil ||
+		a.ID == other.ID || a.RunID != other.RunID || a.Tool != other.Tool || other.Type != ApproveTool || other.Once {
+		return false
+	}
+	within := a.Answer.Shape != nil && slices.ContainsFunc(other.CallIDs, func(id string) bool { return slices.Contains(a.CallIDs, id) })
+	return a.Answer.Remember != "" && !a.Once || within
 }
 
 // NotForAgents says why an agent may not approve it unless its configuration says

@@ -249,7 +249,7 @@ func open(a core.Approval, now time.Time) error {
 // NotWaiting says that nobody waits for an approval any more.
 func NotWaiting(a core.Approval) *core.Error {
 	return core.Errorf(core.CodeNotWaiting,
-		"the approval %s is not needed any more: the run went on or ended without it", a.ID.Short()).
+		"the approval %s is not needed any more: the run has ended, or another answer covers it", a.ID.Short()).
 		WithRun(a.RunID).WithNext("pml", "workflows", "show", string(a.RunID))
 }
 

@@ -204,7 +204,7 @@ func (c *Card) Ended(now time.Time) string {
 		}
 		return ""
 	case core.ApprovalSuperseded:
-		return "not needed any more: the run went on or ended without it"
+		return "not needed any more: the run has ended, or another answer covers it"
 	case core.ApprovalApproved, core.ApprovalDenied:
 		if d := c.a.DecidedBy; d != nil {
 			return "already " + string(state) + " by " + core.Visible(d.Origin(), 80, false) + " at " + d.At.In(now.Location()).Format(time.TimeOnly) + Because(d)

@@ -44,7 +44,7 @@ func TestCard_DoubtAnswered(t *testing.T) {
 	t.Parallel()
 	for want, answer := range map[string]core.Answer{
 		`skipped; its result is {"ok":true}`: {InDoubt: core.SkipResult, Result: []byte(`{"ok":true}`)},
-		"it runs again":                       {InDoubt: core.RunAgain},
+		"it runs again":                      {InDoubt: core.RunAgain},
 	} {
 		p := atCard(t, apInDoubt, 80, 24)
 		p.sees("what will be sent")

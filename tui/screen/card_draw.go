@@ -106,7 +106,7 @@ func timeLeft(ap core.Approval, e *Env) (text string, style paint.Style) {
 	switch st := ap.StateAt(e.Now); {
 	case st != core.ApprovalOpen:
 		_, style = approvalLook(st, e.Theme)
-		return string(st), style
+		return stateWord(st), style
 	case ap.ExpiresAt == nil:
 		return "no limit", paint.Style{Role: paint.Muted}
 	}

@@ -123,7 +123,9 @@ func becameSettled(rule *decide.Card, e *Env) (text string, own core.ApprovalSta
 	case a.State == core.ApprovalSuperseded && a.Type == core.ApproveLayer && !runState(a, e).Final():
 		return "taken back: the plan has changed, or the run went on without it", ""
 	}
-	if by, ok := permittedBy(a, e); ok {
+	if by, ok := permittedBy(a, e); ok && by.Shape() != nil {
+		return "permitted by the approval " + by.ID.Short() + ", within its bounds", ""
+	} else if ok {
 		return "permitted by the approval " + by.ID.Short() + ", which counts for all calls of the tool", ""
 	}
 	return rule.Ended(e.Now), ""
@@ -157,11 +159,11 @@ func permittedBy(a core.Approval, e *Env) (core.Approval, bool) {
 	}
 	w, _ := e.State.Workflow(a.RunID)
 	for _, o := range w.Approvals {
-		if now, known := e.State.Approval(o.ID); known {
-			o = now
-		}
-		if o.Permits(a) {
-			return o, true
+		now, _ := e.State.Approval(o.ID)
+		for _, o := range []core.Approval{now, o} { // the newer one may not have the calls yet that its bounds let on
+			if o.Permits(a) {
+				return o, true
+			}
 		}
 	}
 	return core.Approval{}, false

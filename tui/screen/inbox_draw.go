@@ -188,7 +188,7 @@ func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap
 	cols[colType].Text(in, y, muted, typeName(ap.Type))
 	cols[colWhat].Text(in, y, paint.Style{}, fitPath(p.what(ap), cols[colWhat].Width, p.inView(ap, e), e.Theme))
 	cols[colFlow].Text(in, y, muted, p.rows.runName(ap, e))
-	by, at := string(st), ""
+	by, at := stateWord(st), ""
 	if d := ap.DecidedBy; d != nil {
 		by = core.Visible(d.Label(), 60, false)
 		at = clockText(d.At, e)

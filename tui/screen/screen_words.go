@@ -150,6 +150,14 @@ func runLook(s core.RunState, t *paint.Theme) (glyph string, style paint.Style) 
 	return "?", paint.Style{}
 }
 
+// stateWord is an approval's state as people read it.
+func stateWord(s core.ApprovalState) string {
+	if s == core.ApprovalSuperseded {
+		return "not needed"
+	}
+	return string(s)
+}
+
 // approvalLook is the glyph of an approval's state, and the style of both.
 func approvalLook(s core.ApprovalState, t *paint.Theme) (glyph string, style paint.Style) {
 	g := &t.Glyph
