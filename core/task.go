@@ -67,6 +67,14 @@ func (t Task) Made() json.RawMessage {
 	return t.Arguments
 }
 
+// ShownAllowedBy is why nobody was asked about a call (Task.AllowedBy), as people read it.
+func ShownAllowedBy(by string) string {
+	if strings.HasPrefix(by, "approval ") {
+		return "permitted by the " + by
+	}
+	return "nobody was asked: " + by
+}
+
 // TaskType is the type of a task of a DAG. The empty value means TypeTool.
 type TaskType string
 

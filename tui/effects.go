@@ -263,7 +263,7 @@ func (t *tally) say(m *model, level screen.Level, word, text string, now time.Ti
 }
 
 // failedAgain says what a retry does to one run.
-const failedAgain = "its failed tasks run again"
+const failedAgain = "its failed tasks are tried again"
 
 // epoch is that of a run as far as it is known, so that it shows who takes it
 // over.

@@ -50,9 +50,5 @@ func untilResumed(m *model, list []core.Approval) string {
 	if !slices.ContainsFunc(list, halted) {
 		return ""
 	}
-	lifts := "pml resume"
-	if k := m.o.Keys.Keys(keys.Halt); len(k) > 0 {
-		lifts = k[0] + " or " + lifts
-	}
-	return "; calls start when the halt ends (" + lifts + ")"
+	return "; its call starts after the halt (" + keyFor(m, keys.Halt, "pml resume") + ", and " + keyFor(m, keys.Again, "pml continue") + " if its process is gone)"
 }

@@ -43,7 +43,7 @@ func TestRun_Halt(t *testing.T) {
 // key ends it; a no, and a yes to the half that goes on, do not.
 func TestModel_ApprovedWhileHalted(t *testing.T) {
 	t.Parallel()
-	const waits = "approved; calls start when the halt ends (! or pml resume)"
+	const waits = "approved; its call starts after the halt (!, and R if its process is gone)"
 	h := newHarness(t, nil)
 	h.learn(func(s *state.State) { s.SetHalts([]core.Halt{{Side: core.SideClient}}) })
 	a := h.approval(0)

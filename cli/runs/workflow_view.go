@@ -177,7 +177,7 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 			w.WriteString(line)
 			if wf.args && i < len(tasks) {
 				if by := tasks[i].AllowedBy; by != "" {
-					w.WriteString("      nobody was asked: " + core.Visible(by, 300, false) + "\n")
+					w.WriteString("      " + core.Visible(core.ShownAllowedBy(by), 300, false) + "\n")
 				}
 				w.WriteString(argumentsOf(tasks[i]))
 				if len(tasks[i].Sent) > 0 {

@@ -14,7 +14,7 @@ import (
 const (
 	firstFile   = "first.ts"
 	firstScript = `// What pml runs: each mcp.SERVER.TOOL(…) is one call, and its result is kept.
-// Reads run by themselves; what writes stops and asks you. Again: pml run first.ts
+// Reading this folder needs no answer; what writes stops and asks you. Again: pml run first.ts
 const { entries } = await mcp.workspace.list_directory({ path: "." });
 return entries.length + " entries: " + entries.slice(0, 10).map((e) => e.name).join(", ");
 `

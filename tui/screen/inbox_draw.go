@@ -408,7 +408,7 @@ func (p *inboxPanel) keeps() func(core.Approval, *Env) bool {
 		}
 		shown := []string{
 			typeName(a.Type), string(a.Type), a.Tool, a.Subject, p.what(a), "risk:" + string(a.Risk), "state:" + string(a.StateAt(e.Now)),
-			a.Description, string(a.ID), string(a.RunID), e.State.Name(a.RunID), state.Folder(a.Workspace),
+			"type:" + string(a.Type), "tool:" + a.Tool, "by:" + a.RequestedBy.Name(), a.Description, string(a.ID), string(a.RunID), e.State.Name(a.RunID), state.Folder(a.Workspace),
 		}
 		if d := a.DecidedBy; d != nil {
 			shown = append(shown, d.Label(), clockText(d.At, e))
@@ -430,7 +430,7 @@ func (p *inboxPanel) filterPrompt(_ *Env) *prompt {
 	before := p.filter
 	set := func(text string) { p.filter, p.rows.made = text, false }
 	q := newPrompt("filter approvals", before)
-	q.hint = "words that must occur: type, tool, run, risk:high, id; !word must not. enter keeps it, esc does not"
+	q.hint = "words that must occur, or type:layer  tool:fs:write  risk:high  by:ada; !word must not. enter keeps it, esc does not"
 	q.changed = func(text string) error { set(text); return nil }
 	q.done = func(text string, _ *Env) []Intent { set(text); return nil }
 	q.cancelled = func() { set(before) }

@@ -42,6 +42,8 @@ var verbs = []verb{
 	{"servers add ", "add an MCP server; it shows the change and asks first", "a name, -- and its command, such as notes -- npx -y @scope/notes"},
 	{"servers import", "take over the servers of your agents' hosts; it asks first", ""},
 	{"servers check", "start each server and list its tools", ""},
+	{"flows ls", "hook flows, which check calls", ""},
+	{"flows validate", "what is wrong with hook flows", ""},
 	{"tools ls", "tools of all servers", ""},
 	{"tools search ", "find a tool", "words that the tool is about"},
 	{"permissions ls", "what is allowed, asked about and denied, and by which rule", ""},

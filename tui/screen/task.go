@@ -396,7 +396,7 @@ func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
 		more = append(more, "attempt "+itoa(t.Attempt))
 	}
 	if t.AllowedBy != "" {
-		more = append(more, "nobody was asked: "+core.Visible(t.AllowedBy, 100, false))
+		more = append(more, core.Visible(core.ShownAllowedBy(t.AllowedBy), 140, false))
 	}
 	more = append(more, visibleName(t.Tool)) // last, where there is no room for all: the DAG has it, too
 	a.Text(x, 0, a.W-x, paint.Style{Role: paint.Muted}, strings.Join(more, "  "))

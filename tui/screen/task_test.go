@@ -177,6 +177,10 @@ func TestTask_AllowedBy(t *testing.T) {
 	if frame := p.shown(e, c); !strings.Contains(frame, "nobody was asked: allow git:*") {
 		t.Error(frame)
 	}
+	p.found.AllowedBy = "approval 7f3a91c2, within its bounds"
+	if frame := p.shown(e, c); !strings.Contains(frame, "permitted by the approval 7f3a91c2, within its bounds") {
+		t.Error(frame)
+	}
 }
 
 func TestTask_Intents(t *testing.T) {
