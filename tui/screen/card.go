@@ -267,7 +267,7 @@ func (c *card) chooseResult() {
 		return
 	}
 	c.leave()
-	c.say(Note, "it will be skipped. Now approve")
+	c.say(Note, "it will be skipped. Now approve, which asks for the code")
 }
 
 // keyAbort asks whether the run is to end: that is never one key.
