@@ -128,7 +128,7 @@ func (g *gates) admit(c *call) {
 	if c.state == callSettled {
 		return
 	}
-	if g.questions.permitted(c) { // by a rule or for the run, which that answer has made
+	if c.verdict.AllowedBy != "" && g.questions.permitted(c) { // by a rule or for the run, which that answer has made
 		c.verdict.AllowedBy = ""
 	}
 	switch {

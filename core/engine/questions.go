@@ -160,9 +160,9 @@ func (q *questions) own(c *call) *core.Approval {
 // permitted reports whether somebody was asked whether this very call may be made, by itself or
 // ahead, and has said yes.
 func (q *questions) permitted(c *call) bool {
+	subject := core.CallSubject(c.tool, c.passed.digest)
 	return slices.ContainsFunc(q.list, func(ap *core.Approval) bool {
-		return ap.Type == core.ApproveTool && ap.State == core.ApprovalApproved && ap.Subject == core.CallSubject(c.tool, c.passed.digest) &&
-			(len(ap.CallIDs) == 0 || isOf(ap, c.id))
+		return ap.Type == core.ApproveTool && ap.State == core.ApprovalApproved && ap.Subject == subject && (len(ap.CallIDs) == 0 || isOf(ap, c.id))
 	})
 }
 

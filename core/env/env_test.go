@@ -249,6 +249,7 @@ func TestLoad_Faults(t *testing.T) {
 		}},
 		{"Name", `{"mcpServers": {"a:b": {"command": "x"}}}`, []string{`.pml.json:1:17:/mcpServers/a:b: "a:b" cannot be the name of a server: use letters, digits, dot, underscore and, but for the first, dash`}},
 		{"NameLeavesShell", `{"mcpServers": {"x';touch y;'": {"command": "x"}}}`, []string{`.pml.json:1:17:/mcpServers/x';touch y;': "x';touch y;'" cannot be the name of a server: use letters, digits, dot, underscore and, but for the first, dash`}},
+		{"NameUnseen", `{"mcpServers": {"fs\u115f": {"command": "x"}}}`, []string{`.pml.json:1:17:/mcpServers/fs` + "\u115f" + `: "fs\\u{115f}" cannot be the name of a server: use letters, digits, dot, underscore and, but for the first, dash`}},
 		{"NameIsFlag", `{"mcpServers": {"--yes": {"command": "x"}, "é-1": {"command": "x"}}}`, []string{`.pml.json:1:17:/mcpServers/--yes: "--yes" cannot be the name of a server: use letters, digits, dot, underscore and, but for the first, dash`}},
 		{"FlowsOutside", `{"flows": "../x"}`, []string{`.pml.json:1:11:/flows: must be a folder within the workspace`}},
 		{"ServerURL", `{"server": {"url": "${NOPE}"}}`, []string{`.pml.json:1:20:/server/url: ${NOPE} is not set; set it in the environment, or write ${NOPE:-default}`}},
