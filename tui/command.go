@@ -72,7 +72,7 @@ var asking = map[string][]string{
 
 // asksPerson reports whether a command needs the terminal, to ask on.
 func asksPerson(args []string) bool {
-	return args[0] == "trust" || len(args) > 1 && slices.Contains(asking[args[0]], args[1])
+	return slices.Contains([]string{"trust", "init", "uninstall"}, args[0]) || len(args) > 1 && slices.Contains(asking[args[0]], args[1])
 }
 
 // endless reports whether a command goes on until it is stopped: what it prints

@@ -105,6 +105,30 @@ func TestDemo_Same(t *testing.T) {
 	}
 }
 
+// TestDemo_Servers: a server whose installation was approved is installed.
+func TestDemo_Servers(t *testing.T) {
+	t.Parallel()
+	b, clock := begin(t)
+	serena := func() api.ServerState {
+		return must[[]api.ServerInfo](t)(b.CheckServers(t.Context(), "serena"))[0].State
+	}
+	clock.now = clock.now.Add(time.Second)
+	for _, a := range must[[]core.Approval](t)(b.Approvals(t.Context(), false)) {
+		if a.Type != core.ApproveDependency {
+			continue
+		}
+		if serena() != api.ServerNeeds {
+			t.Error("nobody has approved it")
+		}
+		if _, err := b.Continue(t.Context(), api.ContinueRequest{ID: a.RunID, By: you, Decision: &api.Decision{Approve: true, Checkpoint: a.ID, ExpectDigest: a.Digest}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := serena(); got != api.ServerReady {
+		t.Errorf("serena is %s", got)
+	}
+}
+
 // TestDemo_Decide: a decision counts once, and its run goes on to its end.
 func TestDemo_Decide(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,22 @@ func (b *Backend) Servers(context.Context) ([]api.ServerInfo, error) {
 		Name: "ocr", State: api.ServerFailed, Origin: "workspace", Kind: "uvx", Command: []string{"uvx", "ocr-mcp"}, Error: "it ended with exit status 1 before it answered",
 		Health: &api.ServerHealth{State: "failing", Failures: 3, LastError: "exit status 1", Stderr: "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\nModuleNotFoundError: No module named 'torch'\n"},
 	}
+	if b.approved(core.ApproveDependency) {
+		serena = npm("serena", "serena", "0.5.0", 17)
+	}
+	if b.approved(core.ApproveOAuth) {
+		linear.State, linear.Needs, linear.Tools = api.ServerReady, nil, 23
+	}
 	return []api.ServerInfo{gh, linear, ocr, serena, stripe}, nil
+}
+
+// approved reports whether somebody has approved what waits of a type, of which the demo has one
+// each of servers.
+func (b *Backend) approved(typ core.ApprovalType) bool {
+	list, _ := b.Approvals(context.Background(), true) // it has no error
+	return slices.ContainsFunc(list, func(a core.Approval) bool {
+		return a.Type == typ && a.State == core.ApprovalApproved && a.DecidedBy != nil && a.DecidedBy.At.After(b.script.began)
+	})
 }
 
 // CheckServers tells how servers stand; none is started.

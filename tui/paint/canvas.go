@@ -134,7 +134,7 @@ func (c *Canvas) put(x, y, left, right int, style Style, text string) int {
 			var cluster string
 			var width int
 			cluster, text, width, state = uniseg.FirstGraphemeClusterInString(text, state)
-			cluster, width = safe(cluster, width)
+			cluster, width = safe(c.theme.drawn(cluster), width)
 			set(row, x, left, right, cell{c.char(cluster), style}, width)
 			x += width
 		}

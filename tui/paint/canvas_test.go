@@ -17,6 +17,18 @@ func text() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.SampledFrom(odd), rapid.StringN(0, 12, -1), rapid.SampledFrom([]string{"a", " ", "long text"}))
 }
 
+// TestCanvas_ASCII: marks that texts have are drawn in ASCII where the theme is; letters stay.
+func TestCanvas_ASCII(t *testing.T) {
+	t.Parallel()
+	for ascii, want := range map[bool]string{true: `<KEY> ~ "é" - x`, false: "«KEY» … “é” – ×"} {
+		c := NewCanvas(15, 1, NewTheme(Ansi, NoColor, ascii))
+		c.Area().Put(0, 0, Style{}, "«KEY» … “é” – ×")
+		if got := strings.TrimRight(c.Plain(), " \n"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestCanvas_Size draws anything anywhere: the canvas stays as large as it is,
 // and nothing but text is in it.
 func TestCanvas_Size(t *testing.T) {

@@ -1,6 +1,7 @@
 package paint
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
@@ -75,6 +76,7 @@ const (
 // Theme is how everything looks on one terminal.
 type Theme struct {
 	Glyph Glyphs
+	ascii bool
 	pairs [int(roles) * int(attrs)]pair
 }
 
@@ -82,7 +84,7 @@ type pair struct{ prefix, suffix string }
 
 // NewTheme returns a theme. asciiOnly draws with ASCII characters only.
 func NewTheme(p Palette, profile Profile, asciiOnly bool) *Theme {
-	t := &Theme{Glyph: unicodeGlyphs}
+	t := &Theme{Glyph: unicodeGlyphs, ascii: asciiOnly}
 	if asciiOnly {
 		t.Glyph = asciiGlyphs
 	}
@@ -150,6 +152,20 @@ var unicodeGlyphs = Glyphs{
 	BranchDown: "┬", BranchRight: "├", BranchUp: "┴", Cross: "┼",
 	CornerDown: "╮", CornerUp: "╯", JoinUp: "╰", JoinLeft: "┤",
 	Dot: "·", Times: "×",
+}
+
+// asciiMarks stand for punctuation of one column that texts have, theirs and those of pml. Letters
+// of other scripts stay: a name that was spelt anew would be another one.
+var asciiMarks = map[string]string{
+	"«": "<", "»": ">", "…": "~", "·": ".", "×": "x", "╰": "`", "–": "-", "—": "-", "‘": "'", "’": "'", "“": `"`, "”": `"`, "→": ">", "←": "<", "✓": "+", "✗": "X",
+}
+
+// drawn is what is drawn for a grapheme.
+func (t *Theme) drawn(cluster string) string {
+	if !t.ascii {
+		return cluster
+	}
+	return cmp.Or(asciiMarks[cluster], cluster)
 }
 
 var asciiGlyphs = Glyphs{
