@@ -301,9 +301,14 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 	end := hintText(e, keys.Help, keys.Quit)
 	acts := s.panels[s.panes.focus].hints(e)
 	if s.panes.mode() == dashboard {
-		acts = append([]keys.Action{keys.NextPanel}, acts...)
+		end = hintText(e, keys.Palette, keys.Help, keys.Quit)
+		acts = append([]keys.Action{keys.NextPanel}, slices.DeleteFunc(slices.Clone(acts), func(a keys.Action) bool { return a == keys.Palette })...)
 	}
+	more := unseen(s)
 	x, room := 1, a.W-2-paint.Width(end)-2
+	if more != "" {
+		room -= paint.Width(more) + 3
+	}
 	for _, act := range acts {
 		text := hintText(e, act)
 		if word := s.panelWord(act, e); word != "" && text != "" {
@@ -316,7 +321,29 @@ func (s *Screen) drawFooter(a paint.Area, e *Env) {
 		n := a.Put(x, a.H-1, paint.Style{Role: paint.Accent}, key)
 		x += n + a.Put(x+n, a.H-1, paint.Style{Role: paint.Muted}, text[len(key):]) + 2
 	}
-	a.Put(x, a.H-1, paint.Style{Role: paint.Muted}, end)
+	x += a.Put(x, a.H-1, paint.Style{Role: paint.Muted}, end) + 3
+	if x+paint.Width(more) <= a.W-1 {
+		a.Right(x, a.H-1, a.W-1-x, paint.Style{Role: paint.Muted}, more)
+	}
+}
+
+// unseen says with which digits the panels come that a dashboard does not show; elsewhere tabs do.
+func unseen(s *Screen) string {
+	var digits []string
+	for id := range tabNames {
+		if !slices.ContainsFunc(s.places, func(p place) bool { return p.id == PanelID(id) }) {
+			digits = append(digits, itoa(id+1))
+		}
+	}
+	n := len(digits)
+	if s.panes.mode() != dashboard || n == 0 {
+		return ""
+	}
+	text := strings.Join(digits, " ")
+	if first, last := text[:1], text[len(text)-1:]; n > 2 && int(last[0]-first[0]) == n-1 {
+		text = first + "-" + last
+	}
+	return text + " other panels"
 }
 
 // wording is a panel in which keys do something else than elsewhere.
