@@ -370,9 +370,12 @@ func decidedHere(a core.Approval, now time.Time) string {
 	return text
 }
 
-// over reports whether an overlay is a card whose question is over: there it
-// needs no keys but those that read it.
+// over reports whether an overlay is only read: the output of a command, or a card whose
+// question is over. It needs no keys but those that read it.
 func over(o overlay, e *Env) bool {
+	if _, ok := o.(*output); ok {
+		return true
+	}
 	c, ok := o.(*card)
 	if !ok {
 		return false

@@ -52,6 +52,20 @@ func TestPalette_Ran(t *testing.T) {
 	wantIntents(t, press(s, ":", "up", "down", "down", "down", "enter"), Command{"workflows ls"})
 }
 
+// TestPalette_Output: what a command printed makes way for a panel, and for the next command.
+func TestPalette_Output(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	s.ShowOutput("servers check", "fs needs you", 0, fixtureNow)
+	wantShown(t, s, "fs needs you")
+	wantIntents(t, press(s, ":", `"tools ls"`, "enter"), Command{"tools ls"})
+	wantHidden(t, s, "fs needs you")
+	s.ShowOutput("tools ls", "fs:write_file", 0, fixtureNow)
+	press(s, "2")
+	wantHidden(t, s, "fs:write_file")
+	wantShown(t, s, "2 Approvals")
+}
+
 // TestPalette_Begun: where one offer only goes on with what was typed, enter takes it.
 func TestPalette_Begun(t *testing.T) {
 	t.Parallel()

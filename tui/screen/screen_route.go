@@ -286,6 +286,9 @@ func (s *Screen) carryOut(intents []Intent, e *Env) []Intent {
 		case EditArguments, EditBounds, View, Replan: // what is typed behind their key is for the editor
 			s.typed.Disturb(e.Now)
 			out = append(out, i)
+		case Command, Shell: // what another one printed may not be so any more
+			s.overlay = slices.DeleteFunc(s.overlay, func(o overlay) bool { _, ok := o.(*output); return ok })
+			out = append(out, i)
 		default:
 			s.sent(i)
 			out = append(out, i)
