@@ -53,6 +53,7 @@ const (
 	CodeStoreBusy         Code = "store_busy"
 	CodeStoreNewer        Code = "store_newer"
 	CodeStoreFailed       Code = "store_failed" // disk full, read-only, damaged
+	CodeStoreKey          Code = "store_key"    // it is encrypted with a key that is not here
 	CodeFenced            Code = "fenced"       // another process has taken the run over
 	CodeUsage             Code = "usage"
 	CodeAuth              Code = "auth_required"

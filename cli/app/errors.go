@@ -150,7 +150,7 @@ func defaultNext(a *App, e *core.Error) []string {
 			return []string{"pml", "continue", e.RunID.Short()}
 		}
 		return []string{"pml", "doctor"}
-	case core.CodeStoreNewer, core.CodeInternal:
+	case core.CodeStoreNewer, core.CodeStoreKey, core.CodeInternal:
 		return []string{"pml", "doctor"}
 	case core.CodeUsage:
 		if len(a.command) == 0 {

@@ -90,6 +90,7 @@ var ExitCodes = map[core.Code]int{
 	core.CodeStoreBusy:         ExitFailed,
 	core.CodeStoreNewer:        ExitFailed,
 	core.CodeStoreFailed:       ExitFailed,
+	core.CodeStoreKey:          ExitFailed,
 	core.CodeFenced:            exitConflict,
 	core.CodeUsage:             exitUsage,
 	core.CodeAuth:              exitAuth,

@@ -212,7 +212,7 @@ func (o continueOptions) goOn(ctx context.Context, a *app.App, b app.Backend, id
 // decided.
 func endsAll(err error) bool {
 	return slices.Contains([]core.Code{
-		core.CodeCancelled, core.CodeInternal, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeServerUnreachable, core.CodeAuth,
+		core.CodeCancelled, core.CodeInternal, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeStoreKey, core.CodeServerUnreachable, core.CodeAuth,
 	}, core.CodeOf(err))
 }
 

@@ -192,7 +192,7 @@ type timed struct {
 // answer and no failure of the store.
 func (t timed) took(op string, began time.Time, err error) {
 	code := core.CodeOf(err)
-	failed := code == core.CodeStoreFailed || code == core.CodeStoreBusy || code == core.CodeStoreNewer || code == core.CodeInternal
+	failed := code == core.CodeStoreFailed || code == core.CodeStoreBusy || code == core.CodeStoreNewer || code == core.CodeStoreKey || code == core.CodeInternal
 	t.observe(op, time.Since(began), failed)
 }
 

@@ -101,7 +101,7 @@ func (a *actor) fail(err error) error {
 // it was to do. It says nothing about a program.
 func ownFailure(err error) bool {
 	return slices.Contains([]core.Code{
-		core.CodeInternal, core.CodeCancelled, core.CodeFenced, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeStoreNewer,
+		core.CodeInternal, core.CodeCancelled, core.CodeFenced, core.CodeStoreBusy, core.CodeStoreFailed, core.CodeStoreNewer, core.CodeStoreKey,
 	}, core.CodeOf(err))
 }
 

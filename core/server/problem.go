@@ -64,6 +64,7 @@ var statuses = map[core.Code]int{
 	core.CodeStoreBusy:         http.StatusServiceUnavailable,
 	core.CodeStoreNewer:        http.StatusServiceUnavailable,
 	core.CodeStoreFailed:       http.StatusServiceUnavailable,
+	core.CodeStoreKey:          http.StatusServiceUnavailable,
 	core.CodeInternal:          http.StatusInternalServerError,
 
 	core.CodeModelNoKey:       http.StatusUnprocessableEntity,

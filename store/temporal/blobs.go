@@ -185,7 +185,7 @@ func loadJSON[T any](b blobs, v value) (out T, err error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
 	}
-	if err != nil && core.CodeOf(err) != core.CodeStoreFailed {
+	if _, told := errors.AsType[*core.Error](err); err != nil && !told {
 		err = core.Errorf(core.CodeStoreFailed, "a part of a run cannot be read: %w", err)
 	}
 	return out, err

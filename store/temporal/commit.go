@@ -92,7 +92,7 @@ func (s *Store) begin(ctx context.Context, first *step) error {
 	}
 	options := s.once(run.ID)
 	options.TypedSearchAttributes = temporal.NewSearchAttributes(st.unseen(temporal.SearchAttributes{})...)
-	_, err = s.client.ExecuteWorkflow(ctx, options, runType, with)
+	_, err = s.serving.ExecuteWorkflow(ctx, options, runType, with)
 	if _, begun := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); begun && run.IdempotencyKey != "" {
 		return s.lostKey(ctx, run)
 	}

@@ -36,9 +36,6 @@ func failure(err error, run core.ID) error {
 		notReady *serviceerror.WorkflowNotReady
 		mine     *core.Error
 	)
-	if failed, ok := errors.AsType[*serviceerror.QueryFailed](err); ok && failed.Failure != nil {
-		err = temporal.GetDefaultFailureConverter().FailureToError(failed.Failure)
-	}
 	switch {
 	case err == nil:
 		return nil
@@ -46,8 +43,12 @@ func failure(err error, run core.ID) error {
 		return err
 	case errors.As(err, &app) && app.Type() == refused:
 		var e core.Error
-		if app.Details(&e) == nil {
+		unread := app.Details(&e)
+		if unread == nil {
 			return &e
+		}
+		if errors.As(unread, &mine) {
+			return unread
 		}
 	case errors.As(err, &missing) && run != "":
 		return store.NoRun(run)

@@ -3,6 +3,9 @@ package temporal
 import (
 	"context"
 	"slices"
+	"testing"
+
+	"go.temporal.io/sdk/converter"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/store"
@@ -55,3 +58,31 @@ func PutPast(ctx context.Context, s *Store, in store.Step) error {
 
 // FlowWorkflow is the id of the workflow of a flow.
 func FlowWorkflow(s *Store, key core.FlowKey) string { return s.flowWorkflowOf(key) }
+
+// KeyWorkflow is the id of the workflow of an idempotency key.
+func KeyWorkflow(s *Store, workspace, key string) string { return s.keyWorkflowOf(workspace, key) }
+
+// Codec is what encrypts payloads.
+type Codec = converter.PayloadCodec
+
+// NewCodec is the codec of a workflow.
+func NewCodec(t *testing.T, keys Keys, workflow string) Codec {
+	return codec{ring: mustRing(t, keys), workflow: workflow}
+}
+
+// EncryptedBlobs are blobs that are encrypted.
+func EncryptedBlobs(t *testing.T, keys Keys, in Blobs) Blobs {
+	return encryptedBlobs{in, mustRing(t, keys)}
+}
+
+// Label names a key in what was written with it.
+func Label(k Key) string { return k.label() }
+
+func mustRing(t *testing.T, keys Keys) *ring {
+	t.Helper()
+	r, err := newRing(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

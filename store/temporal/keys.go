@@ -10,7 +10,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/casys-ai/pml/core"
@@ -104,8 +103,11 @@ func (s *service) holderOf(ctx context.Context, workspace, key string) (h holder
 		return h, nil
 	}
 	h.execution = info.GetExecution().GetRunId()
-	if err := converter.GetDefaultDataConverter().FromPayload(info.GetMemo().GetFields()[holderMemo], &h); err != nil {
-		return h, core.Errorf(core.CodeStoreFailed, "the workflow %s does not say which run has the idempotency key: %w", info.GetExecution().GetWorkflowId(), err)
+	id := info.GetExecution().GetWorkflowId()
+	if err := s.conv.of(s.opts.Namespace, id).FromPayload(info.GetMemo().GetFields()[holderMemo], &h); core.CodeOf(err) == core.CodeStoreKey {
+		return h, err
+	} else if err != nil {
+		return h, core.Errorf(core.CodeStoreFailed, "the workflow %s does not say which run has the idempotency key: %w", id, err)
 	}
 	return h, nil
 }
@@ -120,7 +122,7 @@ func (s *service) thereOrNever(ctx context.Context, run core.ID) (bool, error) {
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); !missing {
 		return false, failure(stopped(ctx, err), run)
 	}
-	_, err = s.client.ExecuteWorkflow(ctx, s.once(run), voidType)
+	_, err = s.serving.ExecuteWorkflow(ctx, s.once(run), voidType)
 	if _, begun := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); begun {
 		return s.thereOrNever(ctx, run)
 	}

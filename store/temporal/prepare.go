@@ -17,7 +17,7 @@ import (
 // Temporal then finds some runs by the one and some by the other. Where pml may not add them, as
 // in Temporal Cloud, whoever owns the namespace does.
 func Prepare(ctx context.Context, opts Options) error {
-	c, err := dial(ctx, opts)
+	c, err := dial(ctx, opts, newConverters(nil, nil))
 	if err != nil {
 		return err
 	}
@@ -67,12 +67,16 @@ func mustBeIndexed(ctx context.Context, c client.Client, namespace string) error
 	return failure(err, "")
 }
 
-func dial(ctx context.Context, opts Options) (client.Client, error) {
-	o := client.Options{HostPort: opts.Address, Namespace: opts.Namespace, MetricsHandler: opts.Metrics}
+func clientOptions(opts Options, conv converters) client.Options {
+	o := client.Options{HostPort: opts.Address, Namespace: opts.Namespace, MetricsHandler: opts.Metrics, DataConverter: conv.data, FailureConverter: conv.failures}
 	if opts.Logger != nil {
 		o.Logger = sdklog.NewStructuredLogger(opts.Logger)
 	}
-	c, err := client.DialContext(ctx, o)
+	return o
+}
+
+func dial(ctx context.Context, opts Options, conv converters) (client.Client, error) {
+	c, err := client.DialContext(ctx, clientOptions(opts, conv))
 	if err != nil {
 		return nil, core.Errorf(core.CodeStoreFailed, "Temporal at %s does not answer: %w; look at the address, the namespace %q and whether the service is up", opts.Address, err, opts.Namespace)
 	}

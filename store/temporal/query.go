@@ -39,17 +39,18 @@ func (s *service) query(ctx context.Context, id, name string, run core.ID, resul
 	}
 	patience := queryPatience
 	for try := range queryTries {
-		if try > 0 {
-			if err = s.forgetPlace(ctx, id); err != nil {
-				break
-			}
+		if err = s.work.ended(); err == nil && try > 0 {
+			err = s.forgetPlace(ctx, id)
+		}
+		if err != nil {
+			break
 		}
 		next, cancel := context.WithTimeout(ctx, patience)
 		answer, err = s.client.QueryWorkflowWithOptions(next, ask)
 		if notYet(err) {
 			<-next.Done()
 		}
-		over := next.Err() != nil || unanswered(err)
+		over := next.Err() != nil || unanswered(err) || unable(err)
 		cancel()
 		if err == nil || !over || ctx.Err() != nil {
 			break
@@ -58,12 +59,28 @@ func (s *service) query(ctx context.Context, id, name string, run core.ID, resul
 	}
 	switch {
 	case err != nil:
+		err = s.said(err)
 	case answer.QueryRejected != nil:
 		err = ended(run, answer.QueryRejected.GetStatus())
 	default:
 		err = answer.QueryResult.Get(result)
 	}
 	return failure(stopped(ctx, err), run)
+}
+
+// said is the error with which a workflow has refused a query.
+func (s *service) said(err error) error {
+	if failed, ok := errors.AsType[*serviceerror.QueryFailed](err); ok && failed.Failure != nil {
+		return s.conv.failures.FailureToError(failed.Failure)
+	}
+	return err
+}
+
+// unable reports whether the process that was given a query could not answer it, because it lacks a key or is of another
+// version: another one may. What a workflow has refused stays so.
+func unable(err error) bool {
+	failed, ok := errors.AsType[*serviceerror.QueryFailed](err)
+	return ok && failed.Failure.GetApplicationFailureInfo().GetType() != refused
 }
 
 // ended is the error of a run whose workflow has ended: by itself where the run was removed,

@@ -66,18 +66,21 @@ type runner struct {
 
 // Register makes this process a runner, until Close.
 func (s *Store) Register(ctx context.Context) (store.Runner, error) {
+	if err := s.work.ended(); err != nil {
+		return nil, err
+	}
 	r := &runner{
 		id: string(s.opts.NewID()), store: s, heartbeat: s.opts.Heartbeat,
 		began: make(chan struct{}), lost: make(chan struct{}), gone: make(chan struct{}, 1), end: make(chan struct{}), change: make(chan struct{}),
 	}
-	r.worker = worker.New(s.client, queueOf(s.opts.Name, r.id), worker.Options{DisableWorkflowWorker: true, MaxConcurrentActivityTaskPollers: 2})
+	r.worker = worker.New(s.serving, queueOf(s.opts.Name, r.id), worker.Options{DisableWorkflowWorker: true, MaxConcurrentActivityTaskPollers: 2})
 	r.worker.RegisterActivityWithOptions(r.hold, activity.RegisterOptions{Name: activityHold})
 	r.worker.RegisterActivityWithOptions(r.woken, activity.RegisterOptions{Name: activityWake})
 	r.worker.RegisterActivityWithOptions(r.died, activity.RegisterOptions{Name: activityGone})
 	if err := r.worker.Start(); err != nil {
 		return nil, failure(err, "")
 	}
-	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	_, err := s.serving.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
 	}, runnerType, r.id, r.heartbeat)
 	if err == nil {

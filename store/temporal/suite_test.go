@@ -2,6 +2,7 @@ package temporal_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -89,8 +90,25 @@ func (wall) Now() time.Time { return time.Now() }
 func options(t testing.TB) temporal.Options {
 	return temporal.Options{
 		Address: address(t), Namespace: "default", Name: fmt.Sprint("pml-", enginetest.NewID().Short()), Blobs: temporal.Folder(t.TempDir()),
-		Clock: wall{}, NewID: enginetest.NewID,
+		Clock: wall{}, NewID: enginetest.NewID, Keys: suiteKeys(),
 	}
+}
+
+// suiteKeys are those with which PML_TEST_TEMPORAL_KEYS=1 runs the tests: otherwise what they keep is in clear, but where a test
+// says so.
+func suiteKeys() temporal.Keys {
+	if os.Getenv("PML_TEST_TEMPORAL_KEYS") == "" {
+		return nil
+	}
+	return keys("1")
+}
+
+// keys are keys by their ids.
+func keys(ids ...string) (ks temporal.Keys) {
+	for _, id := range ids {
+		ks = append(ks, temporal.Key{ID: id, Secret: sha256.Sum256([]byte("key " + id))})
+	}
+	return ks
 }
 
 func open(t testing.TB, opts temporal.Options) *temporal.Store {

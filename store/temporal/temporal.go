@@ -31,8 +31,11 @@ type Options struct {
 	Namespace string
 	// Name tells several installations in one namespace apart: it begins the ids of their
 	// workflows, and is the name of their task queue.
-	Name   string
-	Blobs  Blobs
+	Name  string
+	Blobs Blobs
+	// Keys encrypt what the installation keeps in Temporal and in the blobs; none: it is in clear. An
+	// installation has keys from its first process on, or never.
+	Keys   Keys
 	Clock  core.Clock
 	NewID  func() core.ID
 	Logger *slog.Logger
@@ -46,7 +49,12 @@ type Options struct {
 type service struct {
 	opts   Options
 	client client.Client
-	page   int32 // how much the index is asked for at once
+	// serving is the client of what is served here; it also begins workflows, which Temporal may give to this process at once.
+	serving client.Client
+	page    int32 // how much the index is asked for at once
+	conv    converters
+	ring    *ring // nil: everything is in clear
+	work    *work
 }
 
 // Store is one process's hold on the runs.
@@ -77,17 +85,15 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	c, err := dial(ctx, opts)
+	s, err := connect(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := mustBeIndexed(ctx, c, opts.Namespace); err != nil {
-		c.Close()
+	if err := s.openShared(ctx); err != nil {
+		s.hangUp()
 		return nil, err
 	}
-	s := &Store{service: service{opts, c, indexPage}, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
-	s.flowKeeper = flowKeeper{service: &s.service, tell: s.watchers.tell, open: map[core.FlowKey]bool{}}
-	s.worker = worker.New(c, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
+	s.worker = worker.New(s.serving, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
 	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, flowType: flowWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow} {
 		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
@@ -96,13 +102,36 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.worker.RegisterActivityWithOptions(s.dropBlobs, activity.RegisterOptions{Name: activityDrop})
 	s.worker.RegisterActivityWithOptions(s.sealAudit, activity.RegisterOptions{Name: activitySealAudit})
 	if err := s.worker.Start(); err != nil {
-		c.Close()
+		s.hangUp()
 		return nil, failure(err, "")
 	}
-	if err := s.openShared(ctx); err != nil {
-		_ = s.Close()
+	return s, nil
+}
+
+// connect is a store that does not serve yet.
+func connect(ctx context.Context, opts Options) (*Store, error) {
+	s := &Store{stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
+	s.work = &work{end: s.retire}
+	if len(opts.Keys) > 0 {
+		var err error
+		if s.ring, err = newRing(opts.Keys); err != nil {
+			return nil, err
+		}
+		opts.Blobs = encryptedBlobs{opts.Blobs, s.ring}
+	}
+	s.opts, s.page, s.conv = opts, indexPage, newConverters(s.ring, nil)
+	var err error
+	if s.client, err = dial(ctx, opts, s.conv); err != nil {
 		return nil, err
 	}
+	if err = mustBeIndexed(ctx, s.client, opts.Namespace); err == nil {
+		s.serving, err = client.NewClientFromExistingWithContext(ctx, s.client, clientOptions(opts, newConverters(s.ring, s.work)))
+	}
+	if err != nil {
+		s.client.Close()
+		return nil, failure(err, "")
+	}
+	s.flowKeeper = flowKeeper{service: &s.service, tell: s.watchers.tell, open: map[core.FlowKey]bool{}}
 	return s, nil
 }
 
@@ -116,25 +145,48 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.watchers.close()
+	s.stop(runners)
+	s.hangUp()
+	return nil
+}
+
+func (s *Store) hangUp() {
+	s.serving.Close()
+	s.client.Close()
+}
+
+// stop ends what this process does for all.
+func (s *Store) stop(runners []*runner) {
 	for _, r := range runners {
 		r.worker.Stop()
 	}
 	s.worker.Stop()
-	s.client.Close()
-	return nil
 }
 
-// openShared makes sure that the workflows are there which belong to no run and no flow.
-func (s *Store) openShared(ctx context.Context) error {
-	for id, start := range map[string]struct {
-		kind string
-		none any
-	}{haltID: {haltType, (*haltState)(nil)}, sharedID: {sharedType, (*sharedState)(nil)}} {
-		if err := s.standing(ctx, id, start.kind, start.none, "what belongs to no run (audit log, PIN, halt)"); err != nil {
-			return err
-		}
+// retire ends what this process does for all because it lacks a key. Others go on with it, and every call
+// here fails with that.
+func (s *Store) retire(why *core.Error) {
+	s.opts.Logger.Error("this process serves no runs any more", "error", why)
+	s.mu.Lock()
+	runners := s.runners
+	s.mu.Unlock()
+	s.stop(runners)
+	for _, r := range runners {
+		r.lose()
 	}
-	return nil
+}
+
+// openShared makes sure that the workflows are there which belong to no run and no flow, and that this process has
+// the key with which the first of them was begun.
+func (s *Store) openShared(ctx context.Context) error {
+	const keeps = "what belongs to no run (audit log, PIN, halt)"
+	if err := s.standing(ctx, sharedID, sharedType, (*sharedState)(nil), keeps); err != nil {
+		return err
+	}
+	if err := s.mustHaveKey(ctx); err != nil {
+		return err
+	}
+	return s.standing(ctx, haltID, haltType, (*haltState)(nil), keeps)
 }
 
 // standing begins a workflow that stays for good, unless it is there. One that somebody has ended is
@@ -160,6 +212,9 @@ func (s *service) workflowOf(run core.ID) string { return s.name("run/" + string
 
 // update changes a workflow, and returns when the change is kept.
 func (s *service) update(ctx context.Context, id, name string, run core.ID, arg, result any) error {
+	if err := s.work.ended(); err != nil {
+		return err
+	}
 	h, err := s.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})

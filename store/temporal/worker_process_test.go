@@ -69,7 +69,7 @@ func workerMain() {
 	ctx := context.Background()
 	w.try("open the store", func() error {
 		w.store, err = temporal.Open(ctx, temporal.Options{
-			Address: c.Address, Namespace: "default", Name: c.Name, Blobs: temporal.Folder(c.Blobs), Clock: wall{}, NewID: enginetest.NewID, Logger: w.log,
+			Address: c.Address, Namespace: "default", Name: c.Name, Blobs: temporal.Folder(c.Blobs), Clock: wall{}, NewID: enginetest.NewID, Logger: w.log, Keys: suiteKeys(),
 		})
 		return err
 	})
