@@ -1,11 +1,9 @@
 package temporal
 
 import (
-	"context"
 	"sync"
 
 	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
@@ -133,23 +131,7 @@ func (c converters) of(namespace, workflow string) converter.DataConverter {
 	return converter.WithDataConverterSerializationContext(c.data, converter.WorkflowSerializationContext{Namespace: namespace, WorkflowID: workflow})
 }
 
-// mustHaveKey refuses to serve an installation of which this process could not read what its shared workflow was
-// begun with. It looks before anything is served: a workflow that is taken up without its key does not get on.
-func (s *service) mustHaveKey(ctx context.Context) error {
-	id := s.name(sharedID)
-	first, err := s.client.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	if err != nil {
-		return failure(stopped(ctx, err), "")
-	}
-	for _, p := range first.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads() {
-		if err := s.ring.reads(p, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reads is the error of a payload that was not written as this ring, or, where it is nil, nobody with a key, writes it.
+// reads is the error of a payload that was not written as this ring, or, where it is nil, as nobody with a key writes it.
 func (r *ring) reads(p *commonpb.Payload, workflow string) error {
 	is := string(p.GetMetadata()[converter.MetadataEncoding]) == encrypted
 	switch {

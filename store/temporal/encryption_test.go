@@ -229,8 +229,8 @@ func TestEncrypted_Rotation(t *testing.T) {
 		}
 	}
 	all := everything(t, opts, dir, []string{"run/" + string(run.ID)})
-	for _, label := range []string{"1/", "2/"} { // in a payload and in a blob
-		if n := bytes.Count(all, []byte("binary/pml-encrypted-1\n"+label)); n != 1 {
+	for label, blobs := range map[string]int{"1/": 2, "2/": 1} { // with the installation's mark
+		if n := bytes.Count(all, []byte("binary/pml-encrypted-1\n"+label)); n != blobs {
 			t.Errorf("%d blobs with the key %s", n, label)
 		}
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/store"
 )
 
@@ -78,6 +81,21 @@ func EncryptedBlobs(t *testing.T, keys Keys, in Blobs) Blobs {
 // Label names a key in what was written with it.
 func Label(k Key) string { return k.label() }
 
+// Client is a client of Temporal that has the keys of an installation.
+func Client(t *testing.T, opts Options) client.Client {
+	t.Helper()
+	s, err := newService(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := dial(t.Context(), opts, s.conv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
 func mustRing(t *testing.T, keys Keys) *ring {
 	t.Helper()
 	r, err := newRing(keys)
@@ -86,3 +104,21 @@ func mustRing(t *testing.T, keys Keys) *ring {
 	}
 	return r
 }
+
+// CheckRetention is the finding about a namespace's retention.
+func CheckRetention(namespace string, is time.Duration) api.Check {
+	return (&service{opts: Options{Namespace: namespace}}).checkRetention(is)
+}
+
+// BeginNamespace begins a namespace that lacks everything else.
+func BeginNamespace(ctx context.Context, opts Options) error {
+	c, err := dial(ctx, opts, newConverters(nil, nil))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return beginNamespace(ctx, c, opts.Namespace)
+}
+
+// Older reports whether a version of Temporal's server is an older minor one than another.
+func Older(version, than string) bool { return older(version, than) }

@@ -69,7 +69,7 @@ func (s *flowKeeper) openFlow(ctx context.Context, key core.FlowKey) error {
 	if err := s.enterFlow(ctx, key); err != nil {
 		return err
 	}
-	err := s.standing(ctx, string(flowOf(key)), flowType, &flowState{ID: flowOf(key)}, "what the flow "+core.Visible(key.Flow, 120, false)+" did and its variables")
+	err := s.standing(ctx, string(flowOf(key)), flowType, &flowState{ID: flowOf(key)}, "what the flow "+core.Visible(key.Flow, 120, false)+" did and its variables", nil)
 	if err == nil {
 		s.mu.Lock()
 		s.open[key] = true

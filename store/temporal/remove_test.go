@@ -119,11 +119,7 @@ func TestRemove_ByItself(t *testing.T) {
 	if err := s.SaveFlowRuns(t.Context(), flowRun(core.FlowKey{Flow: "ask"}, step.Run.ID, 1)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Dial(client.Options{HostPort: opts.Address, Logger: silent{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := temporal.Client(t, opts)
 	h, err := c.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
 		WorkflowID: opts.Name + "/run/" + string(step.Run.ID), UpdateName: "remove", WaitForStage: client.WorkflowUpdateStageCompleted,
 		Args: []any{map[string]any{"at": time.Now()}},

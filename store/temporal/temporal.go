@@ -9,13 +9,10 @@ package temporal
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -108,19 +105,28 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// connect is a store that does not serve yet.
-func connect(ctx context.Context, opts Options) (*Store, error) {
-	s := &Store{stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
-	s.work = &work{end: s.retire}
+// newService is a service without its clients.
+func newService(opts Options) (service, error) {
+	s := service{page: indexPage, work: &work{}}
 	if len(opts.Keys) > 0 {
 		var err error
 		if s.ring, err = newRing(opts.Keys); err != nil {
-			return nil, err
+			return s, err
 		}
 		opts.Blobs = encryptedBlobs{opts.Blobs, s.ring}
 	}
-	s.opts, s.page, s.conv = opts, indexPage, newConverters(s.ring, nil)
-	var err error
+	s.opts, s.conv = opts, newConverters(s.ring, nil)
+	return s, nil
+}
+
+// connect is a store that does not serve yet.
+func connect(ctx context.Context, opts Options) (*Store, error) {
+	of, err := newService(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{service: of, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
+	s.work.end = s.retire
 	if s.client, err = dial(ctx, opts, s.conv); err != nil {
 		return nil, err
 	}
@@ -174,35 +180,6 @@ func (s *Store) retire(why *core.Error) {
 	for _, r := range runners {
 		r.lose()
 	}
-}
-
-// openShared makes sure that the workflows are there which belong to no run and no flow, and that this process has
-// the key with which the first of them was begun.
-func (s *Store) openShared(ctx context.Context) error {
-	const keeps = "what belongs to no run (audit log, PIN, halt)"
-	if err := s.standing(ctx, sharedID, sharedType, (*sharedState)(nil), keeps); err != nil {
-		return err
-	}
-	if err := s.mustHaveKey(ctx); err != nil {
-		return err
-	}
-	return s.standing(ctx, haltID, haltType, (*haltState)(nil), keeps)
-}
-
-// standing begins a workflow that stays for good, unless it is there. One that somebody has ended is
-// not begun anew: without a word the audit log would be empty, no PIN be needed, a halt be over, and
-// what a flow has counted be 0.
-func (s *service) standing(ctx context.Context, id, kind string, first any, keeps string) error {
-	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: s.name(id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-	}, kind, first)
-	if _, ended := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ended {
-		return core.Errorf(core.CodeStoreFailed, "somebody has ended the workflow %s, which keeps %s; nothing was begun in its place, reset it: temporal workflow reset --workflow-id %s --type LastWorkflowTask", s.name(id), keeps, s.name(id))
-	}
-	return failure(stopped(ctx, err), "")
 }
 
 // name is the id of a workflow of this installation.

@@ -74,7 +74,7 @@ var allowed = map[string][]string{
 	"store":           {"core"},
 	"store/postgres":  {"core", "store", "core/approval"},
 	"store/bolt":      {"core", "store", "core/approval"},
-	"store/temporal":  {"core", "store", "core/approval"}, // a module of its own
+	"store/temporal":  {"core", "core/api", "store", "core/approval"}, // a module of its own
 	"store/backup":    {"core"},
 	"store/storetest": {"core", "core/skiptest", "store", "core/approval"},
 	"cli/layout":      {"core"},
