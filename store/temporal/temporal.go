@@ -91,9 +91,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.worker = worker.New(s.serving, opts.Name, worker.Options{StickyScheduleToStartTimeout: time.Second})
-	for name, f := range map[string]any{runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, flowType: flowWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow} {
-		s.worker.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
-	}
+	registerWorkflows(s.worker)
 	s.worker.RegisterActivityWithOptions(s.sealPage, activity.RegisterOptions{Name: activitySeal})
 	s.worker.RegisterActivityWithOptions(s.forgetRun, activity.RegisterOptions{Name: activityForget})
 	s.worker.RegisterActivityWithOptions(s.dropBlobs, activity.RegisterOptions{Name: activityDrop})
@@ -103,6 +101,15 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, failure(err, "")
 	}
 	return s, nil
+}
+
+// registerWorkflows says which function is which workflow.
+func registerWorkflows(to worker.WorkflowRegistry) {
+	for name, f := range map[string]any{
+		runType: runWorkflow, haltType: haltWorkflow, sharedType: sharedWorkflow, flowType: flowWorkflow, runnerType: runnerWorkflow, keyType: keyWorkflow, voidType: voidWorkflow,
+	} {
+		to.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
 }
 
 // newService is a service without its clients.
