@@ -1,8 +1,6 @@
 package temporal
 
 import (
-	"sync"
-
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -19,35 +17,7 @@ type codec struct {
 	ring *ring
 	// workflow is the id of the workflow that the payloads are of; empty: they are of an error.
 	workflow string
-	// work is set where workflows are served, and hears of a key that is missing.
-	work *work
-}
-
-// work is what a process serves for all others: it ends when the process meets a key that it does not have.
-type work struct {
-	mu  sync.Mutex
-	err *core.Error
-	end func(*core.Error)
-}
-
-// ends ends the work, once.
-func (w *work) ends(err *core.Error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-		go w.end(err) // which waits for the task that this is part of
-	}
-}
-
-// ended is why the work has ended; nil: it has not.
-func (w *work) ended() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		return nil
-	}
-	return w.err
+	work     *work // nil: nothing is served with it
 }
 
 // WithSerializationContext implements converter.PayloadCodecWithSerializationContext.
@@ -75,21 +45,14 @@ func (c codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error)
 	return out, nil
 }
 
-// Decode implements converter.PayloadCodec. Where workflows are served a key that is missing is a panic, and
-// otherwise an error. After an error the SDK goes on: it would refuse a step, lose a signal or fail a run, all of which another
-// process may read. After a panic nothing has happened, and Temporal gives the task to another process.
+// Decode implements converter.PayloadCodec.
 func (c codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
 		var err error
-		if out[i], err = c.decode(p); err == nil {
-			continue
+		if out[i], err = c.decode(p); err != nil {
+			return nil, c.work.cannotRead(err)
 		}
-		if e := core.AsError(err); e.Code == core.CodeStoreKey && c.work != nil {
-			c.work.ends(e)
-			panic(e)
-		}
-		return nil, err
 	}
 	return out, nil
 }
@@ -115,15 +78,16 @@ type converters struct {
 	failures converter.FailureConverter
 }
 
-// newConverters are those with a ring, or, where it is nil, those that keep everything in clear. w is the work that
+// newConverters are those of a pml of a format with a ring, or, where it is nil, those that keep everything in clear. w is the work that
 // they are for, if they are for any.
-func newConverters(r *ring, w *work) converters {
-	if r == nil {
-		return converters{converter.GetDefaultDataConverter(), temporal.GetDefaultFailureConverter()}
+func newConverters(r *ring, format int, w *work) converters {
+	codecs := []converter.PayloadCodec{formats{format, w}}
+	if r != nil {
+		codecs = []converter.PayloadCodec{codec{ring: r, work: w}, formats{format, w}}
 	}
-	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec{ring: r, work: w})
+	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codecs...)
 	// Errors are of no workflow: the SDK does not say of all of them which one they are of.
-	return converters{data, temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: true})}
+	return converters{data, temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: r != nil})}
 }
 
 // of converts what one workflow has.

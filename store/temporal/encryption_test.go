@@ -272,39 +272,75 @@ func TestEncrypted_Open(t *testing.T) {
 	}
 }
 
-// TestEncrypted_MissingKey: a process that meets a key which it does not have serves nothing any more, says so whatever it is asked
-// and is no runner. It fails no run, and is given no task again and again: who has the key goes on.
+// TestEncrypted_MissingKey: a process that meets a key which it does not have ends its work.
 func TestEncrypted_MissingKey(t *testing.T) {
 	t.Parallel()
-	opts := options(t)
-	opts.Keys = keys("1")
-	lacks := open(t, opts)
-	t.Cleanup(func() { _ = lacks.Close() })
-	runner, err := lacks.Register(t.Context())
+	lacks := options(t)
+	lacks.Keys = keys("1")
+	has := lacks
+	has.Keys = keys("2", "1")
+	endsWork(t, lacks, has, core.CodeStoreKey, "the key 2,")
+}
+
+// TestFormats_Newer: a process that meets what a newer pml has written ends its work, in clear and with a key, and is told when it opens
+// what a newer one has begun. The newer one reads what the older one has written.
+func TestFormats_Newer(t *testing.T) {
+	t.Parallel()
+	for name, ks := range map[string]temporal.Keys{"Clear": nil, "Encrypted": keys("1")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old := options(t)
+			old.Keys = ks
+			endsWork(t, old, temporal.WithFormat(old, 2), core.CodeStoreNewer, "format 2, this pml knows formats up to 1")
+			begun := options(t)
+			begun.Keys = ks
+			_ = open(t, temporal.WithFormat(begun, 3)).Close()
+			if _, err := temporal.Open(t.Context(), begun); core.CodeOf(err) != core.CodeStoreNewer || !strings.Contains(err.Error(), "update pml") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// endsWork wants that a process which meets what it cannot read, and another one can, serves nothing any more, says so whatever it is asked
+// and is no runner. It fails no run, and is given no task again and again: the other one goes on.
+func endsWork(t *testing.T, cannot, can temporal.Options, code core.Code, says string) {
+	t.Helper()
+	told := func(err error) {
+		t.Helper()
+		if core.CodeOf(err) != code || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %s about %s", err, code, says)
+		}
+	}
+	old := open(t, cannot)
+	t.Cleanup(func() { _ = old.Close() })
+	runner, err := old.Register(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Keys = keys("2", "1")
-	has := open(t, opts)
-	run := newRun(time.Now())
-	for _, step := range []store.Step{begun(run), large(run, 1)} {
-		if err := has.Commit(t.Context(), step); err != nil {
+	run, before := newRun(time.Now()), newRun(time.Now())
+	if err := old.Commit(t.Context(), begun(before)); err != nil {
+		t.Fatal(err)
+	}
+	others := open(t, can)
+	for _, step := range []store.Step{begun(run), large(run, 1), large(before, 1)} {
+		if err := others.Commit(t.Context(), step); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_ = has.Close()
-	_, err = lacks.Run(t.Context(), run.ID)
-	wantKeyError(t, err, "the key 2,")
+	_ = others.Close()
+	_, err = old.Run(t.Context(), run.ID)
+	told(err)
 	select {
 	case <-runner.Lost():
 	case <-time.After(enginetest.Hung):
 		t.Fatal("it is a runner still")
 	}
-	_, err = lacks.Register(t.Context())
-	wantKeyError(t, err, "the key 2,")
-	wantKeyError(t, lacks.Commit(t.Context(), store.Step{Run: run}), "the key 2,")
+	_, err = old.Register(t.Context())
+	told(err)
+	told(old.Commit(t.Context(), store.Step{Run: run}))
 
-	c, id := raw(t, opts), opts.Name+"/run/"+string(run.ID)
+	c, id := raw(t, can), can.Name+"/run/"+string(run.ID)
 	d, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 	if err != nil || d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		t.Fatalf("%v %v", d.GetWorkflowExecutionInfo().GetStatus(), err)
@@ -312,13 +348,15 @@ func TestEncrypted_MissingKey(t *testing.T) {
 	if attempt := d.GetPendingWorkflowTask().GetAttempt(); attempt > 5 {
 		t.Errorf("the task was given %d times", attempt)
 	}
-	has = open(t, opts)
-	t.Cleanup(func() { _ = has.Close() })
-	if err := has.Commit(t.Context(), large(run, 2)); err != nil {
+	others = open(t, can)
+	t.Cleanup(func() { _ = others.Close() })
+	if err := others.Commit(t.Context(), large(run, 2)); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := has.Journal(t.Context(), run.ID, 0); err != nil || len(records) != 2 {
-		t.Errorf("%d %v", len(records), err)
+	for id, want := range map[core.ID]int{run.ID: 2, before.ID: 1} {
+		if records, err := others.Journal(t.Context(), id, 0); err != nil || len(records) != want {
+			t.Errorf("%d of %d records, %v", len(records), want, err)
+		}
 	}
 	failed := slices.DeleteFunc(historyOf(t, c, id), func(e *historypb.HistoryEvent) bool {
 		return e.GetEventType() != enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED

@@ -112,7 +112,7 @@ func CheckRetention(namespace string, is time.Duration) api.Check {
 
 // BeginNamespace begins a namespace that lacks everything else.
 func BeginNamespace(ctx context.Context, opts Options) error {
-	c, err := dial(ctx, opts, newConverters(nil, nil))
+	c, err := dial(ctx, opts, newConverters(nil, formatNow, nil))
 	if err != nil {
 		return err
 	}
@@ -122,3 +122,9 @@ func BeginNamespace(ctx context.Context, opts Options) error {
 
 // Older reports whether a version of Temporal's server is an older minor one than another.
 func Older(version, than string) bool { return older(version, than) }
+
+// WithFormat are options of a pml that writes another format.
+func WithFormat(opts Options, format int) Options {
+	opts.format = format
+	return opts
+}

@@ -33,8 +33,8 @@ func convertersOf(t *testing.T, keys Keys) converters {
 	return s.conv
 }
 
-// formats are the types of what workflows are started with, are told and asked, by the kind of workflow and the name.
-var formats = map[string]func() []any{
+// kept are the types of what workflows are started with, are told and asked, by the kind of workflow and the name.
+var kept = map[string]func() []any{
 	runType: of[begin], haltType: of[haltState], sharedType: of[sharedState], flowType: of[flowState], runnerType: func() []any { return []any{new(string), new(time.Duration)} },
 	runType + " commit": of[step], runType + " claim": of[claim], runType + " decide": of[decision], runType + " extend": of[extension], runType + " renew": of[renewal],
 	runType + " replan": of[replan], runType + " abort": of[abortion], runType + " below": of[core.ID], runType + " remove": of[removal],
@@ -52,7 +52,7 @@ func Lost(t *testing.T, h *historypb.History, keys Keys) (lost []string) {
 	first := h.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
 	kind, data := first.GetWorkflowType().GetName(), convertersOf(t, keys).of("", first.GetWorkflowId())
 	look := func(name string, in *commonpb.Payloads) {
-		into, known := formats[name]
+		into, known := kept[name]
 		if !known {
 			t.Errorf("no type is known of %s", name)
 			return

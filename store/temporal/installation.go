@@ -65,7 +65,9 @@ func (s *service) marked(ctx context.Context) (*mark, error) {
 		return nil, err
 	}
 	var m mark
-	if err := s.conv.of(s.opts.Namespace, id).FromPayload(p, &m); err != nil {
+	if err := s.conv.of(s.opts.Namespace, id).FromPayload(p, &m); core.CodeOf(err) == core.CodeStoreNewer {
+		return nil, err
+	} else if err != nil {
 		return nil, core.Errorf(core.CodeStoreFailed, "the workflow %s does not say where the blobs are: %w", id, err)
 	}
 	return &m, nil

@@ -25,7 +25,7 @@ import (
 // Temporal then finds some runs by the one and some by the other. Where pml may not do it, as
 // in Temporal Cloud, whoever owns the namespace does.
 func Prepare(ctx context.Context, opts Options) error {
-	c, err := dial(ctx, opts, newConverters(nil, nil))
+	c, err := dial(ctx, opts, newConverters(nil, formatNow, nil))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -40,6 +41,8 @@ type Options struct {
 	Metrics client.MetricsHandler
 	// Heartbeat is after how long without a sign of life a runner is dead; 0: 2 s.
 	Heartbeat time.Duration
+
+	format int // 0: formatNow
 }
 
 // service is Temporal, with the workflows of one installation.
@@ -115,6 +118,7 @@ func registerWorkflows(to worker.WorkflowRegistry) {
 // newService is a service without its clients.
 func newService(opts Options) (service, error) {
 	s := service{page: indexPage, work: &work{}}
+	opts.format = cmp.Or(opts.format, formatNow)
 	if len(opts.Keys) > 0 {
 		var err error
 		if s.ring, err = newRing(opts.Keys); err != nil {
@@ -122,7 +126,7 @@ func newService(opts Options) (service, error) {
 		}
 		opts.Blobs = encryptedBlobs{opts.Blobs, s.ring}
 	}
-	s.opts, s.conv = opts, newConverters(s.ring, nil)
+	s.opts, s.conv = opts, newConverters(s.ring, opts.format, nil)
 	return s, nil
 }
 
@@ -138,7 +142,7 @@ func connect(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	if err = mustBeIndexed(ctx, s.client, opts.Namespace); err == nil {
-		s.serving, err = client.NewClientFromExistingWithContext(ctx, s.client, clientOptions(opts, newConverters(s.ring, s.work)))
+		s.serving, err = client.NewClientFromExistingWithContext(ctx, s.client, clientOptions(opts, newConverters(s.ring, s.opts.format, s.work)))
 	}
 	if err != nil {
 		s.client.Close()
@@ -176,7 +180,7 @@ func (s *Store) stop(runners []*runner) {
 	s.worker.Stop()
 }
 
-// retire ends what this process does for all because it lacks a key. Others go on with it, and every call
+// retire ends what this process does for all because it cannot read what others have written. They go on with it, and every call
 // here fails with that.
 func (s *Store) retire(why *core.Error) {
 	s.opts.Logger.Error("this process serves no runs any more", "error", why)
