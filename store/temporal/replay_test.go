@@ -210,7 +210,7 @@ func goOn(t *testing.T, c client.Client, id string, do func(i int) error) {
 			more = info.GetFirstRunId() == info.GetExecution().GetRunId()
 			err = do(i)
 		}
-		if err != nil || i > 1000 {
+		if err != nil || i > 300 {
 			t.Fatalf("%d times: %v", i, err)
 		}
 	}

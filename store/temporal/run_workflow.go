@@ -83,7 +83,7 @@ func runWorkflow(ctx workflow.Context, b begin) error {
 		if err := workflow.Await(ctx, func() bool { return len(r.Audit) == 0 }); err != nil {
 			return err
 		}
-		if r.full(ctx) && len(r.Records)+len(r.Events)+len(r.Audit) == 0 {
+		if r.full(ctx) && r.light() && len(r.Audit) == 0 {
 			break
 		}
 	}
@@ -154,11 +154,11 @@ const sharedPause = 10 * time.Second
 // pageBytes is how much of a journal lies in one page.
 const pageBytes = 512 << 10
 
-// seal takes the journal and the events out of the workflow, page by page. A
+// seal takes the journal and the events out of the workflow, page by page, until what is left is light. A
 // step that comes meanwhile is kept behind them.
 func (r *runHolder) seal(ctx workflow.Context) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
-	for len(r.Records)+len(r.Events) > 0 {
+	for some := len(r.Records)+len(r.Events) > 0; some; some = !r.light() {
 		body := r.firstPage()
 		var blob string
 		if err := workflow.ExecuteActivity(ctx, activitySeal, r.Run.ID, body).Get(ctx, &blob); err != nil {
@@ -167,6 +167,13 @@ func (r *runHolder) seal(ctx workflow.Context) error {
 		r.sealed(body, blob)
 	}
 	return nil
+}
+
+// light reports whether the journal and the events are no more than a page, and so can go along into the next history: a
+// run that commits all the time would otherwise stay in its history until Temporal takes no more updates there.
+func (st *state) light() bool {
+	body := st.firstPage()
+	return len(body.Records) == len(st.Records) && len(body.Events) == len(st.Events)
 }
 
 // sealed has a page, which is what the journal and the events begin with, in the blobs.
