@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -79,6 +80,24 @@ func BenchmarkCommit(b *testing.B) {
 			}
 			b.ReportMetric(float64(in.Microseconds())/1000/float64(b.N), "ms/clear")
 			b.ReportMetric(float64(with.Microseconds())/1000/float64(b.N), "ms/encrypted")
+		})
+	}
+}
+
+// BenchmarkCodec is what it takes to encrypt a payload and to read it again, beside which a step is some.
+func BenchmarkCodec(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			c, in := temporal.NewCodec(b, keys("1"), "pml/run/a"), []*commonpb.Payload{{Data: make([]byte, size)}}
+			for b.Loop() {
+				sealed, err := c.Encode(in)
+				if err == nil {
+					_, err = c.Decode(sealed)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

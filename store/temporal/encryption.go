@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/casys-ai/pml/core"
@@ -89,7 +90,8 @@ func (r *ring) sealBlob(scope string, plain []byte) []byte {
 	mac := hmac.New(sha256.New, again)
 	_, _ = mac.Write(plain)
 	head := bound(r.first)
-	return aead.Seal(append(head, mac.Sum(nil)[:aead.NonceSize()]...), mac.Sum(nil)[:aead.NonceSize()], plain, head)
+	nonce := mac.Sum(nil)[:aead.NonceSize()]
+	return aead.Seal(append(slices.Clone(head), nonce...), nonce, plain, head)
 }
 
 // bound is what is in clear and bound to what was encrypted: its format and the label of its key. What it
@@ -130,15 +132,15 @@ func unencrypted(what, scope string) error {
 // missing is the error of a key that is not in the ring, which is nil where there are no keys.
 func (r *ring) missing(label string) *core.Error {
 	label = core.Visible(label, keyIDLimit+20, false)
-	id, print, _ := strings.Cut(label, "/")
+	id, theirs, _ := strings.Cut(label, "/")
 	const add = "; give this process the file of keys that the others have, and leave no key out while anything is there that was written with it"
 	if r == nil {
 		return core.Errorf(core.CodeStoreKey, "what is kept in Temporal is encrypted with the key %s, and there are no keys here"+add, id)
 	}
 	for _, k := range r.keys {
 		if k.ID == id {
-			_, own, _ := strings.Cut(k.label(), "/")
-			return core.Errorf(core.CodeStoreKey, "what is kept in Temporal is encrypted with another key %s than the one that is here (its print is %s, this one's %s)"+add, id, print, own)
+			_, ours, _ := strings.Cut(k.label(), "/")
+			return core.Errorf(core.CodeStoreKey, "what is kept in Temporal is encrypted with another key %s than the one that is here (its print is %s, this one's %s)"+add, id, theirs, ours)
 		}
 	}
 	return core.Errorf(core.CodeStoreKey, "what is kept in Temporal is encrypted with the key %s, which is not among the keys here"+add, id)

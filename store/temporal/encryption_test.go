@@ -418,6 +418,18 @@ func TestEncrypted_Forged(t *testing.T) {
 	if err != nil || says("forged") || !says("true") {
 		t.Errorf("%+v %v", rows, err)
 	}
+	forged := newRun(time.Now())
+	begin := map[string]any{"step": map[string]any{"run": forged, "at": time.Now()}}
+	h, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: workflow(forged), TaskQueue: opts.Name}, "pml-run-1", begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Get(t.Context(), nil); err == nil {
+		t.Error("a run was begun")
+	}
+	if _, err := s.Run(t.Context(), forged.ID); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("a run that was begun: %v", err)
+	}
 	got, err := s.Run(t.Context(), run.ID)
 	if err != nil || got.Abort != nil {
 		t.Errorf("%+v %v", got.Abort, err)

@@ -69,7 +69,7 @@ func KeyWorkflow(s *Store, workspace, key string) string { return s.keyWorkflowO
 type Codec = converter.PayloadCodec
 
 // NewCodec is the codec of a workflow.
-func NewCodec(t *testing.T, keys Keys, workflow string) Codec {
+func NewCodec(t testing.TB, keys Keys, workflow string) Codec {
 	return codec{ring: mustRing(t, keys), workflow: workflow}
 }
 
@@ -96,7 +96,7 @@ func Client(t *testing.T, opts Options) client.Client {
 	return c
 }
 
-func mustRing(t *testing.T, keys Keys) *ring {
+func mustRing(t testing.TB, keys Keys) *ring {
 	t.Helper()
 	r, err := newRing(keys)
 	if err != nil {
@@ -127,4 +127,12 @@ func Older(version, than string) bool { return older(version, than) }
 func WithFormat(opts Options, format int) Options {
 	opts.format = format
 	return opts
+}
+
+// RegisterDeaf makes a process a runner that does not get the activity by which it would give signs of life. began is told the id of the runner's
+// workflow.
+func RegisterDeaf(ctx context.Context, s *Store, began func(workflow string)) error {
+	r := s.newRunner()
+	began(s.runnerWorkflow(r.id))
+	return s.beginRunner(ctx, r)
 }

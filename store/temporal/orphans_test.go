@@ -1,6 +1,7 @@
 package temporal_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -180,5 +181,29 @@ func TestDecide_AmongMany(t *testing.T) {
 	}
 	if met := temporal.Met(st); met != 1 {
 		t.Errorf("%d runs were asked", met)
+	}
+}
+
+// TestRegister_Unheard: a process whose runner's workflow ends before it has given a sign of life is told so, and does not wait for ever.
+func TestRegister_Unheard(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	s := open(t, opts)
+	t.Cleanup(func() { _ = s.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Hung)
+	defer cancel()
+	c := raw(t, opts)
+	err := temporal.RegisterDeaf(ctx, s, func(workflow string) {
+		go func() { // as Temporal ends it when it hears nothing
+			for c.TerminateWorkflow(ctx, workflow, "", "a test") != nil && ctx.Err() == nil {
+				pause(10 * time.Millisecond)
+			}
+		}()
+	})
+	if core.CodeOf(err) != core.CodeStoreBusy {
+		t.Errorf("%v", err)
+	}
+	if r, err := s.Register(ctx); err != nil || r.Holds(ctx) != nil {
+		t.Errorf("tried again: %v", err)
 	}
 }

@@ -69,6 +69,21 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	if err := s.work.ended(); err != nil {
 		return nil, err
 	}
+	r := s.newRunner()
+	if err := r.worker.Start(); err != nil {
+		return nil, failure(err, "")
+	}
+	if err := s.beginRunner(ctx, r); err != nil {
+		r.worker.Stop()
+		return nil, failure(err, "")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runners = append(s.runners, r)
+	return r, nil
+}
+
+func (s *Store) newRunner() *runner {
 	r := &runner{
 		id: string(s.opts.NewID()), store: s, heartbeat: s.opts.Heartbeat,
 		began: make(chan struct{}), lost: make(chan struct{}), gone: make(chan struct{}, 1), end: make(chan struct{}), change: make(chan struct{}),
@@ -77,32 +92,37 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	r.worker.RegisterActivityWithOptions(r.hold, activity.RegisterOptions{Name: activityHold})
 	r.worker.RegisterActivityWithOptions(r.woken, activity.RegisterOptions{Name: activityWake})
 	r.worker.RegisterActivityWithOptions(r.died, activity.RegisterOptions{Name: activityGone})
-	if err := r.worker.Start(); err != nil {
-		return nil, failure(err, "")
-	}
-	_, err := s.serving.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	return r
+}
+
+// beginRunner begins the workflow of a runner, and waits for its first sign of life. That may never come: Temporal gives the
+// activity which gives them away once, and may do so to a poll that nobody waits for any more. The workflow ends then.
+func (s *Store) beginRunner(ctx context.Context, r *runner) error {
+	w, err := s.serving.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
 	}, runnerType, r.id, r.heartbeat)
-	if err == nil {
-		select {
-		case <-r.began:
-			// This process's end is what that workflow waits for: it is not to be looked for here.
-			_ = s.forgetPlace(ctx, s.runnerWorkflow(r.id))
-			err = s.update(ctx, s.name(haltID), updateJoin, "", r.id, nil)
-		case <-r.lost:
-			err = core.Errorf(core.CodeStoreFailed, "Temporal does not take this process as a runner; try again")
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.runners = append(s.runners, r)
-		return r, nil
+	watch, enough := context.WithCancel(ctx)
+	defer enough()
+	ended := make(chan struct{})
+	go func() {
+		_ = w.Get(watch, nil)
+		close(ended)
+	}()
+	select {
+	case <-r.began:
+		// This process's end is what that workflow waits for: it is not to be looked for here.
+		_ = s.forgetPlace(ctx, s.runnerWorkflow(r.id))
+		return s.update(ctx, s.name(haltID), updateJoin, "", r.id, nil)
+	case <-r.lost:
+	case <-ended:
 	}
-	r.worker.Stop()
-	return nil, failure(err, "")
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return core.Errorf(core.CodeStoreBusy, "Temporal does not take this process as a runner; try again")
 }
 
 func (s *service) runnerWorkflow(id string) string { return s.name("runner/" + id) }
