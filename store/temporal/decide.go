@@ -160,19 +160,28 @@ func (s *Store) Halt(ctx context.Context, h core.Halt) (core.Halt, error) {
 	return *holds.Halt, nil
 }
 
-// LetGo ends a halt and wakes all runners.
+// LetGo ends a halt and wakes all runners. One that has begun since it was looked at stays.
 func (s *Store) LetGo(ctx context.Context, r core.Resumption) (*core.Halt, error) {
 	g, err := s.Guard(ctx)
 	if err != nil {
 		return nil, err
 	}
+	is, err := s.Halted(ctx)
+	if err != nil {
+		return nil, err
+	}
 	in := resumption{Resumption: r, Presence: r.Presence}
+	if is != nil {
+		in.Of = is.At
+	}
 	in.Guard, in.Proved = unnamed(g, r.Proved)
 	var was halted
 	if err := s.update(ctx, s.name(haltID), updateLetGo, "", in, &was); err != nil {
 		return nil, err
 	}
-	s.halt.set(nil)
+	if was.Halt != nil {
+		s.halt.set(nil)
+	}
 	s.watchers.tell(false)
 	return was.Halt, nil
 }

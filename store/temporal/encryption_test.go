@@ -385,24 +385,16 @@ func TestEncrypted_Forged(t *testing.T) {
 	}
 	c := raw(t, opts)
 	workflow := func(r core.Run) string { return opts.Name + "/run/" + string(r.ID) }
-	var captured *commonpb.Payloads
-	for _, e := range historyOf(t, c, workflow(other)) {
-		if in := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput(); in.GetName() == "abort" {
-			captured = in.GetArgs()
-		}
-	}
-	if captured == nil {
-		t.Fatal("no request to abort in the history")
-	}
+	captured := capture(t, c, workflow(other), "abort")
 	plain := &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(`{"request":{"reason":"x"},"at":"2026-11-29T12:00:00Z"}`)}}}
 	cut := proto.Clone(captured).(*commonpb.Payloads)
 	cut.Payloads[0].Data = cut.Payloads[0].Data[:len(cut.Payloads[0].Data)-1]
 	for name, args := range map[string]*commonpb.Payloads{"in clear": plain, "of another run": captured, "damaged": cut} {
-		if refused := forge(t, c, opts.Namespace, workflow(run), args); !refused {
+		if refused := forge(t, c, opts.Namespace, workflow(run), "abort", args); !refused {
 			t.Errorf("%s: it was taken", name)
 		}
 	}
-	if refused := forge(t, c, opts.Namespace, workflow(other), captured); refused { // in its own run it is what it was
+	if refused := forge(t, c, opts.Namespace, workflow(other), "abort", captured); refused { // in its own run it is what it was
 		t.Error("what was encrypted for a run is refused there")
 	}
 	if err := c.SignalWorkflow(t.Context(), opts.Name+"/pml-shared", "", "audit", []core.AuditRow{{Reason: "forged"}}); err != nil {
@@ -439,15 +431,56 @@ func TestEncrypted_Forged(t *testing.T) {
 	}
 }
 
-// forge asks for the end of a run with some payloads, and reports whether that was refused.
-func forge(t *testing.T, c client.Client, namespace, workflow string, args *commonpb.Payloads) (refused bool) {
+// TestEncrypted_LetGoAgain: what let go of a halt does not let go of the next one, sent by somebody who has copied it.
+func TestEncrypted_LetGoAgain(t *testing.T) {
+	t.Parallel()
+	opts := options(t)
+	opts.Keys = keys("1")
+	s := open(t, opts)
+	t.Cleanup(func() { _ = s.Close() })
+	by := core.Actor{Who: "ann", Via: core.ViaCLI}
+	halt := func() {
+		t.Helper()
+		if _, err := s.Halt(t.Context(), core.Halt{By: by, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	halt()
+	if was, err := s.LetGo(t.Context(), core.Resumption{By: by, At: time.Now(), Presence: core.PresenceTerminal}); err != nil || was == nil {
+		t.Fatalf("%v %v", was, err)
+	}
+	halt()
+	c, id := raw(t, opts), opts.Name+"/pml-halt"
+	forge(t, c, opts.Namespace, id, "let-go", capture(t, c, id, "let-go"))
+	if h, err := s.Halted(t.Context()); err != nil || h == nil {
+		t.Errorf("calls are let go: %v", err)
+	}
+	if was, err := s.LetGo(t.Context(), core.Resumption{By: by, At: time.Now(), Presence: core.PresenceTerminal}); err != nil || was == nil {
+		t.Errorf("%v %v", was, err)
+	}
+}
+
+// capture is what an update of a workflow was sent with, as its history has it.
+func capture(t *testing.T, c client.Client, workflow, update string) *commonpb.Payloads {
+	t.Helper()
+	for _, e := range historyOf(t, c, workflow) {
+		if in := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput(); in.GetName() == update {
+			return in.GetArgs()
+		}
+	}
+	t.Fatalf("no update %s in the history", update)
+	return nil
+}
+
+// forge sends an update with some payloads, and reports whether that was refused.
+func forge(t *testing.T, c client.Client, namespace, workflow, update string, args *commonpb.Payloads) (refused bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Hung)
 	defer cancel()
 	answer, err := c.WorkflowService().UpdateWorkflowExecution(ctx, &workflowservice.UpdateWorkflowExecutionRequest{
 		Namespace: namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow},
 		WaitPolicy: &updatepb.WaitPolicy{LifecycleStage: enumspb.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
-		Request:    &updatepb.Request{Meta: &updatepb.Meta{UpdateId: string(enginetest.NewID())}, Input: &updatepb.Input{Name: "abort", Args: args}},
+		Request:    &updatepb.Request{Meta: &updatepb.Meta{UpdateId: string(enginetest.NewID())}, Input: &updatepb.Input{Name: update, Args: args}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -29,8 +30,10 @@ type haltState struct {
 	telling int // runners that are being told
 }
 
-// resumption is a core.Resumption with what its own JSON leaves out, and the guard.
+// resumption is a core.Resumption with what its own JSON leaves out, the guard, and when the halt was that it ends: who has no key could
+// send it once more otherwise, for the next halt.
 type resumption struct {
+	Of         time.Time       `json:"of,omitzero"`
 	Resumption core.Resumption `json:"resumption"`
 	Presence   core.Presence   `json:"presence,omitempty"`
 	Proved     string          `json:"proved,omitempty"`
@@ -118,7 +121,7 @@ func (d *haltState) left(ctx workflow.Context, runner string) {
 // letGo ends a halt and wakes all runners: each looks at its runs.
 func (d *haltState) letGo(ctx workflow.Context, r resumption) (halted, error) {
 	was := d.Halt
-	if was == nil {
+	if was == nil || !was.At.Equal(r.Of) {
 		return halted{}, nil
 	}
 	d.Halt = nil
