@@ -132,7 +132,7 @@ func WithFormat(opts Options, format int) Options {
 // RegisterDeaf makes a process a runner that does not get the activity by which it would give signs of life. began is told the id of the runner's
 // workflow.
 func RegisterDeaf(ctx context.Context, s *Store, began func(workflow string)) error {
-	r := s.newRunner()
+	r := newRunner(s)
 	began(s.runnerWorkflow(r.id))
-	return s.beginRunner(ctx, r)
+	return beginRunner(ctx, s, r)
 }

@@ -69,11 +69,11 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	if err := s.work.ended(); err != nil {
 		return nil, err
 	}
-	r := s.newRunner()
+	r := newRunner(s)
 	if err := r.worker.Start(); err != nil {
 		return nil, failure(err, "")
 	}
-	if err := s.beginRunner(ctx, r); err != nil {
+	if err := beginRunner(ctx, s, r); err != nil {
 		r.worker.Stop()
 		return nil, failure(err, "")
 	}
@@ -83,7 +83,7 @@ func (s *Store) Register(ctx context.Context) (store.Runner, error) {
 	return r, nil
 }
 
-func (s *Store) newRunner() *runner {
+func newRunner(s *Store) *runner {
 	r := &runner{
 		id: string(s.opts.NewID()), store: s, heartbeat: s.opts.Heartbeat,
 		began: make(chan struct{}), lost: make(chan struct{}), gone: make(chan struct{}, 1), end: make(chan struct{}), change: make(chan struct{}),
@@ -97,7 +97,7 @@ func (s *Store) newRunner() *runner {
 
 // beginRunner begins the workflow of a runner, and waits for its first sign of life. That may never come: Temporal gives the
 // activity which gives them away once, and may do so to a poll that nobody waits for any more. The workflow ends then.
-func (s *Store) beginRunner(ctx context.Context, r *runner) error {
+func beginRunner(ctx context.Context, s *Store, r *runner) error {
 	w, err := s.serving.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: s.runnerWorkflow(r.id), TaskQueue: s.opts.Name, WorkflowTaskTimeout: taskLimit, EnableEagerStart: true,
 	}, runnerType, r.id, r.heartbeat)
