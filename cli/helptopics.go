@@ -51,8 +51,10 @@ and intent, a name for the run.`
 // jsonText is the help about output for programs.
 const jsonText = `With --json pml prints one JSON document on stdout, also of a run that failed.
 Where there is nothing to print, stderr has {"error": {code, message, exit,
-next}}; messages and progress there are JSON as well. -o jsonl prints a line for
-each item of a list. Fields may be added; these stay. Times are RFC 3339 in UTC.
+next}}. A warning there is {"warning": TEXT}, and what is being decided
+{"deciding": {…}}; on a terminal there are lines for a person besides. -o jsonl
+prints a line for each item of a list. Fields may be added; these stay. Times are
+RFC 3339 in UTC.
 
 A list is {"items": […], "next": "CURSOR"}; --cursor goes on after it.
 
@@ -121,7 +123,9 @@ An approval (approvals ls, approvals show, pending):
 A row of the audit log (audit ls, audit export):
 
   seq, at, by, tool, approval_type, checkpoint_id, workflow_id, workflow_name,
-  workspace, digest, reason, asked, arguments (--args)
+  workspace, digest, reason, asked
+  arguments      what the call was asked with (--args)
+  sent           what was approved in place of arguments (--args)
   side           whose log it is in: client (this machine), or server
   outcome        what is stored, and covered by the hash
   shown          the outcome as the table has it, and as --outcome takes it
