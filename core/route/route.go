@@ -37,6 +37,11 @@ type Local interface {
 	api.Answers
 	api.Refusals
 	api.Visits
+	Elsewhere
+}
+
+// Elsewhere is what this machine answers about runs that a server keeps.
+type Elsewhere interface {
 	// RuleOf is the rule that would remember an approval which the server of this
 	// machine keeps.
 	RuleOf(ctx context.Context, a core.Approval) (api.Rule, error)
