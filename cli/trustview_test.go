@@ -138,3 +138,32 @@ func TestTrust_FoldedChanges(t *testing.T) {
 		})
 	}
 }
+
+// A flow that has changed in a few lines shows them: whether it is enabled is what a person
+// trusts. One that is new in many is folded.
+func TestTrust_FoldedFlow(t *testing.T) {
+	t.Parallel()
+	flows := func(content map[string]any) string {
+		raw, err := json.MarshalIndent(map[string]any{"flow files": map[string]any{"f.json": map[string]any{"sha256": "f00", "content": content}}}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw) + "\n"
+	}
+	var nodes []string
+	for n := range 30 {
+		nodes = append(nodes, fmt.Sprint("node", n))
+	}
+	before, now := map[string]any{"enabled": true, "id": "f"}, map[string]any{"enabled": false, "id": "f"}
+	shown := func() string {
+		state := api.TrustState{Workspace: "/w", Digest: hashA, Content: flows(now), Diff: diff.Lines(flows(before), flows(now))}
+		return (&shell{fake: &fake{trust: state}}).run("trust", "--show").want(t, 0).out
+	}
+	if out := shown(); !strings.Contains(out, `-        "enabled": true`) || !strings.Contains(out, `+        "enabled": false`) || strings.Contains(out, `"id"`) {
+		t.Error(out)
+	}
+	now["nodes"] = nodes
+	if out := shown(); strings.Contains(out, "node7") {
+		t.Error(out)
+	}
+}

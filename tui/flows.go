@@ -51,7 +51,7 @@ func (m *model) loadFlows() tea.Cmd {
 			case again:
 				return m.loadFlows()
 			case err == nil && m.flowNews.file.Name != "":
-				m.flowNews.tell(m, read.Trusted, now)
+				m.flowNews.tell(m, read, now)
 				m.flowNews = flowNews{}
 			case err != nil && m.screen.ShowsFlows(): // another process may have had the store
 				m.say(screen.Bad, problem("cannot read the flows", err), now)
@@ -144,9 +144,15 @@ type flowNews struct {
 }
 
 // tell reports the change.
-func (n flowNews) tell(m *model, trusted bool, now time.Time) {
-	if !n.file.Home && !trusted {
-		n.word += "; until it is trusted, calls that it checks are refused: " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
+func (n flowNews) tell(m *model, read state.Flows, now time.Time) {
+	if !n.file.Home && !read.Trusted {
+		refused := "calls that it checks are refused"
+		if read.Workspace != nil {
+			if f := read.Workspace.Flow(n.file.Name); f != nil && !f.Enabled {
+				refused = "what it checked before is refused"
+			}
+		}
+		n.word += "; until it is trusted, " + refused + ": " + keyFor(m, keys.TrustFlows, "pml trust") + " comes next"
 	}
 	m.say(screen.Good, core.Visible(n.file.Name, 60, false)+" is "+n.word, now)
 }

@@ -115,7 +115,7 @@ func TestModel_Flows(t *testing.T) {
 	h.shows(`the flow cannot be tested: not now\x1b`)
 	fake.err = nil
 	h.typed("o")
-	h.shows("f.json is saved; until it is trusted, calls that it checks are refused: T comes next")
+	h.shows("f.json is saved; until it is trusted, what it checked before is refused: T comes next")
 	if !strings.Contains(string(fake.text), `"message":"Really?"`) && !strings.Contains(string(fake.text), `"message": "Really?"`) {
 		t.Error(string(fake.text))
 	}

@@ -14,7 +14,14 @@ import (
 // What is granted is JSON, indented by two. Of these parts of it, which programs
 // write, lines that are indented deeper than so many spaces are folded: what is
 // left are names, versions and digests.
-var foldedParts = map[string]int{`  "flow files": {`: 6, `  "pml.lock": {`: lockDepth}
+var foldedParts = map[string]int{`  "flow files": {`: flowDepth, `  "pml.lock": {`: lockDepth}
+
+// flowDepth is the depth of the digest and the content of a file of flows. Of a content that has
+// changed in a few lines, those are for people: whether a flow is enabled, and what it matches.
+const (
+	flowDepth = 6
+	fewLines  = 20
+)
 
 // lockDepth is the depth of the members of a server in pml.lock. Of their lists one
 // is for people: the tools of which it is accepted that they only read.
@@ -37,7 +44,8 @@ func Fold(text, content string, changes bool) (out string, n int) {
 		n, run = n+run, 0
 	}
 	limits, next, gone := limitsOf(content), 1, unfolded
-	for line := range strings.Lines(text) {
+	lines := slices.Collect(strings.Lines(text))
+	for i, line := range lines {
 		bare := strings.TrimRight(line, "\n")
 		limit := unfolded
 		switch {
@@ -58,7 +66,7 @@ func Fold(text, content string, changes bool) (out string, n int) {
 			gone = limit
 			next++
 		}
-		if limit != unfolded && depth(bare) > limit {
+		if limit != unfolded && depth(bare) > limit && !(changes && limit == flowDepth && changedFew(lines, i)) {
 			run++
 			continue
 		}
@@ -67,6 +75,21 @@ func Fold(text, content string, changes bool) (out string, n int) {
 	}
 	end()
 	return b.String(), n
+}
+
+// changedFew reports whether a line of a difference is one of a few that have changed together.
+func changedFew(lines []string, at int) bool {
+	changed := func(i int) bool {
+		return i >= 0 && i < len(lines) && (lines[i][0] == '+' || lines[i][0] == '-')
+	}
+	from, to := at, at
+	for changed(from-1) && at-from <= fewLines {
+		from--
+	}
+	for changed(to+1) && to-at <= fewLines {
+		to++
+	}
+	return changed(at) && to-from < fewLines
 }
 
 // unfolded is the limit of a line that stays, whatever it is.
