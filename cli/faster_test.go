@@ -152,3 +152,17 @@ func TestFaster_TooLate(t *testing.T) {
 		t.Errorf("decided here as well: %+v", got)
 	}
 }
+
+// TestFaster_Inbox: without an id an answer that came too late is as much a failure, after all
+// else was asked.
+func TestFaster_Inbox(t *testing.T) {
+	t.Parallel()
+	f := &fake{pending: []core.Approval{permission(core.RiskMedium)}, errs: []error{core.Errorf(core.CodeAlreadyDecided, "bea was faster")}}
+	s := &shell{tty: true, stdin: "y\n", fake: f}
+	s.dropTyped = func() { // right before the answer
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.pending = nil
+	}
+	s.run("approve").want(t, 12).has(t, "err", "bea was faster")
+}

@@ -161,7 +161,7 @@ func initialize(ctx context.Context, a *app.App, b app.Backend, o initOptions) e
 	written := slices.ContainsFunc(out.Hosts, func(h api.HostChange) bool { return h.Written })
 	said := false
 	if err == nil {
-		said, err = offerImport(ctx, a, b)
+		said, err = offerImport(ctx, a, b, o.yes)
 	}
 	if !a.Human() {
 		if perr := a.Encode(out, a.Format()); perr != nil {
@@ -183,7 +183,7 @@ func initialize(ctx context.Context, a *app.App, b app.Backend, o initOptions) e
 // offerImport offers to take over what agent hosts know. The file is written by
 // now: nothing that goes wrong here makes init fail, except what was agreed to. said
 // reports whether it named what comes next.
-func offerImport(ctx context.Context, a *app.App, b app.Backend) (said bool, err error) {
+func offerImport(ctx context.Context, a *app.App, b app.Backend, unasked bool) (said bool, err error) {
 	imp, err := b.ImportServers(ctx, api.ImportRequest{})
 	if err != nil {
 		a.Note("note: what agent hosts know cannot be read: %s", core.Visible(err.Error(), 2000, false))
@@ -195,7 +195,7 @@ func offerImport(ctx context.Context, a *app.App, b app.Backend) (said bool, err
 		}
 		return hasServers(ctx, b), nil
 	}
-	if !a.CanAsk() {
+	if unasked || !a.CanAsk() {
 		a.Note("agent hosts know MCP servers that can be taken over")
 		a.Note("next: pml servers import")
 		return true, nil

@@ -48,6 +48,7 @@ packages and sign-ins; what is in that folder and not pml's is named and stays.
 Files of the workspace stay; with --workspace its .pml.json and pml.lock
 go, too. The program itself, .env and .pml with its flows are left to you. At the
 end it names the files that are left here and in the folders that you have trusted.
+An entry of pml that you have written into a host's file yourself stays there.
 
 Where other folders have pml in their agent hosts it names them and removes
 nothing. --here removes pml from this folder only: what "pml init" has added here,
@@ -284,7 +285,7 @@ func (r removal) text() string {
 	}
 	if r.Home == "" {
 		if w.Len() == 0 {
-			w.WriteString("agent hosts have nothing of pml from this folder\n")
+			w.WriteString("pml init has added nothing here that is still there\n")
 		}
 		return w.String()
 	}

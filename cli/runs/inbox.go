@@ -76,6 +76,7 @@ type inboxOf struct {
 	apart        map[approval.Kin]bool // asked about one by one, though they are alike
 	going        []core.ID             // runs that go on since a decision
 	over         bool                  // nobody answers any more; what goes on is waited for
+	late         error                 // somebody was faster than an answer: it does not count
 }
 
 // open is what waits and was not left for later.
@@ -101,6 +102,9 @@ func (in *inboxOf) decide(ctx context.Context, open []core.Approval) error {
 	if settled(err) {
 		overtaken(in.a, err)
 		in.later[p.ID] = true
+		if d != nil {
+			in.late = err
+		}
 		return nil
 	}
 	if err != nil {
@@ -174,6 +178,9 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 		return false, err
 	default: // who was faster has decided, or it is not for this person to decide
 		in.later[p.ID] = true
+		if settled(err) {
+			in.late = err
+		}
 	}
 	in.a.Say("%s", core.Visible(err.Error(), 2000, false))
 	return again, nil
@@ -264,6 +271,8 @@ func (in *inboxOf) end(ctx context.Context) error {
 		return app.ExitStatus(app.ExitPending)
 	case len(in.shown) == 0:
 		in.a.Note("nothing waits for a decision")
+	case in.late != nil: // it was said when it happened
+		return app.ExitStatus(app.ExitCodes[core.CodeOf(in.late)])
 	}
 	return nil
 }

@@ -245,7 +245,7 @@ func writeHealth(w *strings.Builder, s api.ServerInfo) {
 		return
 	}
 	fmt.Fprintf(w, "  %-12s %s", "health", core.Visible(h.State, 0, false))
-	if h.Failures > 0 {
+	if h.Failures > 1 { // as this process has seen it
 		fmt.Fprintf(w, ", failed %s in a row", layout.Plural(h.Failures, "time"))
 	}
 	if h.RetryAt != nil {

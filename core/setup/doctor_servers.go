@@ -109,11 +109,12 @@ func checkServer(ctx context.Context, h *gate.Host, name string, limit time.Dura
 	}
 	if s.Health != nil && s.Health.Failures > 0 {
 		out.Status = worse(out.Status)
-		text := fmt.Sprintf("it failed %d time(s) in a row", s.Health.Failures)
-		if s.Health.LastError != s.Error { // which stands there already
-			text += ": " + s.Health.LastError
+		if s.Health.Failures > 1 { // as this process has seen it
+			say = append(say, fmt.Sprintf("it failed %d times in a row", s.Health.Failures))
 		}
-		say = append(say, text)
+		if s.Health.LastError != "" && s.Health.LastError != s.Error { // which stands there already
+			say = append(say, s.Health.LastError)
+		}
 	}
 	out.Detail = core.Visible(oneLine(strings.Join(say, "; ")), 600, false)
 	return out
