@@ -206,7 +206,7 @@ func (c *card) offer(e *Env) {
 	default:
 	}
 	list = append(list, button{act: keys.Approve, label: c.approveLabel(), approve: true})
-	if ap.Type == core.ApproveTool && !ap.Once {
+	if ap.Type == core.ApproveTool && !ap.Once && c.edited == nil {
 		list = append(list, button{act: keys.ApproveRemember, label: "Approve, remember", approve: true})
 	}
 	if approval.InLoop(ap) && c.edited == nil {

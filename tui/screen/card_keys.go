@@ -145,7 +145,7 @@ func (c *card) press(act keys.Action, e *Env) (intents []Intent, closed bool) {
 		c.toggleScripts()
 	case cardRunAgain:
 		c.rule.ChooseInDoubt(core.RunAgain, nil)
-		c.say(Note, "it will run again. Now approve")
+		c.say(Note, "it will run again. Now approve, which asks for the code")
 	case cardSkip:
 		c.begin(resulting, decide.Deny, e)
 	case keys.Save:
@@ -243,7 +243,7 @@ func (c *card) toggleScripts() {
 	case !c.rule.ToggleScripts():
 		c.say(Note, "it has no install scripts")
 	case c.rule.ScriptsAllowed():
-		c.say(Bad, "its install scripts may run: that is of high risk")
+		c.say(Bad, "its install scripts may run: that is of high risk, and approving asks for the code")
 	default:
 		c.say(Good, "its install scripts will not run")
 	}

@@ -152,12 +152,19 @@ func successor(a core.Approval, e *Env) (core.ID, bool) {
 	return next.ID, next.ID != a.ID && next.StateAt(e.Now) == core.ApprovalOpen
 }
 
+// maxPermits is how many approvals of a run are looked through for the yes that has answered one
+// of them: each row of a list looks.
+const maxPermits = 200
+
 // permittedBy is the yes of the same run because of which nobody had to answer a question.
 func permittedBy(a core.Approval, e *Env) (core.Approval, bool) {
 	if a.State != core.ApprovalSuperseded {
 		return core.Approval{}, false
 	}
 	w, _ := e.State.Workflow(a.RunID)
+	if len(w.Approvals) > maxPermits {
+		return core.Approval{}, false
+	}
 	for _, o := range w.Approvals {
 		now, _ := e.State.Approval(o.ID)
 		for _, o := range []core.Approval{now, o} { // the newer one may not have the calls yet that its bounds let on

@@ -31,6 +31,7 @@ type inboxPanel struct {
 	// byHand says that the person put the cursor where it is; had is what waited
 	// then.
 	byHand bool
+	handAt time.Time // when
 	had    []core.Approval
 
 	view  inboxView
@@ -128,14 +129,20 @@ func (p *inboxPanel) settle(e *Env) {
 			i = min(i, len(p.rows.waiting)-1)
 		}
 	}
-	if i >= len(p.rows.waiting) && len(p.rows.waiting) > 0 && !e.deciding && (!p.byHand || news && p.arrived()) {
+	if i >= len(p.rows.waiting) && len(p.rows.waiting) > 0 && !e.deciding && (!p.byHand || news && p.arrived() && e.Now.Sub(p.handAt) >= stays) {
 		i, p.byHand = 0, false
 	}
 	p.choose(i, e)
 }
 
+// stays is how long what comes anew leaves the cursor where the person has put it: they may be
+// about to press a key for that row.
+const stays = time.Minute
+
 // putByHand notes that the person put the cursor where it is.
-func (p *inboxPanel) putByHand(e *Env) { p.byHand, p.had = true, e.State.Waiting(e.Now) }
+func (p *inboxPanel) putByHand(e *Env) {
+	p.byHand, p.handAt, p.had = true, e.Now, e.State.Waiting(e.Now)
+}
 
 // arrived reports whether something waits that did not when the cursor was put
 // where it is.

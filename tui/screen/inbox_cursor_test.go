@@ -111,9 +111,15 @@ func TestInbox_CursorByHand(t *testing.T) {
 		}
 		p.press("esc")
 		p.frame()
+		if p.selected() != at {
+			t.Errorf("%s: the cursor moved to %s right after it was put there", name, p.selected())
+		}
+		p.wait(stays)
+		ids = arrives(p, 3)
+		p.frame()
 		p.press("R", "+")
 		p.wants()
-		if p.selected() != apIntegrity {
+		if p.approval(p.selected()).StateAt(p.now) != core.ApprovalOpen {
 			t.Errorf("%s: %v wait anew, selected %s", name, ids, p.selected())
 		}
 	}

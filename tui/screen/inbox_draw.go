@@ -189,6 +189,9 @@ func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap
 	cols[colWhat].Text(in, y, paint.Style{}, fitPath(p.what(ap), cols[colWhat].Width, p.inView(ap, e), e.Theme))
 	cols[colFlow].Text(in, y, muted, p.rows.runName(ap, e))
 	by, at := stateWord(st), ""
+	if _, ok := permittedBy(ap, e); ok {
+		by = "permitted"
+	}
 	if d := ap.DecidedBy; d != nil {
 		by = core.Visible(d.Label(), 60, false)
 		at = clockText(d.At, e)

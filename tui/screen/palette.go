@@ -14,49 +14,52 @@ import (
 
 // verb is a command line of pml that the palette offers. RUN and APPROVAL in it
 // stand for what is selected; needs is what must be typed behind it.
-type verb struct{ line, what, needs string }
+type verb struct {
+	line, what, needs string
+	about             bool // the id of what is selected ends its line
+}
 
 // verbs are what the palette offers. None of them decides: enter must not.
 var verbs = []verb{
-	{"run ", "run a script or a DAG; what it asks comes to the inbox", "a file, such as first.ts"},
-	{"workflows ls", "list the runs", ""},
-	{"workflows show RUN", "all of this run", ""},
-	{"workflows result RUN", "what it returned", ""},
-	{"workflows logs RUN", "what it logged", ""},
-	{"workflows rm RUN", "delete it, once it has ended", ""},
-	{"retry RUN", "run its failed tasks again", ""},
-	{"abort RUN --reason ", "end it", "why, in quotes"},
-	{"replan RUN --requirement ", "add tasks to it, in words", "what else is to be done, in quotes"},
-	{"halt", "no run begins another call, here and on the server", ""},
-	{"resume", "let calls go on after a halt", ""},
-	{"approvals ls", "what waits", ""},
-	{"approvals ls --all", "what waits, and what was decided", ""},
-	{"approvals show APPROVAL", "all of this approval", ""},
-	{"approvals extend APPROVAL", "give it more time", ""},
-	{"approvals renew APPROVAL", "ask again for what expired", ""},
-	{"audit ls", "decisions, newest first", ""},
-	{"audit verify", "check that the audit log is whole", ""},
-	{"audit export", "the audit log as JSON", ""},
-	{"events --run RUN", "what happened in this run", ""},
-	{"servers ls", "MCP servers, and how they are", ""},
-	{"servers add ", "add an MCP server; it shows the change and asks first", "a name, -- and its command, such as notes -- npx -y @scope/notes"},
-	{"servers import", "take over the servers of your agents' hosts; it asks first", ""},
-	{"servers check", "start each server and list its tools", ""},
-	{"flows ls", "hook flows, which check calls", ""},
-	{"flows validate", "what is wrong with hook flows", ""},
-	{"tools ls", "tools of all servers", ""},
-	{"tools search ", "find a tool", "words that the tool is about"},
-	{"permissions ls", "what is allowed, asked about and denied, and by which rule", ""},
-	{"permissions allow ", "write a rule that allows a tool; it asks first", "a tool or a pattern, such as files:*"},
-	{"permissions ask ", "write a rule that asks about a tool each time; it asks first", "a tool or a pattern, such as files:*"},
-	{"permissions deny ", "write a rule that denies a tool; it asks first", "a tool or a pattern, such as files:*"},
-	{"permissions rm ", "remove a rule; it asks first", "a pattern, or choose one of those below"},
-	{"trust", "trust what this folder configures; it shows that and asks first", ""},
-	{"config show", "the configuration, and where it is from", ""},
-	{"server status", "the pml server", ""},
-	{"doctor", "what is wrong here", ""},
-	{"help ", "the help of a command", ""},
-	{"version", "the version of pml", ""},
+	{line: "run ", what: "run a script or a DAG; what it asks comes to the inbox", needs: "a file, such as first.ts"},
+	{line: "workflows ls", what: "list the runs"},
+	{line: "workflows show RUN", what: "all of this run"},
+	{line: "workflows result RUN", what: "what it returned"},
+	{line: "workflows logs RUN", what: "what it logged"},
+	{line: "workflows rm RUN", what: "delete it, once it has ended"},
+	{line: "retry RUN", what: "run its failed tasks again"},
+	{line: "abort RUN --reason ", what: "end it", needs: "why, in quotes"},
+	{line: "replan RUN --requirement ", what: "add tasks to it, in words", needs: "what else is to be done, in quotes"},
+	{line: "halt", what: "no run begins another call, here and on the server"},
+	{line: "resume", what: "let calls go on after a halt"},
+	{line: "approvals ls", what: "what waits"},
+	{line: "approvals ls --all", what: "what waits, and what was decided"},
+	{line: "approvals show APPROVAL", what: "all of this approval"},
+	{line: "approvals extend APPROVAL", what: "give it more time"},
+	{line: "approvals renew APPROVAL", what: "ask again for what expired"},
+	{line: "audit ls", what: "decisions, newest first"},
+	{line: "audit verify", what: "check that the audit log is whole"},
+	{line: "audit export", what: "the audit log as JSON"},
+	{line: "events --run RUN", what: "what happened in this run"},
+	{line: "servers ls", what: "MCP servers, and how they are"},
+	{line: "servers add ", what: "add an MCP server; it shows the change and asks first", needs: "a name, -- and its command, such as notes -- npx -y @scope/notes"},
+	{line: "servers import", what: "take over the servers of your agents' hosts; it asks first"},
+	{line: "servers check", what: "start each server and list its tools"},
+	{line: "flows ls", what: "hook flows, which check calls"},
+	{line: "flows validate", what: "what is wrong with hook flows"},
+	{line: "tools ls", what: "tools of all servers"},
+	{line: "tools search ", what: "find a tool", needs: "words that the tool is about"},
+	{line: "permissions ls", what: "what is allowed, asked about and denied, and by which rule"},
+	{line: "permissions allow ", what: "write a rule that allows a tool; it asks first", needs: "a tool or a pattern, such as files:*"},
+	{line: "permissions ask ", what: "write a rule that asks about a tool each time; it asks first", needs: "a tool or a pattern, such as files:*"},
+	{line: "permissions deny ", what: "write a rule that denies a tool; it asks first", needs: "a tool or a pattern, such as files:*"},
+	{line: "permissions rm ", what: "remove a rule; it asks first", needs: "a pattern, or choose one of those below"},
+	{line: "trust", what: "trust what this folder configures; it shows that and asks first"},
+	{line: "config show", what: "the configuration, and where it is from"},
+	{line: "server status", what: "the pml server"},
+	{line: "doctor", what: "what is wrong here"},
+	{line: "help ", what: "the help of a command"},
+	{line: "version", what: "the version of pml"},
 }
 
 // cannot are commands that would take the terminal away from this one.
@@ -103,6 +106,7 @@ func (p *palette) offers(e *Env) []verb {
 		if !ok || !p.applies(v.line, e) {
 			continue
 		}
+		v.about = line != v.line && !strings.HasSuffix(line, " ")
 		v.line = line
 		low := strings.ToLower(line)
 		switch {
@@ -145,8 +149,8 @@ func (p *palette) applies(line string, e *Env) bool {
 // was typed.
 func (p *palette) at(offers []verb, e *Env) int {
 	words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(p.input.Text), "pml "))
-	if p.cursor < 0 && len(words) == 2 && begun(offers, words) == 1 {
-		return 0
+	if i := begun(offers, words); p.cursor < 0 && i >= 0 {
+		return i
 	}
 	if p.cursor >= 0 || len(words) == 0 || len(offers) == 0 || strings.HasPrefix(words[0], "-") || slices.Contains(cannot, words[0]) ||
 		slices.Contains(e.commands, words[0]) || slices.ContainsFunc(verbs, func(v verb) bool { return strings.Fields(v.line)[0] == words[0] }) {
@@ -155,16 +159,21 @@ func (p *palette) at(offers []verb, e *Env) int {
 	return 0
 }
 
-// begun is how many offers begin with a command and the first letters of its second word, as
-// in "tools l". They come first.
-func begun(offers []verb, words []string) (n int) {
-	for _, o := range offers {
+// begun is the place of the only offer that goes on with what was typed: with the letters of its
+// second word, as in "tools l", or with the id of what is selected; else -1.
+func begun(offers []verb, words []string) int {
+	at, n := -1, 0
+	for i, o := range offers {
 		line := strings.Fields(o.line)
-		if len(line) > 1 && line[0] == words[0] && line[1] != words[1] && strings.HasPrefix(line[1], words[1]) {
-			n++
+		second := len(words) == 2 && len(line) > 1 && line[0] == words[0] && line[1] != words[1] && strings.HasPrefix(line[1], words[1])
+		if second || o.about && len(line) == len(words)+1 && slices.Equal(line[:len(words)], words) {
+			at, n = i, n+1
 		}
 	}
-	return n
+	if n != 1 {
+		return -1
+	}
+	return at
 }
 
 // filled puts the ids of what is selected into a line; ok is false where it
@@ -337,6 +346,9 @@ func (p *palette) draw(a paint.Area, e *Env) {
 	list := in.Sub(0, 2, in.W, in.H-2)
 	p.scroll.Show(at, len(offers), list.H)
 	what := list.W / 2
+	if list.W < 50 { // the line is what enter runs
+		what = 0
+	}
 	for y := 0; y < list.H && p.scroll.Top+y < len(offers); y++ {
 		o := offers[p.scroll.Top+y]
 		line := o.line
@@ -387,7 +399,7 @@ func (p *palette) ruleVerbs() (out []verb) {
 			args = append(args, "--for-all")
 			text += ", in all workspaces"
 		}
-		out = append(out, verb{decide.Shell(args), "removes what " + text, ""})
+		out = append(out, verb{line: decide.Shell(args), what: "removes what " + text})
 	}
 	return out
 }

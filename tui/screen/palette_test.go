@@ -69,7 +69,7 @@ func TestPalette_Output(t *testing.T) {
 // TestPalette_Begun: where one offer only goes on with what was typed, enter takes it.
 func TestPalette_Begun(t *testing.T) {
 	t.Parallel()
-	for typed, want := range map[string]string{"tools l": "tools ls", "audit v": "audit verify", "servers ch": "servers check", "tools list": "tools list", "audit ls": "audit ls"} {
+	for typed, want := range map[string]string{"tools l": "tools ls", "audit v": "audit verify", "servers ch": "servers check", "tools list": "tools list", "audit ls": "audit ls", "workflows show": "workflows show 7f3a85b0", "workflows result": "workflows result"} {
 		s := newScreen(t, fixtureState(), 100, 30)
 		wantIntents(t, press(s, ":", `"`+typed+`"`, "enter"), Command{want})
 	}
