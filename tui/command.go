@@ -45,6 +45,7 @@ func (m *model) command(i screen.Command, now time.Time) tea.Cmd {
 	case asksPerson(args):
 		return m.shell(screen.Shell{Args: args}, now)
 	}
+	args = waitsHere(args)
 	ctx, stop := context.WithCancel(m.reading)
 	c := &started{line: core.Visible("pml "+i.Line, 80, false), stop: stop}
 	m.commands.running = append(m.commands.running, c)
@@ -73,6 +74,19 @@ var asking = map[string][]string{
 // asksPerson reports whether a command needs the terminal, to ask on.
 func asksPerson(args []string) bool {
 	return slices.Contains([]string{"trust", "init", "uninstall"}, args[0]) || len(args) > 1 && slices.Contains(asking[args[0]], args[1])
+}
+
+// waitsHere has a run that is begun here wait for what is decided here: without a terminal of its
+// own its command would end at the first question.
+func waitsHere(args []string) []string {
+	says := func(a string) bool {
+		name, _, _ := strings.Cut(a, "=")
+		return slices.Contains([]string{"--on-approval", "--detach", "--intent", "-h", "--help"}, name)
+	}
+	if !slices.Contains([]string{"run", "execute"}, args[0]) || slices.ContainsFunc(args, says) {
+		return args
+	}
+	return append([]string{args[0], "--on-approval", "wait"}, args[1:]...)
 }
 
 // endless reports whether a command goes on until it is stopped: what it prints

@@ -79,7 +79,7 @@ func TestModel_NoEndlessCommand(t *testing.T) {
 			t.Errorf("%s ran", ran)
 		}
 	}
-	for _, line := range []string{"events", "workflows ls", "execute watch.ts"} {
+	for _, line := range []string{"events", "workflows ls", "execute watch.ts --detach"} {
 		if h.want(screen.Command{Line: line}); ran != line {
 			t.Errorf("%q did not run", line)
 		}
@@ -98,6 +98,24 @@ func TestModel_CommandThatAsks(t *testing.T) {
 		h.want(screen.Command{Line: line})
 		if got := strings.Join(lend, " "); behind == lent || lent && got != line {
 			t.Errorf("%s: behind %t, lent to %q", line, behind, got)
+		}
+	}
+}
+
+// TestModel_CommandRuns: a run that is begun from here waits for what is decided here.
+func TestModel_CommandRuns(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"run a.ts": "run --on-approval wait a.ts", "execute a.ts --on-approval exit": "execute a.ts --on-approval exit",
+		"run a.ts --detach": "run a.ts --detach", "tools ls": "tools ls",
+	} {
+		got := ""
+		h := newHarness(t, func(o *Options) {
+			o.Command = func(_ context.Context, args []string, _ io.Writer) int { got = strings.Join(args, " "); return 0 }
+		})
+		h.want(screen.Command{Line: line})
+		if got != want {
+			t.Errorf("%s ran %q", line, got)
 		}
 	}
 }

@@ -238,7 +238,7 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 	if m.screen.Shows(screen.PanelHosts) || m.screen.Shows(screen.PanelServers) {
 		d = cmp.Or(d, slowTick)
 	}
-	if len(m.commands.running) > 0 {
+	if len(m.commands.running) > 0 && !m.screen.Open() { // esc means something else there
 		if d = cmp.Or(d, slowTick); now.Sub(m.said) >= flashTime {
 			m.say(screen.Note, m.commands.status(), now)
 		}
