@@ -66,6 +66,16 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// What failed in its own program is not tried again by pml retry, which would refuse it.
+func TestStatus_FailedNext(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[core.Code]string{core.CodeToolFailed: "pml retry ID runs again what failed", core.CodeScript: "mend the program and run it anew with pml run"} {
+		f := busy()
+		f.runs[2].Error = core.Errorf(code, "no")
+		(&shell{fake: f, tty: true}).run("status").want(t, 0).has(t, "out", want)
+	}
+}
+
 // What is of another workspace than this one says of which.
 func TestStatus_Workspaces(t *testing.T) {
 	t.Parallel()

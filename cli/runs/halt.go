@@ -136,11 +136,11 @@ func nameInterrupted(ctx context.Context, a *app.App, b app.Backend) error {
 	if err != nil || len(page.Items) == 0 {
 		return err
 	}
-	waits := " waits"
+	is := " is"
 	if len(page.Items) > 1 {
-		waits = " wait"
+		is = " are"
 	}
-	a.Note("%s for somebody to go on: pml continue ID", layout.Plural(len(page.Items), "run")+waits)
+	a.Note("%s interrupted: where its command still runs it goes on by itself, else with pml continue ID", layout.Plural(len(page.Items), "run")+is)
 	for _, r := range page.Items {
 		a.Note("  %s  %s", r.ID.Short(), core.OneLine(r.Title(), 60))
 	}

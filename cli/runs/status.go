@@ -215,7 +215,7 @@ func printStatus(a *app.App, s status, d detail) error {
 		v.runs("halted", "pml resume, then pml continue ID goes on", s.HaltedRuns, false)
 		v.runs("running", "", s.Running, false)
 		v.runs("interrupted", "pml continue ID goes on", s.Interrupted, false)
-		v.runs("failed", "in the last day; pml retry ID runs again what failed", s.Failed, true)
+		v.runs("failed", "in the last day"+failedNext(s.Failed), s.Failed, true)
 		if d == whole {
 			v.connected(s.Connected)
 			v.silent(s.Silent)
@@ -338,6 +338,24 @@ func runOf(p core.Approval) string {
 		return "run " + p.RunID.Short()
 	}
 	return p.RunName
+}
+
+// failedNext says how runs that failed are tried again: by their failed calls, or, where the fault
+// is that of their program, as the program is by then.
+func failedNext(list []core.Run) string {
+	own := 0
+	for _, r := range list {
+		if r.FaultOfProgram() {
+			own++
+		}
+	}
+	switch own {
+	case 0:
+		return "; pml retry ID runs again what failed"
+	case len(list):
+		return "; mend the program and run it anew with pml run"
+	}
+	return "; pml retry ID runs failed calls again, pml run a program that was mended"
 }
 
 func (v statusView) runs(word, note string, list []core.Run, failed bool) {

@@ -207,7 +207,7 @@ func (p *eventsPanel) filterPrompt(e *Env) overlay {
 	ask := newPrompt("/ filter:", before)
 	st := e.State
 	tell := func() {
-		ask.hint = fmt.Sprintf("%d of %d match", len(p.numbers(e)), st.EventsSeen()-st.FirstEvent())
+		ask.hint = fmt.Sprintf("%d of %d match   words, or type:task_error  tool:fs:*  run:7f3a  task:c1  age<1h  !word", len(p.numbers(e)), st.EventsSeen()-st.FirstEvent())
 	}
 	tell()
 	ask.changed = func(text string) error {
