@@ -60,7 +60,7 @@ func TestTUI_Flows(t *testing.T) {
 	}
 	s.Does("L", "4 Task") // to the call that waits
 	s.Types("L")
-	s.Shows("9 Flows", "run 1 of 1", "1 approval waiting") // because of which leaving asks
+	s.Shows("9 Flows", "run 1 of 1", "! 1 waiting") // because of which leaving asks
 	s.Types("q")
 	s.Shows("Leave?")
 	s.Types("y")
