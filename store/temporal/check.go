@@ -156,7 +156,7 @@ func (s *service) checkRetention(is time.Duration) api.Check {
 		c.Detail += fmt.Sprintf("; under %s a process that stood still for that long may begin a run for the second time", hours(leastRetention))
 	case is < wantedRetention:
 		c.Status = checkWarn
-		c.Detail += fmt.Sprintf("; that is how long a run can be had again whose workflow somebody has ended by hand: make it %s", hours(wantedRetention))
+		c.Detail += "; that is how long a run can be had again whose workflow somebody has ended by hand: make it " + hours(wantedRetention)
 	default:
 		c.Status, c.Next = checkOK, nil
 	}

@@ -43,7 +43,7 @@ func (k Key) wrong(before Keys) string {
 	}
 	for _, other := range before {
 		if other.ID == k.ID {
-			return fmt.Sprintf("there are two keys %s", k.ID)
+			return "there are two keys " + k.ID
 		}
 		if other.Secret == k.Secret {
 			return fmt.Sprintf("the keys %s and %s are the same 32 bytes", other.ID, k.ID)

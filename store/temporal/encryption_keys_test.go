@@ -3,6 +3,7 @@ package temporal_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -106,7 +107,7 @@ func TestKey_Printed(t *testing.T) {
 	for _, text := range []string{
 		fmt.Sprint(ks), fmt.Sprintf("%v %+v %#v %s %x %d", ks[0], ks[0], ks[0], ks[0], ks[0], ks[0]), fmt.Sprintf("%+v", temporal.Options{Keys: ks}), string(asJSON),
 	} {
-		for _, secret := range []string{fmt.Sprint(ks[0].Secret[0], " ", ks[0].Secret[1]), fmt.Sprintf("%x", ks[0].Secret[:4]), fmt.Sprintf("0x%x", ks[0].Secret[0])} {
+		for _, secret := range []string{fmt.Sprint(ks[0].Secret[0], " ", ks[0].Secret[1]), hex.EncodeToString(ks[0].Secret[:4]), fmt.Sprintf("0x%x", ks[0].Secret[0])} {
 			if strings.Contains(text, secret) || !strings.Contains(text, "a") {
 				t.Errorf("%s", text)
 			}

@@ -2,7 +2,6 @@ package temporal_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -17,8 +16,6 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	updatepb "go.temporal.io/api/update/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 
@@ -272,222 +269,6 @@ func TestEncrypted_Open(t *testing.T) {
 	}
 }
 
-// TestEncrypted_MissingKey: a process that meets a key which it does not have ends its work.
-func TestEncrypted_MissingKey(t *testing.T) {
-	t.Parallel()
-	lacks := options(t)
-	lacks.Keys = keys("1")
-	has := lacks
-	has.Keys = keys("2", "1")
-	endsWork(t, lacks, has, core.CodeStoreKey, "the key 2,")
-}
-
-// TestFormats_Newer: a process that meets what a newer pml has written ends its work, in clear and with a key, and is told when it opens
-// what a newer one has begun. The newer one reads what the older one has written.
-func TestFormats_Newer(t *testing.T) {
-	t.Parallel()
-	for name, ks := range map[string]temporal.Keys{"Clear": nil, "Encrypted": keys("1")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			old := options(t)
-			old.Keys = ks
-			endsWork(t, old, temporal.WithFormat(old, 2), core.CodeStoreNewer, "format 2, this pml knows formats up to 1")
-			begun := options(t)
-			begun.Keys = ks
-			_ = open(t, temporal.WithFormat(begun, 3)).Close()
-			if _, err := temporal.Open(t.Context(), begun); core.CodeOf(err) != core.CodeStoreNewer || !strings.Contains(err.Error(), "update pml") {
-				t.Errorf("%v", err)
-			}
-		})
-	}
-}
-
-// endsWork wants that a process which meets what it cannot read, and another one can, serves nothing any more, says so whatever it is asked
-// and is no runner. It fails no run, and is given no task again and again: the other one goes on.
-func endsWork(t *testing.T, cannot, can temporal.Options, code core.Code, says string) {
-	t.Helper()
-	told := func(err error) {
-		t.Helper()
-		if core.CodeOf(err) != code || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %s about %s", err, code, says)
-		}
-	}
-	old := open(t, cannot)
-	t.Cleanup(func() { _ = old.Close() })
-	runner, err := old.Register(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, before := newRun(time.Now()), newRun(time.Now())
-	if err := old.Commit(t.Context(), begun(before)); err != nil {
-		t.Fatal(err)
-	}
-	others := open(t, can)
-	for _, step := range []store.Step{begun(run), large(run, 1), large(before, 1)} {
-		if err := others.Commit(t.Context(), step); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_ = others.Close()
-	_, err = old.Run(t.Context(), run.ID)
-	told(err)
-	select {
-	case <-runner.Lost():
-	case <-time.After(enginetest.Hung):
-		t.Fatal("it is a runner still")
-	}
-	_, err = old.Register(t.Context())
-	told(err)
-	told(old.Commit(t.Context(), store.Step{Run: run}))
-
-	c, id := raw(t, can), can.Name+"/run/"+string(run.ID)
-	d, err := c.DescribeWorkflowExecution(t.Context(), id, "")
-	if err != nil || d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		t.Fatalf("%v %v", d.GetWorkflowExecutionInfo().GetStatus(), err)
-	}
-	if attempt := d.GetPendingWorkflowTask().GetAttempt(); attempt > 5 {
-		t.Errorf("the task was given %d times", attempt)
-	}
-	others = open(t, can)
-	t.Cleanup(func() { _ = others.Close() })
-	if err := others.Commit(t.Context(), large(run, 2)); err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range map[core.ID]int{run.ID: 2, before.ID: 1} {
-		if records, err := others.Journal(t.Context(), id, 0); err != nil || len(records) != want {
-			t.Errorf("%d of %d records, %v", len(records), want, err)
-		}
-	}
-	failed := slices.DeleteFunc(historyOf(t, c, id), func(e *historypb.HistoryEvent) bool {
-		return e.GetEventType() != enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED
-	})
-	if len(failed) > 3 {
-		t.Errorf("%d tasks have failed", len(failed))
-	}
-}
-
-// TestEncrypted_Forged: who may write in the namespace and has no key changes no run and adds nothing to the audit log, with what is
-// in clear and with what pml has encrypted for another workflow; whoever asked gets an error, and the run goes on.
-func TestEncrypted_Forged(t *testing.T) {
-	t.Parallel()
-	opts := options(t)
-	opts.Keys = keys("1")
-	s := open(t, opts)
-	t.Cleanup(func() { _ = s.Close() })
-	run, other := newRun(time.Now()), newRun(time.Now())
-	for _, r := range []core.Run{run, other} {
-		if err := s.Commit(t.Context(), begun(r)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.RequestAbort(t.Context(), other.ID, core.AbortRequest{By: core.Actor{Who: "ann", Via: core.ViaCLI}, Reason: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	c := raw(t, opts)
-	workflow := func(r core.Run) string { return opts.Name + "/run/" + string(r.ID) }
-	captured := capture(t, c, workflow(other), "abort")
-	plain := &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(`{"request":{"reason":"x"},"at":"2026-11-29T12:00:00Z"}`)}}}
-	cut := proto.Clone(captured).(*commonpb.Payloads)
-	cut.Payloads[0].Data = cut.Payloads[0].Data[:len(cut.Payloads[0].Data)-1]
-	for name, args := range map[string]*commonpb.Payloads{"in clear": plain, "of another run": captured, "damaged": cut} {
-		if refused := forge(t, c, opts.Namespace, workflow(run), "abort", args); !refused {
-			t.Errorf("%s: it was taken", name)
-		}
-	}
-	if refused := forge(t, c, opts.Namespace, workflow(other), "abort", captured); refused { // in its own run it is what it was
-		t.Error("what was encrypted for a run is refused there")
-	}
-	if err := c.SignalWorkflow(t.Context(), opts.Name+"/pml-shared", "", "audit", []core.AuditRow{{Reason: "forged"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Record(t.Context(), core.AuditRow{Outcome: core.ApprovalApproved, Reason: "true"}); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := s.Audit(t.Context(), store.AuditFilter{})
-	says := func(reason string) bool {
-		return slices.ContainsFunc(rows, func(r core.AuditRow) bool { return r.Reason == reason })
-	}
-	if err != nil || says("forged") || !says("true") {
-		t.Errorf("%+v %v", rows, err)
-	}
-	forged := newRun(time.Now())
-	begin := map[string]any{"step": map[string]any{"run": forged, "at": time.Now()}}
-	h, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: workflow(forged), TaskQueue: opts.Name}, "pml-run-1", begin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Get(t.Context(), nil); err == nil {
-		t.Error("a run was begun")
-	}
-	if _, err := s.Run(t.Context(), forged.ID); core.CodeOf(err) != core.CodeNotFound {
-		t.Errorf("a run that was begun: %v", err)
-	}
-	got, err := s.Run(t.Context(), run.ID)
-	if err != nil || got.Abort != nil {
-		t.Errorf("%+v %v", got.Abort, err)
-	}
-	if err := s.Commit(t.Context(), large(run, 1)); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestEncrypted_LetGoAgain: what let go of a halt does not let go of the next one, sent by somebody who has copied it.
-func TestEncrypted_LetGoAgain(t *testing.T) {
-	t.Parallel()
-	opts := options(t)
-	opts.Keys = keys("1")
-	s := open(t, opts)
-	t.Cleanup(func() { _ = s.Close() })
-	by := core.Actor{Who: "ann", Via: core.ViaCLI}
-	halt := func() {
-		t.Helper()
-		if _, err := s.Halt(t.Context(), core.Halt{By: by, At: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	halt()
-	if was, err := s.LetGo(t.Context(), core.Resumption{By: by, At: time.Now(), Presence: core.PresenceTerminal}); err != nil || was == nil {
-		t.Fatalf("%v %v", was, err)
-	}
-	halt()
-	c, id := raw(t, opts), opts.Name+"/pml-halt"
-	forge(t, c, opts.Namespace, id, "let-go", capture(t, c, id, "let-go"))
-	if h, err := s.Halted(t.Context()); err != nil || h == nil {
-		t.Errorf("calls are let go: %v", err)
-	}
-	if was, err := s.LetGo(t.Context(), core.Resumption{By: by, At: time.Now(), Presence: core.PresenceTerminal}); err != nil || was == nil {
-		t.Errorf("%v %v", was, err)
-	}
-}
-
-// capture is what an update of a workflow was sent with, as its history has it.
-func capture(t *testing.T, c client.Client, workflow, update string) *commonpb.Payloads {
-	t.Helper()
-	for _, e := range historyOf(t, c, workflow) {
-		if in := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput(); in.GetName() == update {
-			return in.GetArgs()
-		}
-	}
-	t.Fatalf("no update %s in the history", update)
-	return nil
-}
-
-// forge sends an update with some payloads, and reports whether that was refused.
-func forge(t *testing.T, c client.Client, namespace, workflow, update string, args *commonpb.Payloads) (refused bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Hung)
-	defer cancel()
-	answer, err := c.WorkflowService().UpdateWorkflowExecution(ctx, &workflowservice.UpdateWorkflowExecutionRequest{
-		Namespace: namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow},
-		WaitPolicy: &updatepb.WaitPolicy{LifecycleStage: enumspb.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
-		Request:    &updatepb.Request{Meta: &updatepb.Meta{UpdateId: string(enginetest.NewID())}, Input: &updatepb.Input{Name: update, Args: args}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.GetOutcome().GetFailure() != nil
-}
-
 // TestEncrypted_Tampered: nothing that was encrypted is read once any of it was changed, nor as being of another workflow or run.
 func TestEncrypted_Tampered(t *testing.T) {
 	t.Parallel()
@@ -507,17 +288,17 @@ func TestEncrypted_Tampered(t *testing.T) {
 	}
 	refused("of another workflow", temporal.NewCodec(t, keys("1"), "pml/run/b"), sealed[0], core.CodeStoreFailed)
 	refused("with another key", temporal.NewCodec(t, keys("2"), "pml/run/a"), sealed[0], core.CodeStoreKey)
-	for i := range sealed[0].Data {
+	for i := range sealed[0].GetData() {
 		p := proto.Clone(sealed[0]).(*commonpb.Payload)
 		p.Data[i] ^= 1
 		refused("a byte was changed", put, p, core.CodeStoreFailed)
 	}
-	for _, data := range [][]byte{nil, sealed[0].Data[:5], sealed[0].Data[:20]} {
-		refused("cut off", put, &commonpb.Payload{Metadata: sealed[0].Metadata, Data: data}, core.CodeStoreFailed)
+	for _, data := range [][]byte{nil, sealed[0].GetData()[:5], sealed[0].GetData()[:20]} {
+		refused("cut off", put, &commonpb.Payload{Metadata: sealed[0].GetMetadata(), Data: data}, core.CodeStoreFailed)
 	}
 	two := temporal.NewCodec(t, keys("1", "2"), "pml/run/a")
 	label := temporal.Label(keys("2")[0])
-	refused("another label", two, &commonpb.Payload{Metadata: map[string][]byte{"encoding": sealed[0].Metadata["encoding"], "pml-key": []byte(label)}, Data: sealed[0].Data}, core.CodeStoreFailed)
+	refused("another label", two, &commonpb.Payload{Metadata: map[string][]byte{"encoding": sealed[0].GetMetadata()["encoding"], "pml-key": []byte(label)}, Data: sealed[0].GetData()}, core.CodeStoreFailed)
 
 	dir := t.TempDir()
 	blobs := temporal.EncryptedBlobs(t, keys("1"), temporal.Folder(dir))

@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"maps"
 	"strconv"
 	"sync"
 
@@ -30,9 +31,7 @@ func (f formats) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, erro
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
 		metadata := map[string][]byte{formatLabel: strconv.AppendInt(nil, int64(f.own), 10)}
-		for name, v := range p.GetMetadata() {
-			metadata[name] = v
-		}
+		maps.Copy(metadata, p.GetMetadata())
 		out[i] = &commonpb.Payload{Metadata: metadata, Data: p.GetData()}
 	}
 	return out, nil

@@ -23,7 +23,7 @@ type mark struct {
 
 // openShared makes sure that the workflows are there which belong to no run and no flow, and that this process has
 // the keys and the blobs of the one that began them.
-func (s *Store) openShared(ctx context.Context) error {
+func (s *service) openShared(ctx context.Context) error {
 	const keeps = "what belongs to no run (audit log, PIN, halt)"
 	m, err := s.marked(ctx)
 	if err == nil && m == nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -333,7 +334,7 @@ func keepLong(t *testing.T, s *temporal.Store, long func(string, func(int) error
 	long("run/"+string(run.ID), func(i int) error {
 		n++
 		step := store.Step{Run: run, Records: []core.Record{{Seq: int64(i + 1), Kind: core.RecordSettled, CallID: fmt.Sprint("c", i), Tool: "a:read", Outcome: core.OutcomeSuccess, Result: []byte(`"x"`), At: time.Now().UTC()}}}
-		step.Events = []core.Event{{Type: core.EventTaskLog, Message: fmt.Sprint(i)}}
+		step.Events = []core.Event{{Type: core.EventTaskLog, Message: strconv.Itoa(i)}}
 		return s.Commit(t.Context(), step)
 	})
 	if records, err := s.Journal(t.Context(), run.ID, 0); err != nil || len(records) != n {

@@ -167,7 +167,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) hangUp() {
+func (s *service) hangUp() {
 	s.serving.Close()
 	s.client.Close()
 }
