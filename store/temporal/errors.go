@@ -43,12 +43,10 @@ func failure(err error, run core.ID) error {
 		return err
 	case errors.As(err, &app) && app.Type() == refused:
 		var e core.Error
-		unread := app.Details(&e)
-		if unread == nil {
+		if err := app.Details(&e); err == nil {
 			return &e
-		}
-		if errors.As(unread, &mine) {
-			return unread
+		} else if errors.As(err, &mine) {
+			return err
 		}
 	case errors.As(err, &missing) && run != "":
 		return store.NoRun(run)

@@ -65,12 +65,18 @@ func (s *service) marked(ctx context.Context) (*mark, error) {
 		return nil, err
 	}
 	var m mark
-	if err := s.conv.of(s.opts.Namespace, id).FromPayload(p, &m); core.CodeOf(err) == core.CodeStoreNewer {
-		return nil, err
-	} else if err != nil {
-		return nil, core.Errorf(core.CodeStoreFailed, "the workflow %s does not say where the blobs are: %w", id, err)
+	if err := s.conv.of(s.opts.Namespace, id).FromPayload(p, &m); err != nil {
+		return nil, unread(err, id, "where the blobs are")
 	}
 	return &m, nil
+}
+
+// unread is the error of a memo of a workflow that does not say something.
+func unread(err error, workflow, what string) error {
+	if _, told := errors.AsType[*core.Error](err); told {
+		return err
+	}
+	return core.Errorf(core.CodeStoreFailed, "the workflow %s does not say %s: %w", workflow, what, err)
 }
 
 // memo is what the shared workflow says of the mark, nil where there is no such workflow. Temporal says it without any process that

@@ -104,10 +104,8 @@ func (s *service) holderOf(ctx context.Context, workspace, key string) (h holder
 	}
 	h.execution = info.GetExecution().GetRunId()
 	id := info.GetExecution().GetWorkflowId()
-	if err := s.conv.of(s.opts.Namespace, id).FromPayload(info.GetMemo().GetFields()[holderMemo], &h); core.CodeOf(err) == core.CodeStoreKey {
-		return h, err
-	} else if err != nil {
-		return h, core.Errorf(core.CodeStoreFailed, "the workflow %s does not say which run has the idempotency key: %w", id, err)
+	if err := s.conv.of(s.opts.Namespace, id).FromPayload(info.GetMemo().GetFields()[holderMemo], &h); err != nil {
+		return h, unread(err, id, "which run has the idempotency key")
 	}
 	return h, nil
 }
