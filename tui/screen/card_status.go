@@ -241,8 +241,9 @@ func tasksOf(a core.Approval, e *Env) []core.Task {
 }
 
 // drawMini draws one of several approvals where there is no room for panels,
-// and which keys decide it. They open its card.
-func drawMini(a paint.Area, e *Env, ap core.Approval, of int) {
+// and which keys decide it. They open its card, or that of all that are alike: alike says
+// what those are, and is empty where it is alone.
+func drawMini(a paint.Area, e *Env, ap core.Approval, alike string, of int) {
 	left, style := timeLeft(ap, e)
 	in := a.Frame(paint.Title{Left: fmt.Sprintf("pml  %d waiting", of), Focus: true})
 	a.Put(a.W-4-paint.Width(left), 0, style, " "+left+" ")
@@ -254,7 +255,7 @@ func drawMini(a paint.Area, e *Env, ap core.Approval, of int) {
 	x += in.Put(x, 0, riskStyle(ap.Risk), riskWord(ap.Risk)) + 2
 	in.Text(x, 0, in.W-x, paint.Style{}, subjectOf(ap))
 	in.Text(0, 1, in.W, muted, fullName(ap.RunID, e))
-	what := whatText(ap)
+	what := cmp.Or(alike, whatText(ap))
 	if what == subjectOf(ap) && ap.Description != "" { // the first line says it already
 		what = core.Visible(ap.Description, 200, false)
 	}

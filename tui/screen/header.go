@@ -409,7 +409,11 @@ func (s *Screen) drawCard(a paint.Area, e *Env) {
 				next = w
 			}
 		}
-		drawMini(a, e, next, len(waiting))
+		what := ""
+		if p := s.panels[PanelApprovals].(*inboxPanel); p.rows.groups.of[next.ID] != nil {
+			what = p.groupText(next.ID, e)
+		}
+		drawMini(a, e, next, what, len(waiting))
 	}
 	spans := s.flash.spans(e)
 	if links, lost := linkSpans(e, a.W-2); lost && (spans == nil || s.flash.level == Note) {

@@ -129,7 +129,7 @@ func (p *inboxPanel) settle(e *Env) {
 			i = min(i, len(p.rows.waiting)-1)
 		}
 	}
-	if i >= len(p.rows.waiting) && len(p.rows.waiting) > 0 && !e.deciding && (!p.byHand || news && p.arrived() && e.Now.Sub(p.handAt) >= stays) {
+	if i >= len(p.rows.waiting) && len(p.rows.waiting) > 0 && !e.deciding && (!p.byHand || e.alone || news && p.arrived() && e.Now.Sub(p.handAt) >= stays) {
 		i, p.byHand = 0, false
 	}
 	p.choose(i, e)
@@ -352,8 +352,11 @@ func (p *inboxPanel) scroll(act keys.Action, e *Env) bool {
 	if !ok || n == 0 {
 		return ok
 	}
+	if waiting := len(p.rows.waiting); e.alone && waiting > 0 { // the others are not seen
+		n = waiting
+	}
 	at := max(p.rows.index(e.Sel.Approval), 0)
-	if last := n - len(p.rows.resolved) - 1; act == keys.Last && at < last { // what waits ends there
+	if last := n - len(p.rows.resolved) - 1; act == keys.Last && at < last && !e.alone { // what waits ends there
 		by = last - at
 	}
 	i := max(min(at+by, n-1), 0)

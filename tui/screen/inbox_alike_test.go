@@ -65,6 +65,18 @@ func TestInbox_Alike(t *testing.T) {
 	}
 	p.press("=")
 	p.sees("3 × write_file docs/*.md (fs)")
+	p.s.Resize(40, 10) // where enter and d are about all of them, too
+	p.press("g")
+	for range 8 {
+		if strings.Contains(p.frame(), "3 × write_file docs/*.md") {
+			break
+		}
+		p.press("j")
+	}
+	p.sees("3 × write_file docs/*.md")
+	p.s.Resize(100, 30)
+	p.frame()
+	p.press("g")
 
 	p.press("j", "j")
 	for p.selected() != other[0].ID {

@@ -79,6 +79,24 @@ func TestInbox_LastThatWaits(t *testing.T) {
 	}
 }
 
+// TestInbox_Mini: where the window shows one approval that waits, keys go through those that
+// wait and no others: what is over would be decided about unseen.
+func TestInbox_Mini(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 40, 10)
+	n := len(p.s.o.State.Waiting(p.now))
+	for i := range n + 3 {
+		if at := p.selected(); p.approval(at).StateAt(p.now) != core.ApprovalOpen {
+			t.Fatalf("after %d keys at %s, which does not wait", i, at)
+		}
+		p.press("j")
+	}
+	p.press("G", "G")
+	if at := p.selected(); p.approval(at).StateAt(p.now) != core.ApprovalOpen {
+		t.Errorf("at %s", at)
+	}
+}
+
 // TestInbox_CursorByHand: on what is over the cursor stays where the person put
 // it, by a key or a click, until something new waits.
 func TestInbox_CursorByHand(t *testing.T) {

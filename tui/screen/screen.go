@@ -57,6 +57,8 @@ type Env struct {
 	NeedPin bool
 	// deciding says that something is open on which a decision can be taken.
 	deciding bool
+	// alone says that the window shows one approval that waits, and no list.
+	alone bool
 	// preview says that what the inbox selects is shown beside it.
 	preview bool
 	// own is what has become of the decisions that were taken on this screen.
@@ -190,7 +192,7 @@ func (s *Screen) SetRunning(ids []core.ID) { s.running = ids }
 
 // env makes the panels' view of things.
 func (s *Screen) env(now time.Time) *Env {
-	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, commands: s.o.Commands, flash: s.flash, ran: &s.ran}
+	return &Env{Now: now, State: s.o.State, Keys: s.o.Keys, Sel: &s.sel, Theme: s.o.Theme, QuietUntil: s.quietUntil, typed: &s.typed, NeedPin: s.needPin, deciding: s.overlay.deciding(), own: s.own, found: s.found, commands: s.o.Commands, flash: s.flash, ran: &s.ran, alone: s.panes.mode() == mini}
 }
 
 // typedOn reports whether a key belongs to a text that a person types on behind a key that came too
