@@ -261,7 +261,7 @@ func (v *flowView) click(x, y int) []Intent {
 }
 
 func (v *flowView) hints() []keys.Action {
-	return append([]keys.Action{keys.TryFlow, keys.SwitchFlow, keys.TrustFlows, keys.NextTab, keys.PreviousTab, keys.FlowLink, keys.NextMatch, keys.PageDown, keys.EditFlow}, editActions...)
+	return append([]keys.Action{keys.TryFlow, keys.SwitchFlow, keys.TrustFlows, keys.Back, keys.NextTab, keys.PreviousTab, keys.FlowLink, keys.NextMatch, keys.PageDown, keys.EditFlow}, editActions...)
 }
 
 func (v *flowView) draw(a paint.Area, e *Env, focus bool) {

@@ -277,6 +277,14 @@ func (p *flowsPanel) hints(e *Env) []keys.Action {
 	return []keys.Action{keys.Open, keys.NewFlow, keys.TryFlow, keys.SwitchFlow, keys.TrustFlows, keys.CopyAll, keys.Palette}
 }
 
+// hintWord implements wording.
+func (p *flowsPanel) hintWord(act keys.Action, _ *Env) string {
+	if p.view == nil {
+		return ""
+	}
+	return map[keys.Action]string{keys.NextTab: "earlier run", keys.PreviousTab: "later run", keys.Back: "all flows"}[act]
+}
+
 // showCall shows the call of a flow run.
 type showCall struct {
 	run  core.ID

@@ -122,7 +122,7 @@ func TestInbox_CursorByHand(t *testing.T) {
 			t.Errorf("%s: the cursor moved to %s, and nothing new waits", name, p.selected())
 		}
 		p.press("enter")
-		ids := arrives(p, 2)
+		arrives(p, 2)
 		p.wait(time.Second)
 		if p.selected() != at {
 			t.Errorf("%s: the cursor moved to %s while a card is open", name, p.selected())
@@ -133,7 +133,7 @@ func TestInbox_CursorByHand(t *testing.T) {
 			t.Errorf("%s: the cursor moved to %s right after it was put there", name, p.selected())
 		}
 		p.wait(stays)
-		ids = arrives(p, 3)
+		ids := arrives(p, 3)
 		p.frame()
 		p.press("R", "+")
 		p.wants()
