@@ -15,7 +15,7 @@ const (
 	SortUpdated SortKey = "updated" // changed last first
 	SortStatus  SortKey = "status"  // as core.RunStates
 	SortName    SortKey = "name"
-	SortLayer   SortKey = "layer" // furthest first
+	SortLayer   SortKey = "progress" // the share of layers done, furthest first
 )
 
 // SortKeys are all orders, as a key press goes through them.
