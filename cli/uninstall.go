@@ -48,10 +48,11 @@ packages and sign-ins; what is in that folder and not pml's is named and stays.
 Files of the workspace stay; with --workspace its .pml.json and pml.lock
 go, too. The program itself, .env and .pml with its flows are left to you. At the
 end it names the files that are left here and in the folders that you have trusted.
-An entry of pml that you have written into a host's file yourself stays there.
+An entry of pml that you have written into a host's file yourself stays there, in
+this folder and in others, and is not named.
 
-Where other folders have pml in their agent hosts it names them and removes
-nothing. --here removes pml from this folder only: what "pml init" has added here,
+Where "pml init" has added pml to agent hosts from other folders it names those and
+removes nothing. --here removes pml from this folder only: what "pml init" has added here,
 and with --workspace the two files. The server and pml's own folder stay.`,
 		Example: "  pml uninstall\n  pml uninstall --here --workspace\n  pml uninstall --workspace --yes",
 		Args:    app.MaxArgs(0),
