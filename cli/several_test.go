@@ -58,6 +58,7 @@ func TestSeveral(t *testing.T) {
 		{"EachAbort", "approve 7f3a91", []core.Risk{low, low}, "a\n", 0, "-00", nil},
 		{"EachHigh", "approve 7f3a91", []core.Risk{low, high}, "y\ny\n7f3a\n", 0, "+00 +01", []string{"type 7f3a"}},
 		{"EachDenied", "deny 7f3a91", []core.Risk{low, low}, "y\ny\n", 0, "-00 -01", []string{"deny? [y]es"}},
+		{"EachRun", "approve 7f3a91", []core.Risk{low, low, low}, "n\n\nr\nn\n\n", 0, "-00 +01", []string{"not asked: write docs/2.md (52e3f102) is permitted by your answer above"}},
 		{"All", "approve 7f3a91 --all", []core.Risk{low, low, low}, "y\n", 0, "+00 +01 +02", []string{"(3 of 3)", "text 2", "approve these 3?"}},
 		{"AllHigh", "approve 7f3a91 --all", []core.Risk{low, high}, "7f3a\ny\n", 0, "+00 +01", []string{"type 7f3a", "text 1"}},
 		{"AllNo", "approve 7f3a91 --all", []core.Risk{low, low}, "n\n", 8, "", nil},

@@ -31,7 +31,12 @@ func askEach(ctx context.Context, a *app.App, b app.Backend, open []core.Approva
 		verb = verbDeny
 	}
 	gone := false // somebody else has decided one of them
+	var before answersBefore
 	for i, p := range open {
+		if before.answer(p) {
+			a.Say("not asked: %s is permitted by your answer above", core.OneLine(whatOf(p)+" ("+p.ID.Short()+")", 200))
+			continue
+		}
 		if i > 0 {
 			a.Say("")
 		}
@@ -50,6 +55,7 @@ func askEach(ctx context.Context, a *app.App, b app.Backend, open []core.Approva
 		if d == nil {
 			continue
 		}
+		before.add(p, d)
 		d.Abort = d.Abort || o.abort && !d.Approve
 		if all = append(all, d); d.Abort {
 			break
@@ -62,6 +68,35 @@ func askEach(ctx context.Context, a *app.App, b app.Backend, open []core.Approva
 		return nil, leftOpen(open[0])
 	}
 	return all, nil
+}
+
+// answersBefore are the yeses that were just given about a run's approvals and that permit more
+// than one call. What they permit is called as soon as they are sent: a no to it would come too
+// late, so nobody is asked.
+type answersBefore []core.Approval
+
+func (b *answersBefore) add(p core.Approval, d *api.Decision) {
+	if !d.Approve || d.Answer == nil {
+		return
+	}
+	p.State, p.Answer, p.CallIDs = core.ApprovalApproved, d.Answer, []string{string(p.ID)}
+	*b = append(*b, p)
+}
+
+// answer reports whether one of them answers a question, too, and counts its call where their
+// number is bounded.
+func (b answersBefore) answer(p core.Approval) bool {
+	for i := range b {
+		yes := &b[i]
+		if yes.Permits(p) {
+			return true
+		}
+		if s := yes.Shape(); s != nil && len(yes.CallIDs) < s.Max && approval.Outside(*s, p, nil) == "" {
+			yes.CallIDs = append(yes.CallIDs, string(p.ID))
+			return true
+		}
+	}
+	return false
 }
 
 // together are the approvals of a run that --all decides: not those that are decided
