@@ -344,7 +344,7 @@ func againWord(r core.Run, e *Env) string {
 	switch {
 	case len(expiredOf(r, e)) > 0:
 		return askAgain
-	case r.State == core.RunInterrupted && !stopped(r, e):
+	case r.State == core.RunInterrupted && !stopped(r, e), r.State == core.RunWaiting && leftAlone(r, e) && e.Now.Sub(r.UpdatedAt) >= aloneFor:
 		return "goes on"
 	case r.State == core.RunFailed && !r.FaultOfProgram():
 		return "retries"

@@ -290,16 +290,35 @@ func again(runs []core.Run, e *Env) []Intent {
 			}
 			out = append(out, Retry{r.ID})
 		case core.RunWaiting:
-			for _, a := range expiredOf(r, e) {
+			expired := expiredOf(r, e)
+			for _, a := range expired {
 				out = append(out, Renew{ID: a.ID})
 			}
-		case core.RunRunning, core.RunComplete, core.RunAborted, core.RunExpired:
+			if leftAlone(r, e) && len(expired) == 0 {
+				out = append(out, Continue{r.ID})
+			}
+		case core.RunRunning:
+			if lost := linkLost(r.Side, e); lost != "" {
+				why = lost + "; pml status in a shell starts it again, or says why not"
+			}
+		case core.RunComplete, core.RunAborted, core.RunExpired:
 		}
 	}
 	if out == nil {
 		return []Intent{say{Note, why}}
 	}
 	return out
+}
+
+// aloneFor is how long a run waits for nothing before its row says that somebody has to go on with
+// it: for a moment each run does after a decision.
+const aloneFor = 5 * time.Second
+
+// leftAlone reports whether a run waits and asks nothing, as after a replan where the process that
+// asked is gone: somebody has to go on with it. A pause after a layer is not passed by that.
+func leftAlone(r core.Run, e *Env) bool {
+	_, open := e.State.WaitingOf(r.ID, e.Now)
+	return !open && !r.Options.PerLayer && !stopped(r, e)
 }
 
 // expiredOf are the approvals that a run waits for in vain: nothing else of it
