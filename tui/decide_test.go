@@ -226,7 +226,7 @@ func TestModel_Moves(t *testing.T) {
 	if diff := cmp.Diff(want, h.backend.calls); diff != "" {
 		t.Error(diff)
 	}
-	if r := h.backend.continued; len(r) != 1 || r[0].Decision != nil || r[0].Wait != 0 || r[0].By.Via != core.ViaTUI {
+	if r := h.backend.continued; len(r) != 1 || r[0].Decision != nil || r[0].Wait != 0 || !r[0].Follow || r[0].By.Via != core.ViaTUI {
 		t.Errorf("continued: %+v", r)
 	}
 	if n := len(h.feed.touched); n != 5 {

@@ -60,7 +60,8 @@ func (m *model) carry(i screen.Intent, now time.Time) tea.Cmd {
 		return m.renew(i)
 	case screen.Continue:
 		return m.move(i.Run, "continued", func(ctx context.Context) (api.Result, error) {
-			return m.o.Backend.Continue(ctx, api.ContinueRequest{ID: i.Run, By: m.actor()})
+			// A pause after a layer that has come meanwhile is not on the screen, and not passed.
+			return m.o.Backend.Continue(ctx, api.ContinueRequest{ID: i.Run, By: m.actor(), Follow: true})
 		})
 	case screen.Retry:
 		return m.move(i.Run, failedAgain, func(ctx context.Context) (api.Result, error) {

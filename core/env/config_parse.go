@@ -290,8 +290,9 @@ const namesAre = "use letters, digits, dot, underscore and, but for the first, d
 
 // plainName reports whether a name of a server, a carrier or a model means itself
 // wherever it is written: a colon would part server and tool, a wildcard match
-// others, a letter that is not seen look like another name, a dash begin a flag, and a quote or a semicolon leave the shell commands
-// that pml shows for copying, where a cloned folder chooses the name.
+// others, a letter that is not seen look like another name, and a dash begin a flag.
+// A cloned folder chooses the name, and pml shows commands with it for copying: a
+// quote or a semicolon would end their word.
 func plainName(name string) bool {
 	return name == core.Visible(name, 0, false) && !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)

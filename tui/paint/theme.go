@@ -154,8 +154,8 @@ var unicodeGlyphs = Glyphs{
 	Dot: "·", Times: "×",
 }
 
-// asciiMarks stand for punctuation of one column that texts have, theirs and those of pml. Letters
-// of other scripts stay: a name that was spelt anew would be another one.
+// asciiMarks are what a theme of ASCII draws for punctuation of one column, in pml's own texts and
+// in foreign ones. It keeps letters of other scripts: a name that is spelt anew is another one.
 var asciiMarks = map[string]string{
 	"«": "<", "»": ">", "…": "~", "·": ".", "×": "x", "╰": "`", "–": "-", "—": "-", "‘": "'", "’": "'", "“": `"`, "”": `"`, "→": ">", "←": "<", "✓": "+", "✗": "X",
 }

@@ -142,23 +142,16 @@ func TestDAG_InVain(t *testing.T) {
 }
 
 // TestAgain_LeftAlone: a run that waits and asks nothing, as after a replan where nobody runs it, is
-// gone on with; not one that pauses after its layers.
+// gone on with.
 func TestAgain_LeftAlone(t *testing.T) {
 	t.Parallel()
-	for _, perLayer := range []bool{false, true} {
-		p := newPerson(t, 160, 45)
-		w := plannedWorkflow()
-		w.ID, w.Name, w.State, w.Options.PerLayer, w.UpdatedAt = "9f3a0000-0000-4000-8000-000000000009", "alone", core.RunWaiting, perLayer, p.now.Add(-time.Minute)
-		w.Approvals = nil
-		p.st.PutRuns(w.Run)
-		p.st.PutWorkflow(w)
-		selectRun(t, p.s, w.ID)
-		p.press("R")
-		if perLayer {
-			p.wants()
-			continue
-		}
-		p.wants(Continue{w.ID})
-		p.sees("R goes on")
-	}
+	p := newPerson(t, 160, 45)
+	w := plannedWorkflow()
+	w.ID, w.Name, w.State, w.UpdatedAt, w.Approvals = "9f3a0000-0000-4000-8000-000000000009", "alone", core.RunWaiting, p.now.Add(-time.Minute), nil
+	p.st.PutRuns(w.Run)
+	p.st.PutWorkflow(w)
+	selectRun(t, p.s, w.ID)
+	p.press("R")
+	p.wants(Continue{w.ID})
+	p.sees("R goes on")
 }

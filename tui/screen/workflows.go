@@ -315,10 +315,10 @@ func again(runs []core.Run, e *Env) []Intent {
 const aloneFor = 5 * time.Second
 
 // leftAlone reports whether a run waits and asks nothing, as after a replan where the process that
-// asked is gone: somebody has to go on with it. A pause after a layer is not passed by that.
+// asked is gone: somebody has to go on with it, and it asks anew.
 func leftAlone(r core.Run, e *Env) bool {
 	_, open := e.State.WaitingOf(r.ID, e.Now)
-	return !open && !r.Options.PerLayer && !stopped(r, e)
+	return !open && !stopped(r, e)
 }
 
 // expiredOf are the approvals that a run waits for in vain: nothing else of it
