@@ -63,7 +63,7 @@ func Listen(ctx context.Context, l Launch) error {
 	}
 	t := &httpTransport{conn: &conn{life: ctx, log: slog.New(slog.DiscardHandler)}, end: e, url: l.URL}
 	t.speak("2025-06-18")
-	t.listen()
+	t.listen(func() {})
 	return nil
 }
 

@@ -283,7 +283,7 @@ func (d *dialer) openHTTP(ctx context.Context, l Launch, w way) (_ *conn, answer
 	}
 	ready = true
 	if !c.modern && (c.own != nil || c.capabilities.announces()) {
-		c.beside(t.listen)
+		t.beginListening(ctx)
 	}
 	return c, true, nil
 }

@@ -21,6 +21,11 @@ const (
 	listenBackOffMax = time.Minute
 )
 
+// listenWait is how long a connection of one client waits for its stream of
+// notifications before it is used. Some servers send their headers only with the
+// first event.
+const listenWait = 2 * time.Second
+
 // pause waits before the next attempt of several.
 func pause(ctx context.Context, tries int) error {
 	t := time.NewTimer(min(listenBackOffMax, listenBackOff<<min(tries, 10)))
@@ -33,14 +38,37 @@ func pause(ctx context.Context, tries int) error {
 	}
 }
 
+// beginListening opens the stream of notifications. A connection of one client
+// does not go on before the stream is there, or is refused, for at most
+// listenWait: what a server asks outside of the stream of a call it sends here,
+// and servers lose what they send while nobody listens.
+func (t *httpTransport) beginListening(ctx context.Context) {
+	opened, open := context.WithCancel(ctx)
+	defer open()
+	t.conn.beside(func() { t.listen(open) })
+	if t.conn.own == nil {
+		return
+	}
+	waited := time.NewTimer(listenWait)
+	defer waited.Stop()
+	select {
+	case <-opened.Done():
+	case <-waited.C:
+	case <-t.conn.life.Done():
+	}
+}
+
 // listen keeps the stream of notifications open, for as long as the connection
-// lives and unless the server has none, or refuses it.
-func (t *httpTransport) listen() {
+// lives and unless the server has none, or refuses it. It calls opened when that
+// is decided for the first time, and maybe again.
+func (t *httpTransport) listen(opened func()) {
 	c := t.conn
+	defer opened()
 	defer c.survive("a server was listened to")
 	for tries := 0; ; tries++ {
 		received := func() { tries = -1 }
-		again, err := t.listenOnce(received)
+		again, err := t.listenOnce(opened, received)
+		opened()
 		if !again || c.life.Err() != nil {
 			return
 		}
@@ -52,8 +80,8 @@ func (t *httpTransport) listen() {
 }
 
 // listenOnce reads the stream of notifications until it ends; again reports
-// whether that may pass.
-func (t *httpTransport) listenOnce(received func()) (again bool, err error) {
+// whether that may pass. It calls opened once the server has answered.
+func (t *httpTransport) listenOnce(opened, received func()) (again bool, err error) {
 	req, err := t.request(t.conn.life, http.MethodGet, nil)
 	if err != nil {
 		return false, err
@@ -63,6 +91,7 @@ func (t *httpTransport) listenOnce(received func()) (again bool, err error) {
 		var auth *AuthRequired
 		return !errors.As(err, &auth), err
 	}
+	opened()
 	body := t.end.body(resp, nil, received)
 	defer func() { _ = body.Close() }()
 	if resp.StatusCode != http.StatusOK || !isEvents(resp) {

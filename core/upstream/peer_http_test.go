@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,6 +24,8 @@ type asker struct {
 	url     string
 	answers chan string
 	listen  chan string // events for the stream of notifications
+	// late is what the stream of notifications waits for before it opens, nil for nothing.
+	late func()
 }
 
 func newAsker(t *testing.T, call func(a *asker, id json.RawMessage, event func(string))) *asker {
@@ -34,6 +37,9 @@ func newAsker(t *testing.T, call func(a *asker, id json.RawMessage, event func(s
 			_ = http.NewResponseController(w).Flush()
 		}
 		if r.Method == http.MethodGet {
+			if a.late != nil {
+				a.late()
+			}
 			w.Header().Set("Content-Type", "text/event-stream")
 			event(": open\n\n")
 			for {
@@ -114,6 +120,33 @@ func TestPeer_OverHTTP(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A server that opens its stream of notifications late loses nothing that it asks
+// there: no call is made before.
+func TestPeer_OverHTTPListensFirst(t *testing.T) {
+	t.Parallel()
+	called, asked := make(chan struct{}), make(chan string, 1)
+	a := newAsker(t, func(_ *asker, id json.RawMessage, event func(string)) {
+		close(called)
+		event(fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, text("well")))
+	})
+	a.late = func() {
+		select {
+		case <-called:
+			asked <- "it was called before anybody listened"
+		case <-time.After(200 * time.Millisecond):
+			asked <- ""
+		}
+	}
+	m := newManager(t, nil)
+	t.Cleanup(func() { _ = m.Close() })
+	if _, err := call(t, m, with(remote(a.url), newHost("a", allCapabilities)), "x", `{}`); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := <-asked; wrong != "" {
+		t.Error(wrong)
 	}
 }
 
