@@ -214,8 +214,7 @@ func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 	case keys.Filter:
 		return []Intent{openOverlay{searchPrompt(page)}}, true
 	case keys.Times:
-		p.log = taskLog{plain: !p.log.plain}
-		return nil, true
+		return p.switchTimes(e), true
 	case keys.Follow:
 		p.choose(tabLog)
 		page = p.page(t, e)
@@ -306,7 +305,11 @@ func byFlow(t *core.Task) bool {
 
 // reading are the keys that help to read.
 func (p *taskPanel) reading() []keys.Action {
-	return []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID, keys.Times, keys.RunResult}
+	acts := []keys.Action{keys.NextTab, keys.Down, keys.Filter, keys.Wrap, keys.Follow, keys.Edit, keys.Save, keys.CopyID}
+	if p.tab == tabLog {
+		acts = append(acts, keys.Times)
+	}
+	return append(acts, keys.RunResult)
 }
 
 func (p *taskPanel) draw(a paint.Area, e *Env, focus bool) {

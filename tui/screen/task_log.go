@@ -19,6 +19,16 @@ type taskLog struct {
 	lines string
 }
 
+// switchTimes shows the lines of the log with times or without. Other tabs have no times, and
+// say where they are.
+func (p *taskPanel) switchTimes(e *Env) []Intent {
+	if p.tab != tabLog {
+		return []Intent{say{Note, "times are in the tab Log, " + keyOf(e, keys.Follow) + " goes there"}}
+	}
+	p.log = taskLog{plain: !p.log.plain}
+	return nil
+}
+
 // maxLog bounds the text that is kept of a log.
 const maxLog = 4 << 20
 

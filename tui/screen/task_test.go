@@ -3,6 +3,7 @@ package screen
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,22 @@ func TestTask_Log(t *testing.T) {
 	p.do(keys.Times, e)
 	if got := p.shown(e, c); strings.Contains(got, "14:") {
 		t.Errorf("times\n%s", got)
+	}
+}
+
+// TestTask_Times: the key is offered in the log only, and says so elsewhere.
+func TestTask_Times(t *testing.T) {
+	t.Parallel()
+	p, e, _ := taskOf(t, "git_log", 80, 14)
+	for tab := range taskTabs {
+		p.choose(tab)
+		if offered := slices.Contains(p.hints(e), keys.Times); offered != (tab == tabLog) {
+			t.Errorf("%s: offered %v", taskTabNames[tab], offered)
+		}
+		list, _ := p.do(keys.Times, e)
+		if said := slices.Contains(list, Intent(say{Note, "times are in the tab Log, F goes there"})); said == (tab == tabLog) {
+			t.Errorf("%s: %v", taskTabNames[tab], list)
+		}
 	}
 }
 
