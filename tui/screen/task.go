@@ -369,56 +369,6 @@ func (p *taskPanel) tabsText(w int) string {
 	return b.String()
 }
 
-// drawHead says what became of the task, and returns the rows that it took.
-func (p *taskPanel) drawHead(a paint.Area, t *core.Task, e *Env) int {
-	ap, waits := p.waitsFor(t, e)
-	st := t.State
-	if i, ok := p.model.byID[t.ID]; ok {
-		st = p.model.states[i]
-	}
-	glyph, style := taskLook(st, e.Theme)
-	text := glyph + " " + string(st)
-	if mayHaveRun(t) {
-		text = glyph + " " + mayHaveRunText
-	}
-	if t.Predicted && st != core.TaskWaiting {
-		text += ", predicted"
-	}
-	if waits {
-		text += " " + typeName(ap.Type) + " " + leftText(ap, e)
-	}
-	x := a.Put(0, 0, style, text) + 2
-	var more []string
-	if took := tookText(t.DurationMS); took != "" {
-		more = append(more, took)
-	}
-	if t.StartedAt != nil {
-		more = append(more, "started "+t.StartedAt.In(e.Now.Location()).Format("15:04:05.000"))
-	}
-	if t.Attempt > 1 {
-		more = append(more, "attempt "+itoa(t.Attempt))
-	}
-	if t.AllowedBy != "" {
-		more = append(more, core.Visible(core.ShownAllowedBy(t.AllowedBy), 140, false))
-	}
-	more = append(more, visibleName(t.Tool)) // last, where there is no room for all: the DAG has it, too
-	a.Text(x, 0, a.W-x, paint.Style{Role: paint.Muted}, strings.Join(more, "  "))
-	if a.H < 5 {
-		return 1
-	}
-	a.Rule(1, "")
-	return 2
-}
-
-// waitsFor is the open approval that the task waits for, the same one as in the DAG.
-func (p *taskPanel) waitsFor(t *core.Task, e *Env) (core.Approval, bool) {
-	i, ok := p.model.byID[t.ID]
-	if !ok {
-		return core.Approval{}, false
-	}
-	return p.model.waitsFor(i, e)
-}
-
 // drawFoot says where in the text the view is.
 func (p *taskPanel) drawFoot(a paint.Area, page *widget.Pager) {
 	text := page.Position()

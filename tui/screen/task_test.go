@@ -195,6 +195,12 @@ func TestTask_AllowedBy(t *testing.T) {
 		t.Error(frame)
 	}
 	p.found.AllowedBy = "approval 7f3a91c2, within its bounds"
+	for _, w := range []int{72, 60} { // as the panel is at 160 columns, and less
+		c := paint.NewCanvas(w, 14, e.Theme)
+		if frame := p.shown(e, c); !strings.Contains(frame, "permitted by the approval 7f3a91c2, within its bounds ") || !strings.Contains(frame, "git:log") {
+			t.Errorf("the reason or the tool is cut at %d\n%s", w, frame)
+		}
+	}
 	if frame := p.shown(e, c); !strings.Contains(frame, "permitted by the approval 7f3a91c2, within its bounds") {
 		t.Error(frame)
 	}
