@@ -26,6 +26,13 @@ func TestModel_CommandIsSeen(t *testing.T) {
 	h.hold = true
 	h.want(screen.Command{Line: "execute --code 'return 1'"})
 	h.shows("running: pml execute --code 'return 1'")
+	h.tick(time.Second)
+	h.send(tea.KeyMsg{Type: tea.KeyDown}) // takes a message away
+	h.shows("running: pml execute")
+	for range 10 {
+		h.tick(time.Second)
+		h.shows("running: pml execute")
+	}
 	h.tick(time.Minute)
 	h.tick(time.Second)
 	h.shows("running: pml execute")

@@ -239,7 +239,7 @@ func (m *model) settle(now time.Time) []tea.Cmd {
 		d = cmp.Or(d, slowTick)
 	}
 	if len(m.commands.running) > 0 && !m.screen.Open() { // esc means something else there
-		if d = cmp.Or(d, slowTick); now.Sub(m.said) >= flashTime {
+		if d = cmp.Or(d, slowTick); screen.Silent(m.screen, now) || now.Sub(m.said) >= flashTime {
 			m.say(screen.Note, m.commands.status(), now)
 		}
 	}

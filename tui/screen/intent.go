@@ -198,6 +198,9 @@ func (s *Screen) Say(level Level, text string, now time.Time) {
 	s.flash = flash{level, text, now, s.flash.count + 1}
 }
 
+// Silent reports whether no message is shown: a key took it away, or it was there for its time.
+func Silent(s *Screen, now time.Time) bool { return s.flash.spans(s.env(now)) == nil }
+
 // ruleTaker is an overlay that asked for a rule.
 type ruleTaker interface {
 	showRule(rule api.Rule, err error, now time.Time)
