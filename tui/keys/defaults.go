@@ -120,7 +120,7 @@ var bindings = []binding{
 	{Edit, everywhere, "view or edit in $EDITOR", []string{"e"}},
 	{Save, everywhere, "save, or open the URL", []string{"o"}},
 	{Halt, everywhere, "halt all calls, or let them go on", []string{"!"}},
-	{Palette, everywhere, "command", []string{":"}},
+	{Palette, everywhere, "command; up brings back earlier ones (history)", []string{":"}},
 	{Help, everywhere, "help", []string{"?"}},
 	{Refresh, everywhere, "read again", []string{"ctrl+r"}},
 	{Redraw, everywhere, "redraw", []string{"ctrl+l"}},

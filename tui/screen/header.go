@@ -272,7 +272,7 @@ var shortLabels = map[keys.Action]string{
 	keys.ApproveRemember: "remember", keys.Message: "message", keys.MoreTime: "more time", keys.Edit: "view", keys.Save: "save",
 	keys.Zoom: "zoom", keys.SortReverse: "reverse", keys.MarkRange: "range", keys.Refresh: "refresh",
 	keys.Restart: "restart", keys.Install: "decide needs", keys.Connect: "sign in", keys.ServerLog: "log", keys.Wrap: "wrap", keys.Trail: "trail",
-	keys.Halt: "halt", keys.Bounds: "loop", keys.Alike: "unfold", keys.SwitchFlow: "on/off", keys.NewFlow: "new", keys.AddNode: "add", keys.AddBefore: "before", keys.ConnectTo: "link",
+	keys.Palette: "command", keys.Halt: "halt", keys.Bounds: "loop", keys.Alike: "unfold", keys.SwitchFlow: "on/off", keys.NewFlow: "new", keys.AddNode: "add", keys.AddBefore: "before", keys.ConnectTo: "link",
 	keys.Disconnect: "cut", keys.MoveNode: "move", keys.LabelNode: "name", keys.DeleteNode: "del", keys.EditFlow: "text", keys.TrustFlows: "trust", keys.TryFlow: "test", keys.NextMatch: "next match", keys.PreviousTab: "previous", keys.NextTab: "next", keys.FlowLink: "flow run/call", keys.RunResult: "result",
 }
 

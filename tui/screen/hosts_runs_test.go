@@ -25,7 +25,7 @@ func TestHosts_RunsSelected(t *testing.T) {
 	if s.sel.Run != runWaiting {
 		t.Errorf("the cursor is on %s", s.sel.Run)
 	}
-	p := newPalette(PanelWorkflows, s.env(fixtureNow)).(*palette)
+	p := newPalette(PanelWorkflows, newServers(), s.env(fixtureNow)).(*palette)
 	if p.run != runWaiting || !slices.Equal(s.panels[PanelWorkflows].(*workflowsPanel).ids(s.env(fixtureNow)), []core.ID{runWaiting}) {
 		t.Errorf("the palette is about %s", p.run)
 	}

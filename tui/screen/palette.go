@@ -6,7 +6,6 @@ import (
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
-	"github.com/casys-ai/pml/tui/decide"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
 	"github.com/casys-ai/pml/tui/widget"
@@ -78,12 +77,15 @@ type palette struct {
 	back   int                  // how many lines before the newest that was run is in the input, plus one; 0: none
 	rules  []api.PermissionRule // there are; asked says that they were asked for
 	asked  bool
+	// servers has those that need something; loading says that they were asked for.
+	servers *serversPanel
+	loading bool
 }
 
 // newPalette offers lines about the run under the cursor: that of the approval
 // where approvals have the focus.
-func newPalette(focus PanelID, e *Env) overlay {
-	p := &palette{run: e.Sel.Run, cursor: -1}
+func newPalette(focus PanelID, servers *serversPanel, e *Env) overlay {
+	p := &palette{run: e.Sel.Run, cursor: -1, servers: servers}
 	if a, ok := e.State.Approval(e.Sel.Approval); ok && focus == PanelApprovals {
 		p.run = a.RunID
 	}
@@ -101,7 +103,7 @@ func (p *palette) offers(e *Env) []verb {
 		typed += " "
 	}
 	var begin, within []verb
-	for _, v := range slices.Concat(verbs, p.ruleVerbs()) {
+	for _, v := range slices.Concat(verbs, p.serverVerbs(), p.ruleVerbs()) {
 		line, ok := filled(v.line, p.run, e)
 		if !ok || !p.applies(v.line, e) {
 			continue
@@ -196,7 +198,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	p.cursor = p.at(offers, e)
 	if k.Paste {
 		p.edit(k)
-		return p.loadRules(), false
+		return p.load(), false
 	}
 	switch k.Name {
 	case "esc":
@@ -204,7 +206,7 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 	case "up", "ctrl+p":
 		if p.cursor < 0 {
 			p.recall(p.back+1, e)
-			return p.loadRules(), false
+			return p.load(), false
 		}
 		p.cursor--
 	case "down", "ctrl+n":
@@ -215,14 +217,14 @@ func (p *palette) key(k keys.Key, e *Env) ([]Intent, bool) {
 		p.cursor = min(p.cursor+1, len(offers)-1)
 	case "tab":
 		p.complete(offers)
-		return p.loadRules(), false
+		return p.load(), false
 	case "ctrl+y":
 		return []Intent{Copy{What: "a command", Text: "pml " + p.line(offers)}}, false
 	case "enter":
 		return p.enter(offers, e)
 	default:
 		p.edit(k)
-		return p.loadRules(), false
+		return p.load(), false
 	}
 	return nil, false
 }
@@ -300,7 +302,7 @@ func (p *palette) enter(offers []verb, e *Env) ([]Intent, bool) {
 		if needs := offers[i].needs; needs != "" {
 			p.err = "type " + needs
 		}
-		return p.loadRules(), false
+		return p.load(), false
 	}
 	line := p.line(offers)
 	words := strings.Fields(line)
@@ -364,42 +366,4 @@ func (p *palette) draw(a paint.Area, e *Env) {
 	if len(offers) == 0 {
 		list.Text(0, 0, list.W, paint.Style{Role: paint.Muted}, "no offer; enter runs what was typed")
 	}
-}
-
-// removeRule begins the lines of the palette that remove a rule.
-const removeRule = "permissions rm "
-
-// ShowRules gives the palette, where it is open, the rules that LoadRules asked for.
-func ShowRules(s *Screen, rules []api.PermissionRule) {
-	if p, ok := s.top().(*palette); ok {
-		p.rules = rules
-	}
-}
-
-// loadRules asks for the rules once somebody wants to remove one.
-func (p *palette) loadRules() []Intent {
-	text := strings.TrimPrefix(strings.TrimSpace(strings.ToLower(p.input.Text)), "pml ")
-	if p.asked || !strings.HasPrefix(text, strings.TrimSpace(removeRule)) {
-		return nil
-	}
-	p.asked = true
-	return []Intent{LoadRules{}}
-}
-
-// ruleVerbs are the lines that remove the rules there are, one each.
-func (p *palette) ruleVerbs() (out []verb) {
-	for _, r := range p.rules {
-		args := []string{"permissions", "rm", r.Tool, "--list", r.List}
-		text := map[string]string{"allow": "allows it", "ask": "asks about it", "deny": "denies it"}[r.List]
-		if r.Where != "" {
-			args = append(args, "--where", r.Where)
-			text += " where " + core.Visible(r.Where, 60, false)
-		}
-		if r.From == "home" {
-			args = append(args, "--for-all")
-			text += ", in all workspaces"
-		}
-		out = append(out, verb{line: decide.Shell(args), what: "removes what " + text})
-	}
-	return out
 }

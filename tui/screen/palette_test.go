@@ -3,6 +3,7 @@ package screen
 import (
 	"testing"
 
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 )
 
@@ -71,8 +72,32 @@ func TestPalette_Begun(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{"tools l": "tools ls", "audit v": "audit verify", "servers ch": "servers check", "tools list": "tools list", "audit ls": "audit ls", "workflows show": "workflows show 7f3a85b0", "workflows result": "workflows result"} {
 		s := newScreen(t, fixtureState(), 100, 30)
+		s.ShowServers(nil, true, nil)
 		wantIntents(t, press(s, ":", `"`+typed+`"`, "enter"), Command{want})
 	}
+}
+
+// TestPalette_Servers: what a server needs is offered by its name; the servers are read for that.
+func TestPalette_Servers(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	wantIntents(t, press(s, ":", `"servers"`), LoadServers{})
+	need := func(name string, what core.ApprovalType) api.ServerInfo {
+		return api.ServerInfo{Name: name, State: api.ServerNeeds, Needs: []api.ServerNeed{{Type: what, Description: "it is new"}}}
+	}
+	s.ShowServers([]api.ServerInfo{{Name: "fs", State: api.ServerReady}, need("notes", core.ApproveDependency), need("linear", core.ApproveOAuth)}, true, nil)
+	wantShown(t, s, "servers install notes", "servers connect linear", "decide what it needs: it is new")
+	wantHidden(t, s, "install fs")
+	wantIntents(t, press(s, `" i"`, "down", "down", "enter"), Command{"servers install notes"})
+}
+
+// TestHelp_History: who looks for the history of the palette finds its key.
+func TestHelp_History(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, fixtureState(), 100, 30)
+	press(s, "?", `"history"`)
+	wantShown(t, s, "up brings back earlier ones (history)")
+	wantHidden(t, s, "no key does that")
 }
 
 // TestHelp_Words: the help says what a key does in the panel that it is about, as the footer does.

@@ -170,7 +170,7 @@ func (s *Screen) global(act keys.Action, e *Env) (intents []Intent, done bool) {
 		}
 		s.overlay.open(newHelp(s.panes.acting(), s.panels[s.panes.acting()].hints(e), func(act keys.Action) string { return s.panelWord(act, e) }))
 	case keys.Palette:
-		s.overlay.open(newPalette(s.panes.acting(), e))
+		s.overlay.open(newPalette(s.panes.acting(), s.panels[PanelServers].(*serversPanel), e))
 	case keys.Halt:
 		s.overlay.open(haltDialog(e))
 	case keys.Zoom:

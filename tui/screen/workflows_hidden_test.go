@@ -54,7 +54,7 @@ func TestPalette_RunOfApproval(t *testing.T) {
 	}
 	about := func(focus PanelID) string {
 		var b strings.Builder
-		for _, v := range newPalette(focus, e).(*palette).offers(e) {
+		for _, v := range newPalette(focus, newServers(), e).(*palette).offers(e) {
 			b.WriteString(v.line + "\n")
 		}
 		return b.String()

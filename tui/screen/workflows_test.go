@@ -341,7 +341,7 @@ func TestPalette(t *testing.T) {
 	wantIntents(t, press(s, ":", `"workflows show "`, "tab", "enter"), Command{"workflows show 7f3a91c2"})
 	wantIntents(t, press(s, ":", `"workf"`, "down", "enter"), Command{"workflows show 7f3a91c2"})
 	wantIntents(t, press(s, ":", `"pml version"`, "ctrl+y", "esc"), Copy{What: "a command", Text: "pml version"})
-	wantIntents(t, press(s, ":", `"servers add"`, "enter"))
+	wantIntents(t, press(s, ":", `"servers add"`, "enter"), LoadServers{})
 	wantShown(t, s, ": pml servers add", "type a name, -- and its command")
 	press(s, "esc")
 	wantIntents(t, press(s, ":", `"trust"`, "enter"), Command{"trust"})
@@ -384,7 +384,7 @@ func TestPalette_Applies(t *testing.T) {
 	e := hiddenEnv(t)
 	offered := func() string {
 		var lines []string
-		for _, v := range newPalette(PanelWorkflows, e).(*palette).offers(e) {
+		for _, v := range newPalette(PanelWorkflows, newServers(), e).(*palette).offers(e) {
 			lines = append(lines, v.line)
 		}
 		return strings.Join(lines, "\n")
