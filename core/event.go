@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -71,4 +72,13 @@ type Event struct {
 	Message    string          `json:"message,omitempty"` // a log line, a warning, a reason
 	Error      *Error          `json:"error,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
+}
+
+// OwnMessage is the message of an event, empty where its error says the same: whoever shows both
+// says nothing twice.
+func (e *Event) OwnMessage() string {
+	if e.Error != nil && strings.Contains(e.Error.Message, e.Message) {
+		return ""
+	}
+	return e.Message
 }

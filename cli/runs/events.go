@@ -144,7 +144,7 @@ func printEvent(a *app.App, e core.Event) error {
 	if e.Layer != nil {
 		about = append(about, fmt.Sprintf("layer %d", *e.Layer+1))
 	}
-	for _, s := range []string{e.RunName, e.TaskID, e.Tool, e.Message} {
+	for _, s := range []string{e.RunName, e.TaskID, e.Tool, e.OwnMessage()} {
 		if s != "" {
 			about = append(about, s)
 		}

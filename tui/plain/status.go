@@ -112,8 +112,8 @@ func (s *status) eventText(st *state.State, e core.Event) string {
 	if e.DurationMS > 0 {
 		parts = append(parts, fmt.Sprintf("%.0f milliseconds", e.DurationMS))
 	}
-	if e.Message != "" {
-		parts = append(parts, core.Visible(e.Message, 200, false))
+	if own := e.OwnMessage(); own != "" {
+		parts = append(parts, core.Visible(own, 200, false))
 	}
 	if e.Error != nil {
 		text := core.Visible(e.Error.Message, 300, false)

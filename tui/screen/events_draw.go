@@ -189,7 +189,7 @@ func eventWhat(ev *core.Event, call string) string {
 	if ev.DurationMS > 0 {
 		parts = append(parts, durationText(ev.DurationMS))
 	}
-	add(ev.Message)
+	add(ev.OwnMessage())
 	if ev.Error != nil {
 		add(ev.Error.Message)
 	}

@@ -65,7 +65,7 @@ func (l *taskLog) write(b *strings.Builder, ev core.Event, e *Env) {
 	if !l.plain {
 		b.WriteString(ev.At.In(e.Now.Location()).Format("15:04:05.000 "))
 	}
-	text := ev.Message
+	text := ev.OwnMessage()
 	if ev.Error != nil {
 		text = strings.TrimSpace(text + " " + string(ev.Error.Code) + " " + ev.Error.Message)
 	}

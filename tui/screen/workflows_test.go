@@ -223,6 +223,17 @@ func TestEvents_PauseAndFollow(t *testing.T) {
 	wantShown(t, s, "following")
 }
 
+// TestEvents_Once: an event whose message is that of its error says it once.
+func TestEvents_Once(t *testing.T) {
+	t.Parallel()
+	failed := core.Errorf(core.CodeToolFailed, "task ocr failed: exit 1")
+	for message, want := range map[string]string{"": failed.Message, failed.Message: failed.Message, "exit 1": failed.Message, "enough": "enough  " + failed.Message} {
+		if got := eventWhat(&core.Event{Type: core.EventWorkflowFailed, Message: message, Error: failed}, ""); got != want {
+			t.Errorf("%q: %q", message, got)
+		}
+	}
+}
+
 func TestEvents_Narrow(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t, fixtureState(), 100, 30)
