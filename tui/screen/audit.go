@@ -15,6 +15,7 @@ import (
 	"github.com/casys-ai/pml/tui/evidence"
 	"github.com/casys-ai/pml/tui/keys"
 	"github.com/casys-ai/pml/tui/paint"
+	"github.com/casys-ai/pml/tui/state"
 	"github.com/casys-ai/pml/tui/widget"
 )
 
@@ -339,11 +340,21 @@ func auditWhat(r *core.AuditRow, e *Env) string {
 	case r.Tool == "" && auditHalf(r) != "":
 		return auditHalf(r) + ": " + core.Visible(r.Reason, 200, false)
 	case r.Tool == "":
-		return core.Visible(r.Reason, 200, false)
+		return core.Visible(namingFolder(r), 200, false)
 	case len(args) > 0:
 		return core.Visible(core.CallLine(r.Tool, args), 200, false)
 	}
 	return core.Visible(r.Tool, 200, false)
+}
+
+// namingFolder is the reason of a row about no call. Where somebody has trusted a workspace, it
+// names that: there are several, and the words of the reason are the same for all.
+func namingFolder(r *core.AuditRow) string {
+	dir := state.Folder(r.Workspace)
+	if grants, ok := strings.CutPrefix(r.Reason, "trusted what the files of the workspace "); ok && dir != "" {
+		return "trusted " + dir + ": what its files " + grants
+	}
+	return r.Reason
 }
 
 // auditHalf is whose calls were halted or go on: both halves keep a row of it.

@@ -231,10 +231,23 @@ func TestAudit_What(t *testing.T) {
 		{core.AuditRow{Tool: "fs:write_file", Arguments: args("a.md"), Sent: args("b.md")}, "write_file b.md"},
 		{core.AuditRow{Tool: "fs:write_file"}, "fs:write_file"},
 		{core.AuditRow{Reason: "trusted what the files grant"}, "trusted what the files grant"},
+		{core.AuditRow{Reason: "trusted what the files of the workspace grant", Workspace: "/home/ann/shop"}, "trusted shop: what its files grant"},
 	} {
 		if got := auditWhat(&tt.row, &Env{State: emptyState()}); got != tt.want {
 			t.Errorf("%+v: %q", tt.row, got)
 		}
+	}
+}
+
+// TestAudit_Days: a row that is not of today says its day, at every width.
+func TestAudit_Days(t *testing.T) {
+	t.Parallel()
+	for _, w := range []int{60, 80, 160} {
+		st := fixtureState()
+		st.SetAudit([]core.AuditRow{{Seq: 1, At: ago(26 * time.Hour), Outcome: core.ApprovalApproved, Reason: "halted"}, {Seq: 2, At: ago(time.Minute), Outcome: core.ApprovalApproved}})
+		s := newScreen(t, st, w, 24)
+		press(s, "6")
+		wantShown(t, s, "21 Nov 12:02", "14:01:31")
 	}
 }
 
