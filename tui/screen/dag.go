@@ -63,11 +63,15 @@ func (p *dagPanel) settle(e *Env) {
 		if p.model.run != w.ID {
 			p.rows, p.boxes, e.Sel.Task = dagRows{}, dagBoxes{unfolded: p.boxes.unfolded}, ""
 		}
-		if e.Sel.Task != "" && e.Sel.Task == p.put && w.State == core.RunRunning {
-			e.Sel.Task = "" // it goes on
+		goesOn := e.Sel.Task != "" && e.Sel.Task == p.put
+		if goesOn && w.State == core.RunRunning {
+			e.Sel.Task = ""
 		}
 		p.model = newDAGModel(&w)
 		p.rows.stale, p.boxes.Layout = true, nil
+		if id, ok := p.model.urgent(); ok && goesOn { // the run has stopped there
+			e.Sel.Task, p.put = id, id
+		}
 	}
 	if _, ok := p.model.byID[e.Sel.Task]; !ok {
 		p.goTo(w.State == core.RunRunning, e)

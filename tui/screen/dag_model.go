@@ -298,20 +298,27 @@ func (m *dagModel) longest() float64 {
 	return best
 }
 
-// start is the task to look at first: what waits, what failed, what runs, or
-// the first.
+// start is the task to look at first: an urgent one, or the first.
 func (m *dagModel) start() string {
-	best := ""
-	rank := func(s core.TaskState) int {
-		return slices.Index([]core.TaskState{core.TaskWaiting, core.TaskError, core.TaskRunning}, s)
+	id, urgent := m.urgent()
+	if !urgent && len(m.tasks) > 0 {
+		return m.tasks[0].ID
 	}
-	at := -1
-	for i, t := range m.tasks {
-		if r := rank(m.states[i]); best == "" || r >= 0 && (at < 0 || r < at) {
-			best, at = t.ID, r
+	return id
+}
+
+// urgent is the first task that waits, by itself or with its layer, else one that failed, else one
+// that runs; ok is false where there is none.
+func (m *dagModel) urgent() (id string, ok bool) {
+	for _, want := range []core.TaskState{core.TaskWaiting, core.TaskError, core.TaskRunning} {
+		for i, t := range m.tasks {
+			_, gated := m.gates[m.layers[m.layer[i]].number]
+			if st := m.states[i]; st == want || want == core.TaskWaiting && gated && st == core.TaskQueued {
+				return t.ID, true
+			}
 		}
 	}
-	return best
+	return "", false
 }
 
 // underWay is the task to look at in a run that runs: what waits, what runs, of a script else the

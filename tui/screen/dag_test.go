@@ -546,3 +546,38 @@ func TestDAG_Follow(t *testing.T) {
 		t.Errorf("F at the end: %#v", said)
 	}
 }
+
+// TestDAG_Urgent: a graph opens at what waits, its layer included, else at what failed, else at what
+// runs; a cursor that nobody has moved goes there when the run stops for it.
+func TestDAG_Urgent(t *testing.T) {
+	t.Parallel()
+	graph := func(run core.RunState, states ...core.TaskState) core.Workflow {
+		w := core.Workflow{Run: core.Run{ID: runNotes, Kind: core.KindDAG, State: run}}
+		for i, st := range states {
+			w.Layers = append(w.Layers, core.Layer{Index: i, Tasks: []core.Task{{ID: "t" + itoa(i+1), Tool: "a:b", Layer: i, State: st}}})
+		}
+		return w
+	}
+	gated := graph(core.RunWaiting, core.TaskSuccess, core.TaskSuccess, core.TaskQueued)
+	gated.Approvals = []core.Approval{{ID: apLayer, RunID: runNotes, Type: core.ApproveLayer, Subject: "layer:2", State: core.ApprovalOpen}}
+	for name, c := range map[string]struct {
+		w    core.Workflow
+		want string
+	}{
+		"Waits": {graph(core.RunWaiting, core.TaskSuccess, core.TaskError, core.TaskWaiting), "t3"},
+		"Layer": {gated, "t3"},
+		"Fails": {graph(core.RunFailed, core.TaskSuccess, core.TaskError, core.TaskSkipped), "t2"},
+		"Runs":  {graph(core.RunInterrupted, core.TaskSuccess, core.TaskRunning, core.TaskQueued), "t2"},
+		"Ended": {graph(core.RunComplete, core.TaskSuccess, core.TaskSuccess), "t1"},
+	} {
+		if _, e, _ := dagOf(t, c.w, 100, 30); e.Sel.Task != c.want {
+			t.Errorf("%s: it opens at %s", name, e.Sel.Task)
+		}
+	}
+	p, e, c := dagOf(t, graph(core.RunRunning, core.TaskRunning, core.TaskQueued, core.TaskQueued), 100, 30)
+	gated.Layers = slices.Clone(gated.Layers)
+	e.State.PutWorkflow(gated)
+	if p.draw(c.Area(), e, true); e.Sel.Task != "t3" {
+		t.Errorf("it stays at %s", e.Sel.Task)
+	}
+}
