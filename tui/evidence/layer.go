@@ -24,7 +24,7 @@ func (p *proof) layer(tasks []core.Task) {
 		p.text("layer", fmt.Sprintf("%d of %d", index+1, max(total, index+1)))
 	}
 	if p.into("results", &results) && len(results) > 0 {
-		p.head("results so far")
+		p.head("results of the layer before")
 		for _, t := range results {
 			p.add("", "  "+string(t.Status)+"  "+t.ID+"  "+t.Tool, paint.Style{})
 		}
