@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -200,6 +201,19 @@ func (r AbortRequest) Text() string {
 	}
 	if r.Reason != "" {
 		text += ": " + r.Reason
+	}
+	return text
+}
+
+// RejectedApproval is the reason of an abort by a no that gave none.
+const RejectedApproval = "User rejected approval"
+
+// ShownAbort is the text of an abort or an error as people read it: where a no has ended the run,
+// and no reason was given for that, it says who denied.
+func ShownAbort(text string) string {
+	who, rejected := strings.CutSuffix(text, ": "+RejectedApproval)
+	if who, aborted := strings.CutPrefix(who, "aborted"); rejected && aborted {
+		return "denied" + who
 	}
 	return text
 }

@@ -253,7 +253,7 @@ func reason(e core.Event) string {
 	if e.Error == nil {
 		return ""
 	}
-	return ": " + core.Visible(layout.Joined(e.Error.Message), 200, false)
+	return ": " + core.Visible(layout.Joined(core.ShownAbort(e.Error.Message)), 200, false)
 }
 
 // end counts a task that is done. One that is tried again starts again.

@@ -153,7 +153,7 @@ func printEvent(a *app.App, e core.Event) error {
 		about = append(about, layout.Millis(e.DurationMS))
 	}
 	if e.Error != nil {
-		about = append(about, string(e.Error.Code)+": "+e.Error.Message)
+		about = append(about, string(e.Error.Code)+": "+core.ShownAbort(e.Error.Message))
 	}
 	text := fmt.Sprintf("%6d  %s  %s  %-18s  %s", e.Seq, e.At.UTC().Format("15:04:05.000"), e.RunID.Short(), e.Type,
 		core.Visible(strings.Join(about, "  "), 0, false))

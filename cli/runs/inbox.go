@@ -235,7 +235,7 @@ func (in *inboxOf) await(ctx context.Context) error {
 	}
 	text := fmt.Sprintf("%s (%s) is %s", w.Title(), id.Short(), w.State)
 	if w.Error != nil {
-		text += ": " + core.OneLine(w.Error.Message, 300)
+		text += ": " + core.OneLine(core.ShownAbort(w.Error.Message), 300)
 	}
 	in.a.Say("%s", text)
 	next := []string{"pml", "workflows", "show", id.Short()}

@@ -374,7 +374,7 @@ func (v statusView) runs(word, note string, list []core.Run, failed bool) {
 			row = append(row, layout.Cell{Text: r.Agent.Text()})
 		}
 		if failed && r.Error != nil {
-			row = append(row, layout.Cell{Text: core.OneLine(r.Error.Message, 200)})
+			row = append(row, layout.Cell{Text: core.OneLine(core.ShownAbort(r.Error.Message), 200)})
 		}
 		rows = append(rows, row)
 	}

@@ -74,7 +74,7 @@ func (t *tree) end(w core.Workflow) error {
 		}
 	case core.RunAborted:
 		if w.Abort != nil {
-			t.a.Say("%s", core.Visible(w.Abort.Text(), 2000, false))
+			t.a.Say("%s", core.Visible(core.ShownAbort(w.Abort.Text()), 2000, false))
 		}
 	case core.RunRunning, core.RunInterrupted, core.RunFailed, core.RunExpired:
 	}

@@ -50,7 +50,7 @@ func (s *stopper) begin() {
 
 // reject ends a run whose next layer was denied.
 func (s *stopper) reject(ap *core.Approval) {
-	by, reason := core.Actor{}, "User rejected approval"
+	by, reason := core.Actor{}, core.RejectedApproval
 	if d := ap.DecidedBy; d != nil {
 		by = d.Actor
 		if d.Reason != "" {

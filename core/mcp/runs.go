@@ -186,15 +186,12 @@ func (e *Edge) start(ctx context.Context, c *call, req *api.ExecuteRequest, star
 	return r, err
 }
 
-// rejected is the reason of an abort by a denied approval when none was given.
-const rejected = "User rejected approval"
-
 // decideFirst is execute's older spelling of a decision: a no aborts the run.
 func (e *Edge) decideFirst(ctx context.Context, c *call, in api.ContinueWorkflow, p patience) (any, error) {
 	approved := in.Approved != nil && *in.Approved
 	d := &api.Decision{Approve: approved, Abort: !approved, Reason: in.Reason}
 	if !approved && d.Reason == "" {
-		d.Reason = rejected
+		d.Reason = core.RejectedApproval
 	}
 	return e.move(ctx, c, string(in.WorkflowID), string(in.CheckpointID), d, "", p)
 }

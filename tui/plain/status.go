@@ -116,7 +116,7 @@ func (s *status) eventText(st *state.State, e core.Event) string {
 		parts = append(parts, core.Visible(own, 200, false))
 	}
 	if e.Error != nil {
-		text := core.Visible(e.Error.Message, 300, false)
+		text := core.Visible(core.ShownAbort(e.Error.Message), 300, false)
 		if told := s.failed[e.RunID]; told == "" || !strings.Contains(text, told) {
 			parts = append(parts, text)
 		}

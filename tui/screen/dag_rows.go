@@ -227,11 +227,14 @@ func endText(run core.Run) string {
 	}
 	switch {
 	case run.Error != nil && run.Error.Message != "":
+		if text := core.ShownAbort(run.Error.Message); run.Error.Code == core.CodeAborted { // which it says
+			return text
+		}
 		return string(run.Error.Code) + ": " + run.Error.Message
 	case run.Error != nil:
 		return string(run.Error.Code)
 	case run.Abort != nil:
-		return run.Abort.Text()
+		return core.ShownAbort(run.Abort.Text())
 	}
 	return ""
 }

@@ -581,3 +581,22 @@ func TestDAG_Urgent(t *testing.T) {
 		t.Errorf("it stays at %s", e.Sel.Task)
 	}
 }
+
+// TestEndText: a run that a no has ended says who denied, in plain words.
+func TestEndText(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"aborted by ann via tui: " + core.RejectedApproval: "denied by ann via tui",
+		"aborted: " + core.RejectedApproval:                "denied",
+		"aborted by ann via tui: too risky":                "aborted by ann via tui: too risky",
+	} {
+		run := core.Run{State: core.RunAborted, Error: core.Errorf(core.CodeAborted, "%s", message)}
+		if got := endText(run); got != want {
+			t.Errorf("%q: %q", message, got)
+		}
+		_, reason, _ := strings.Cut(message, ": ")
+		if got := eventWhat(&core.Event{Type: core.EventWorkflowAbort, Message: reason, Error: run.Error}, ""); got != want {
+			t.Errorf("an event of %q says %q", message, got)
+		}
+	}
+}

@@ -191,7 +191,7 @@ func eventWhat(ev *core.Event, call string) string {
 	}
 	add(ev.OwnMessage())
 	if ev.Error != nil {
-		add(ev.Error.Message)
+		add(core.ShownAbort(ev.Error.Message))
 	}
 	return strings.Join(parts, "  ")
 }

@@ -178,7 +178,7 @@ func errorText(err *core.Error) string {
 	if err == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s\n%s\n\n%s", err.Code, err.Message, indented(err))
+	return fmt.Sprintf("%s\n%s\n\n%s", err.Code, core.ShownAbort(err.Message), indented(err))
 }
 
 func (p *taskPanel) do(act keys.Action, e *Env) ([]Intent, bool) {

@@ -67,7 +67,7 @@ func (l *taskLog) write(b *strings.Builder, ev core.Event, e *Env) {
 	}
 	text := ev.OwnMessage()
 	if ev.Error != nil {
-		text = strings.TrimSpace(text + " " + string(ev.Error.Code) + " " + ev.Error.Message)
+		text = strings.TrimSpace(text + " " + string(ev.Error.Code) + " " + core.ShownAbort(ev.Error.Message))
 	}
 	if ev.Type != core.EventTaskLog {
 		text = strings.TrimSpace(string(ev.Type) + " " + text + " " + tookText(ev.DurationMS))
