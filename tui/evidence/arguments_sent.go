@@ -3,6 +3,7 @@ package evidence
 import (
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/asked"
+	"github.com/casys-ai/pml/tui/widget"
 )
 
 // sentHead stands above the arguments of a call that waits for a decision.
@@ -10,6 +11,25 @@ const sentHead = "what will be sent" + headRest
 
 // headRest is how the heads of arguments end.
 const headRest = "; values of keys stand as «NAME»" + jsonKey
+
+// doubtHead stands above the arguments of a call that may have run, until somebody has chosen what
+// comes of it.
+const doubtHead = "what may have been sent" + headRest
+
+// Chosen has the head of a call in doubt say what comes of its arguments by an answer that was chosen
+// and not given yet.
+func Chosen(lines []widget.Line, answer *core.Answer) []widget.Line {
+	if answer == nil {
+		return lines
+	}
+	head, ok := map[core.InDoubtAnswer]string{core.RunAgain: "what will be sent again", core.SkipResult: "what is skipped, and not sent again"}[answer.InDoubt]
+	for i := range lines {
+		if ok && lines[i].Label+lines[i].Text == doubtHead {
+			lines[i].Text = head + headRest
+		}
+	}
+	return lines
+}
 
 // jsonKey and openKey name keys of a card: where there is none, they are left out.
 const (

@@ -401,6 +401,9 @@ func (p *proof) oauth(tool string) {
 
 func (p *proof) inDoubt(a core.Approval) {
 	head := headOf(a.State)
+	if head == sentHead {
+		head = doubtHead
+	}
 	switch answer := a.Answer; {
 	case a.State != core.ApprovalApproved || answer == nil:
 		p.prose("Nobody can say whether it ran.", "r runs it again; s skips it and takes a result that you give.",

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -52,9 +53,10 @@ type card struct {
 	// bounds are shown in place of the question, for the calls of its loop.
 	bounds *cardBounds
 	made   boundsMade
-	raw    bool   // it is shown as JSON
-	asRaw  bool   // the pager's lines are that
-	note   string // what a key could not do, and why
+	raw    bool               // it is shown as JSON
+	asRaw  bool               // the pager's lines are that
+	chosen core.InDoubtAnswer // what their head says
+	note   string             // what a key could not do, and why
 	level  Level
 
 	asked *api.Rule    // the rule that was shown, nil while it is being asked for
@@ -408,6 +410,10 @@ func (c *card) build(e *Env) {
 		c.pager.SetLines(c.lines(e))
 		return
 	}
+	if chosen := cmp.Or(c.rule.Answer(), &core.Answer{}).InDoubt; chosen != c.chosen { // it says nothing that was not read
+		c.chosen = chosen
+		c.pager.Reword(c.lines(e))
+	}
 	if same && made == c.made && a.ID == b.ID && a.Digest == b.Digest && a.State == b.State && a.Description == b.Description && bytes.Equal(a.Context, b.Context) {
 		return
 	}
@@ -425,7 +431,7 @@ func (c *card) lines(e *Env) []widget.Line {
 	if c.raw {
 		return evidence.Raw(c.rule.Approval())
 	}
-	return append(c.changesOf(), evidence.Of(c.rule.Approval(), tasksOf(c.rule.Approval(), e))...)
+	return evidence.Chosen(append(c.changesOf(), evidence.Of(c.rule.Approval(), tasksOf(c.rule.Approval(), e))...), c.rule.Answer())
 }
 
 // style is how the message of a card looks.

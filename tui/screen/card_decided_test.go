@@ -47,7 +47,7 @@ func TestCard_DoubtAnswered(t *testing.T) {
 		"it runs again":                      {InDoubt: core.RunAgain},
 	} {
 		p := atCard(t, apInDoubt, 80, 24)
-		p.sees("what will be sent")
+		p.sees("what may have been sent")
 		p.change(apInDoubt, func(a *core.Approval) {
 			a.State, a.Answer = core.ApprovalApproved, &answer
 			a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: p.now}
@@ -55,6 +55,7 @@ func TestCard_DoubtAnswered(t *testing.T) {
 		p.s.overlay.open(cardOf(apInDoubt, p.s.env(p.now)))
 		p.sees(want)
 		hidden(t, p, "what will be sent")
+		hidden(t, p, "what may have been sent")
 	}
 }
 

@@ -215,6 +215,28 @@ func TestCard_Scripts(t *testing.T) {
 	p.wants(Decide{Approvals: []core.Approval{a}, Approve: true, Answer: &core.Answer{Scripts: true}})
 }
 
+// TestCard_InDoubtHead: the head of the arguments follows what is chosen, and what was read counts.
+func TestCard_InDoubtHead(t *testing.T) {
+	t.Parallel()
+	p := atCard(t, apInDoubt, 80, 24)
+	p.change(apInDoubt, func(a *core.Approval) {
+		a.Context = raw(map[string]any{"tool": "mail:send", "arguments": map[string]any{"body": strings.Repeat("line\n", 60)}})
+	})
+	p.press("J", "J")
+	p.readAll()
+	p.wait(decide.Quiet)
+	p.press("g")
+	p.sees("what may have been sent")
+	p.press("r")
+	p.sees("what will be sent again")
+	p.press("s", `"null"`, "enter")
+	p.sees("what is skipped, and not sent again")
+	hidden(t, p, "will be sent")
+	p.wait(decide.Quiet)
+	p.press("a")
+	p.sees("type ")
+}
+
 // TestCard_InDoubt: it runs again or is skipped only when somebody said so, and
 // typed the characters.
 func TestCard_InDoubt(t *testing.T) {

@@ -82,6 +82,23 @@ func (p *Pager) SetLines(list []Line) (changed bool) {
 	return true
 }
 
+// Reword shows lines that say the same as those before in other words: the place stays, and what
+// was read counts.
+func (p *Pager) Reword(list []Line) {
+	before, top, left, read, drawn := p.text, p.top, p.left, p.read, p.drawn
+	if !p.SetLines(list) {
+		return
+	}
+	same := 0
+	for same < len(before) && same < len(p.text) && before[same] == p.text[same] {
+		same++
+	}
+	if read > same {
+		read = max(read+len(p.text)-len(before), same)
+	}
+	p.top, p.left, p.read, p.drawn = top, left, read, drawn
+}
+
 // put takes a text that differs from the one before.
 func (p *Pager) put(text string) {
 	grown := p.text != "" && strings.HasPrefix(text, p.text)
