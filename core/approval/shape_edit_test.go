@@ -28,7 +28,7 @@ func TestEditShape(t *testing.T) {
 	}
 	got, wrong = edit("max 40\nuntil 10m\nteam any\nid is 1\n\"max\" is 1\npath matches docs/*.md")
 	want := []string{"at most 40 calls of linear:create_comment from line 12:9, in this run until 2026-11-21 08:10:00 UTC", "risk at most medium",
-		`id is "1"`, "max is 1", `path matches "docs/*.md", up to 4,000 characters; seen so far: docs/a.md`, "team: any text, up to 4,000 characters; seen so far: ENG"}
+		`id is "1"`, "max is 1", `path matches "docs/*.md", up to 4,000 characters; its value so far: docs/a.md`, "team: any text, up to 4,000 characters; its value so far: ENG"}
 	if d := cmp.Diff(want, approval.ShapeWords(got, loop, time.UTC)); d != "" || wrong != nil {
 		t.Errorf("%v %s", wrong, d)
 	}
@@ -110,12 +110,12 @@ func TestShapeWords_Seen(t *testing.T) {
 		args []string
 		want string
 	}{
-		"Few":     {[]string{`{"p":"docs/a.md"}`, `{"p":"docs/b.md"}`, `{"p":"docs/a.md"}`}, "docs/a.md, docs/b.md"},
-		"Many":    {[]string{`{"p":"docs/a/1"}`, `{"p":"docs/b/2"}`, `{"p":"docs/3"}`, `{"p":"docs/a/4"}`, `{"p":"docs/5"}`}, "docs/a/1, docs/b/2, docs/3 and 2 more, all in docs/"},
-		"Apart":   {[]string{`{"p":"a/1"}`, `{"p":"b/2"}`, `{"p":"c/3"}`, `{"p":"d/4"}`}, "a/1, b/2, c/3 and 1 more"},
-		"Root":    {[]string{`{"p":"/a/1"}`, `{"p":"/b/2"}`, `{"p":"/c/3"}`, `{"p":"/d/4"}`}, "/a/1, /b/2, /c/3 and 1 more"},
-		"NoText":  {[]string{`{"p":1}`, `{"p":[2]}`, `{"p":""}`}, `1, [2], ""`},
-		"Foreign": {[]string{`{"p":"\u001b[2J"}`, `{"p":"\n"}`}, `\x1b[2J, "\n"`},
+		"Few":     {[]string{`{"p":"docs/a.md"}`, `{"p":"docs/b.md"}`, `{"p":"docs/a.md"}`}, "2 values so far: docs/a.md, docs/b.md"},
+		"Many":    {[]string{`{"p":"docs/a/1"}`, `{"p":"docs/b/2"}`, `{"p":"docs/3"}`, `{"p":"docs/a/4"}`, `{"p":"docs/5"}`}, "5 values so far: docs/a/1, docs/b/2, docs/3 and 2 more, all in docs/"},
+		"Apart":   {[]string{`{"p":"a/1"}`, `{"p":"b/2"}`, `{"p":"c/3"}`, `{"p":"d/4"}`}, "4 values so far: a/1, b/2, c/3 and 1 more"},
+		"Root":    {[]string{`{"p":"/a/1"}`, `{"p":"/b/2"}`, `{"p":"/c/3"}`, `{"p":"/d/4"}`}, "4 values so far: /a/1, /b/2, /c/3 and 1 more"},
+		"NoText":  {[]string{`{"p":1}`, `{"p":[2]}`, `{"p":""}`}, `3 values so far: 1, [2], ""`},
+		"Foreign": {[]string{`{"p":"\u001b[2J"}`, `{"p":"\n"}`}, `2 values so far: \x1b[2J, "\n"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestShapeWords_Seen(t *testing.T) {
 				loop = append(loop, asksOf(args))
 			}
 			words := approval.ShapeWords(proposed(t, loop...), loop, time.UTC)[2]
-			if _, got, ok := strings.Cut(words, " characters; seen so far: "); !ok || got != tt.want {
+			if _, got, ok := strings.Cut(words, " characters; its "); !ok || got != tt.want {
 				t.Errorf("%q, want %q", words, tt.want)
 			}
 		})

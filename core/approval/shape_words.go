@@ -76,7 +76,11 @@ func seenWords(b core.Bound, loop []core.Approval) string {
 	for _, text := range seen[:min(len(seen), seenValues)] {
 		shown = append(shown, cmp.Or(core.OneLine(text, seenValue), core.Visible(strconv.Quote(text), seenValue, false)))
 	}
-	out := "; seen so far: " + strings.Join(shown, ", ")
+	out := "; its value so far: "
+	if len(seen) > 1 {
+		out = fmt.Sprintf("; its %d values so far: ", len(seen))
+	}
+	out += strings.Join(shown, ", ")
 	if more := len(seen) - len(shown); more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
 		if dir := folderOf(seen); len(dir) > 1 {

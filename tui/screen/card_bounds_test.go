@@ -49,6 +49,17 @@ func (p *person) given(of core.Approval) core.Shape {
 	return core.Shape{}
 }
 
+// TestCard_BoundsHelp: the help over bounds names each key once, and nothing that is for the question.
+func TestCard_BoundsHelp(t *testing.T) {
+	t.Parallel()
+	p, _ := atLoop(t, core.RiskMedium, 100, 40, "one", "two")
+	p.press("b", "?")
+	p.sees("Edit the bounds")
+	for _, not := range []string{"change the arguments", "as JSON, and back", "5 more minutes", "ask again"} {
+		hidden(t, p, not)
+	}
+}
+
 // TestCard_Bounds: the calls of one line are one row; b shows their bounds, which are approved
 // once all of them was on screen, bound to the question.
 func TestCard_Bounds(t *testing.T) {

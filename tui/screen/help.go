@@ -244,16 +244,10 @@ func cardHelp(c *card, e *Env) overlay {
 		page, back, command = "next page", "back", "copy the command that shows it"
 	}
 	add(page, "space", keys.PageDown)
-	if a.Type == core.ApproveTool {
-		add("the arguments as JSON, and back", "J")
-	}
-	if editWord(a, over) == "view" {
-		add("look at it in $EDITOR", "", keys.Edit)
+	if c.bounds == nil {
+		helpQuestion(h, a, over, e)
 	} else {
-		add("change the arguments in $EDITOR, then approve", "", keys.Edit)
-	}
-	if run, _ := e.State.Run(a.RunID); run.Kind == core.KindDAG && !over {
-		add("add tasks to the plan of its run, in $EDITOR", "", keys.Replan)
+		back = "back to the call itself; nothing is decided"
 	}
 	add(back, "", keys.Back)
 	add("down and up a line", "", keys.Down, keys.Up)
@@ -263,16 +257,31 @@ func cardHelp(c *card, e *Env) overlay {
 		add("next button; its letter presses it, enter does not", "", keys.NextPanel)
 	}
 	add("the card in the whole window, or beside the list", "", keys.Zoom)
-	if a.StateAt(e.Now) == core.ApprovalOpen && a.ExpiresAt != nil {
+	if a.StateAt(e.Now) == core.ApprovalOpen && a.ExpiresAt != nil && c.bounds == nil {
 		add("5 more minutes to decide", "", keys.MoreTime)
 	}
-	if !over {
+	if !over && c.bounds == nil {
 		add("ask again, once it has expired", "", keys.Again)
 	}
 	add("what happened to it: the audit trail", "", keys.Trail)
 	add(command, "", keys.CopyID)
 	add("copy it as JSON", "", keys.CopyAll)
 	return h
+}
+
+// helpQuestion adds what is done with a question, and not with the bounds for the calls of its loop.
+func helpQuestion(h *help, a core.Approval, over bool, e *Env) {
+	if a.Type == core.ApproveTool {
+		h.add(e, "the arguments as JSON, and back", "J")
+	}
+	if editWord(a, over) == "view" {
+		h.add(e, "look at it in $EDITOR", "", keys.Edit)
+	} else {
+		h.add(e, "change the arguments in $EDITOR, then approve", "", keys.Edit)
+	}
+	if run, _ := e.State.Run(a.RunID); run.Kind == core.KindDAG && !over {
+		h.add(e, "add tasks to the plan of its run, in $EDITOR", "", keys.Replan)
+	}
 }
 
 // add is a row of what keys do: those of some actions, and one that has no binding of its own.
