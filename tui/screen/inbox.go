@@ -203,7 +203,7 @@ func (p *inboxPanel) refresh(e *Env) bool {
 			delete(p.marked, id)
 		}
 	}
-	p.span.keep(r.all)
+	p.span.keep(r.all, e)
 	return true
 }
 

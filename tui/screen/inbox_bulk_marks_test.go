@@ -98,6 +98,32 @@ func TestInbox_RangeEnds(t *testing.T) {
 	}
 }
 
+// TestInbox_RangeOwn: a decision of one's own ends a range, and nothing is said about that.
+func TestInbox_RangeOwn(t *testing.T) {
+	t.Parallel()
+	p := newPersonOf(t, emptyState(), 80, 24)
+	p.st.PutRuns(fixtureRuns()...)
+	p.st.PutApprovals(fixtureApprovals()[1])
+	list := p.alike(6)
+	p.press("2")
+	p.wait(decide.Quiet)
+	p.press("g", "v", "d")
+	p.readAll()
+	p.wait(decide.Quiet)
+	p.press("d")
+	if len(p.got) == 0 {
+		t.Fatalf("nothing was decided\n%s", p.frame())
+	}
+	p.change(list[0], func(a *core.Approval) { a.State = core.ApprovalDenied })
+	p.s.Decided(list[0], true)
+	p.wait(decide.Quiet)
+	p.press("j", "j")
+	hidden(t, p, "the range ended")
+	if got := p.marks(); len(got) > 0 {
+		t.Errorf("marked %v", got)
+	}
+}
+
 // TestInbox_RangeArrivals: what came after the range began is not in it, and
 // what was moved over stays marked when the first row goes.
 func TestInbox_RangeArrivals(t *testing.T) {

@@ -237,10 +237,10 @@ type markSpan struct {
 }
 
 // keep ends a range whose first row is gone from those that wait: without it
-// nobody has said which rows are meant.
-func (s *markSpan) keep(waiting []core.ID) {
+// nobody has said which rows are meant. Who has decided that row here knows it.
+func (s *markSpan) keep(waiting []core.ID, e *Env) {
 	if s.from != "" && !slices.Contains(waiting, s.from) {
-		*s = markSpan{ended: true}
+		*s = markSpan{ended: e.own[s.from] == ownUnknown}
 	}
 }
 
