@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
@@ -65,6 +66,18 @@ func TestPalette_Output(t *testing.T) {
 	press(s, "2")
 	wantHidden(t, s, "fs:write_file")
 	wantShown(t, s, "2 Approvals")
+}
+
+// TestPalette_OutputLeft: also in the smallest window the output of a command says how to leave it.
+func TestPalette_OutputLeft(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{40, 10}, {60, 15}, {160, 45}} {
+		for _, text := range []string{"one", strings.Repeat("line\n", 1000)} {
+			s := newScreen(t, fixtureState(), size[0], size[1])
+			s.ShowOutput("servers check", text, 0, fixtureNow)
+			wantShown(t, s, "esc closes", map[bool]string{true: "all shown", false: "1-"}[text == "one"])
+		}
+	}
 }
 
 // TestPalette_Begun: where one offer only goes on with what was typed, enter takes it.
