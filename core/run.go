@@ -209,8 +209,15 @@ func (r AbortRequest) Text() string {
 const RejectedApproval = "User rejected approval"
 
 // ShownAbort is the text of an abort or an error as people read it: where a no has ended the run,
-// and no reason was given for that, it says who denied.
-func ShownAbort(text string) string {
+// it says who denied. With a reason of its own a no looks like any abort; it is known by the
+// questions of the run.
+func ShownAbort(text string, asked ...Approval) string {
+	for _, a := range asked {
+		d := a.DecidedBy
+		if a.Type == ApproveLayer && a.State == ApprovalDenied && d != nil && d.Reason != "" && text == (AbortRequest{By: d.Actor, Reason: d.Reason}).Text() {
+			return "denied" + strings.TrimPrefix(text, "aborted")
+		}
+	}
 	who, rejected := strings.CutSuffix(text, ": "+RejectedApproval)
 	if who, aborted := strings.CutPrefix(who, "aborted"); rejected && aborted {
 		return "denied" + who

@@ -92,7 +92,7 @@ func (wf shownRun) write(a *app.App, w *strings.Builder) {
 		line("layer", layerOf(wf.Run, wf.FailedLayer()))
 	}
 	if wf.Error != nil {
-		writeError(a, w, core.Visible(string(wf.Error.Code)+": "+core.ShownAbort(wf.Error.Message), 0, false))
+		writeError(a, w, core.Visible(string(wf.Error.Code)+": "+core.ShownAbort(wf.Error.Message, wf.Approvals...), 0, false))
 	}
 	wf.writeTasks(a, w)
 	for _, p := range wf.Approvals {

@@ -82,7 +82,7 @@ func (d *dialogue) run(ctx context.Context, prefix string) {
 		}
 	}
 	if w.Error != nil {
-		d.say("  error: %s", core.Visible(core.ShownAbort(w.Error.Message), 1000, false))
+		d.say("  error: %s", core.Visible(core.ShownAbort(w.Error.Message, w.Approvals...), 1000, false))
 	}
 	if len(w.Result) > 0 {
 		d.say("  result: %s", core.Visible(string(w.Result), 1000, false))

@@ -219,7 +219,7 @@ const (
 
 // endText says why a run ended without its result, as it came; empty for any
 // other run.
-func endText(run core.Run) string {
+func endText(run core.Run, asked ...core.Approval) string {
 	switch run.State {
 	case core.RunFailed, core.RunAborted, core.RunExpired:
 	case core.RunRunning, core.RunWaiting, core.RunInterrupted, core.RunComplete:
@@ -227,14 +227,14 @@ func endText(run core.Run) string {
 	}
 	switch {
 	case run.Error != nil && run.Error.Message != "":
-		if text := core.ShownAbort(run.Error.Message); run.Error.Code == core.CodeAborted { // which it says
+		if text := core.ShownAbort(run.Error.Message, asked...); run.Error.Code == core.CodeAborted { // which it says
 			return text
 		}
 		return string(run.Error.Code) + ": " + run.Error.Message
 	case run.Error != nil:
 		return string(run.Error.Code)
 	case run.Abort != nil:
-		return core.ShownAbort(run.Abort.Text())
+		return core.ShownAbort(run.Abort.Text(), asked...)
 	}
 	return ""
 }
@@ -242,7 +242,8 @@ func endText(run core.Run) string {
 // endLines is endText in at most n lines of w columns; an ellipsis says that
 // there is more.
 func endLines(run core.Run, w, n int, e *Env) []string {
-	text := endText(run)
+	read, _ := e.State.Workflow(run.ID)
+	text := endText(run, read.Approvals...)
 	if text == "" || n <= 0 || w <= 0 {
 		return nil
 	}

@@ -599,4 +599,10 @@ func TestEndText(t *testing.T) {
 			t.Errorf("an event of %q says %q", message, got)
 		}
 	}
+	ann := core.Actor{Who: "ann", Via: core.ViaTUI}
+	run := core.Run{State: core.RunAborted, Error: core.Errorf(core.CodeAborted, "aborted by ann via tui: too risky")}
+	denied := core.Approval{Type: core.ApproveLayer, State: core.ApprovalDenied, DecidedBy: &core.DecidedBy{Actor: ann, Reason: "too risky"}}
+	if got := endText(run, denied); got != "denied by ann via tui: too risky" {
+		t.Errorf("with a reason: %q", got)
+	}
 }

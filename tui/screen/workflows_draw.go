@@ -279,7 +279,8 @@ func (p *workflowsPanel) drawBelow(in paint.Area, n int, e *Env) {
 	}
 	in.Text(x, y, in.W-x, muted, by)
 	if r.Error != nil {
-		in.Text(0, y+1, in.W, paint.Style{Role: paint.Danger}, core.Visible(core.ShownAbort(r.Error.Message), 300, false))
+		w, _ := e.State.Workflow(r.ID)
+		in.Text(0, y+1, in.W, paint.Style{Role: paint.Danger}, core.Visible(core.ShownAbort(r.Error.Message, w.Approvals...), 300, false))
 	} else if r.Agent != nil {
 		in.Text(0, y+1, in.W, paint.Style{}, r.Agent.Text())
 	} else if w, ok := e.State.Workflow(r.ID); ok {
