@@ -264,7 +264,7 @@ func (o *output) draw(a paint.Area, e *Env) {
 	}
 	window := popup(a, a.W-8, a.H-6)
 	o.pager.Draw(window.Frame(title)) // only then it knows what is in view
-	const leave = "esc closes" // said also where nothing else has room
+	const leave = "esc closes"        // said also where nothing else has room
 	at, copies := o.pager.Position()+"   ", keyOf(e, keys.CopyID)+" copy text  "+hintText(e, keys.Save)+"   "
 	for _, foot := range []string{leave, at + leave, at + copies + leave} {
 		if paint.Width(foot)+6 <= window.W {
