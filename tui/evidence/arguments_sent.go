@@ -37,10 +37,13 @@ const (
 	openKey = " (o opens it)"
 )
 
-// headOf is what stands above the arguments of a call: once it was decided, nothing will be
-// sent any more. That it was sent a yes does not say: the run can end before.
-func headOf(s core.ApprovalState) string {
-	switch s {
+// headOf is what stands above the arguments of a call: once it was decided, or asked again,
+// nothing will be sent any more. That it was sent a yes does not say: the run can end before.
+func headOf(a core.Approval) string {
+	if a.RenewedBy != "" {
+		return "what was asked about" + headRest
+	}
+	switch a.State {
 	case core.ApprovalApproved:
 		return "what was approved" + headRest
 	case core.ApprovalDenied:
@@ -57,7 +60,7 @@ func headOf(s core.ApprovalState) string {
 func (p *proof) sent(a core.Approval) {
 	edited := a.IfEdited()
 	if edited == nil {
-		p.arguments(headOf(a.State))
+		p.arguments(headOf(a))
 		return
 	}
 	head := "what was approved"

@@ -400,7 +400,7 @@ func (p *proof) oauth(tool string) {
 }
 
 func (p *proof) inDoubt(a core.Approval) {
-	head := headOf(a.State)
+	head := headOf(a)
 	if head == sentHead {
 		head = doubtHead
 	}

@@ -133,6 +133,7 @@ func TestHelp_FindsAll(t *testing.T) {
 	for word, want := range map[string]string{
 		"restart": "start a server anew (servers)", "rule": "write a rule, shown first (card)",
 		"reason": "say the reason to the agent (card)", "new flow": "new flow from a template (flows)",
+		"colours": "--theme NAME", "color": "--theme NAME", "notif": "--notify HOW", "theme": `under "tui" in config.json`,
 	} {
 		s := newScreen(t, fixtureState(), 100, 30)
 		press(s, "?", `"`+word+`"`)

@@ -69,7 +69,7 @@ func (c *card) status(ap core.Approval, e *Env) (string, paint.Style) {
 	if expired := c.rule.Expired(e.Now); expired != "" && c.w < 60 {
 		return "expired: pml checks it again first", paint.Style{Role: paint.Warn}
 	} else if expired != "" {
-		return expired + " (" + approval.TimeSetting(ap) + "): pml first checks that it asks the same", paint.Style{Role: paint.Warn}
+		return expired + " (" + approval.TimeSetting(ap) + "): pml checks it again first", paint.Style{Role: paint.Warn}
 	}
 	if text, style := e.found.of(ap.ID); text != "" && c.h < 16 { // there is no other line for it
 		return text, style

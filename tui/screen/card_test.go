@@ -366,7 +366,7 @@ func TestCard_Expiry(t *testing.T) {
 	p.press("G", "m", `"no"`)
 	p.wait(4 * time.Minute)
 	p.sees("expired at 14:05:37")
-	p.sees("pml first checks that it asks the same")
+	p.sees("pml checks it again first")
 	p.press("esc", "+")
 	p.wants()
 	p.sees("it has expired: decide it all the same")

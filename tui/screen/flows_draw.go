@@ -90,7 +90,7 @@ func trustText(f *flow.Flow, e *Env) string {
 	if f.Enabled {
 		return text + "until then it refuses what it matches"
 	}
-	return text + "until then what it checked is refused" // on one line of 80 columns
+	return text + "what it checked while trusted is refused until then" // on one line of 80 columns
 }
 
 // matchHint says how a flow that meets all calls is limited to some, and what match takes.

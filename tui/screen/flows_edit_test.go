@@ -214,7 +214,7 @@ func TestFlows_TrustNext(t *testing.T) {
 	press(s, "9")
 	folder := flow.Parse(map[string][]byte{"guard.json": []byte(strings.Replace(guardFlow, `"enabled": true`, `"enabled": false`, 1))}, false)
 	s.ShowFlows(state.Flows{Workspace: folder, Dir: "/w"}, nil)
-	wantShown(t, s, "T comes next; until then what it checked is refused", "counts only once trusted: T shows it and trusts it")
+	wantShown(t, s, "T comes next; what it checked while trusted is refused until then", "counts only once trusted: T shows it and trusts it")
 	press(s, "1")
 	wantShown(t, s, "counts only once trusted: pml trust")
 }

@@ -229,7 +229,7 @@ func TestFlows_New(t *testing.T) {
 	read.Workspace = flow.Parse(map[string][]byte{save.Flow.Name: save.Text}, false)
 	read.Trusted = false
 	s.ShowFlows(read, nil)
-	wantShown(t, s, "disabled", "Outside of", "T comes next; until then what it checked", "x enables it", "no call has met it yet")
+	wantShown(t, s, "disabled", "Outside of", "T comes next; what it checked while trusted", "x enables it", "no call has met it yet")
 	press(s, "esc", "+")
 	if save = press(s, "enter", "enter")[0].(SaveFlow); save.Flow.Name != "approve-outside-2.json" {
 		t.Errorf("%+v", save.Flow)

@@ -80,6 +80,7 @@ func (h *help) rows(e *Env) []helpRow {
 	}
 	add(here, h.here)
 	add("All keys (those of other panels work there)", slices.DeleteFunc(keys.All(), func(a keys.Action) bool { return slices.Contains(h.here, a) }))
+	out = append(out, atStart(words)...)
 	for i, row := range onCards(e) {
 		if i == 0 && len(words) > 0 || !matchesAll(strings.ToLower(row.keys+" "+row.text+" card"), words) {
 			continue
@@ -90,6 +91,21 @@ func (h *help) rows(e *Env) []helpRow {
 		out = append(out, row)
 	}
 	return out
+}
+
+// atStart is what a person looks for among the keys and sets where the terminal starts: what matches
+// of it, under a heading.
+func atStart(words []string) []helpRow {
+	rows := slices.DeleteFunc([]helpRow{
+		{keys: "--theme NAME", text: "colours (colors): auto, ansi, dark, light, modus"},
+		{keys: "--notify HOW", text: "notifications of what waits: off, bell, osc"},
+		{keys: "--plain, --ascii", text: "lines for screen readers; ASCII characters only"},
+		{keys: "--print-keys", text: "all actions and their keys, which can be changed"},
+	}, func(r helpRow) bool { return !matchesAll(strings.ToLower(r.keys+" "+r.text), words) })
+	if len(rows) == 0 {
+		return nil
+	}
+	return append([]helpRow{{text: "Set at the start: pml tui --help; to stay, under \"tui\" in config.json"}}, rows...)
 }
 
 // onCards is what keys do on the card of an approval, under a heading.
@@ -147,6 +163,8 @@ func (h *help) run(rows []helpRow) ([]Intent, bool) {
 	switch {
 	case h.cursor >= len(rows):
 		return nil, false
+	case strings.HasPrefix(rows[h.cursor].keys, "--"):
+		return []Intent{say{Note, "that is said when pml tui starts: pml tui --help"}}, true
 	case rows[h.cursor].act == "" && rows[h.cursor].keys != "":
 		return []Intent{say{Note, "that is a key of the card of an approval"}}, true
 	case rows[h.cursor].act == "":
@@ -198,6 +216,9 @@ func (h *help) draw(a paint.Area, e *Env) {
 		list.Text(0, 0, list.W, paint.Style{Role: paint.Muted}, "no key does that")
 	}
 	h.scroll.Show(h.cursor, len(rows), list.H)
+	if below := len(rows) - h.scroll.Top - list.H; below > 0 {
+		in.Right(0, in.H-1-len(symbols), in.W, paint.Style{Role: paint.Muted}, itoa(below)+" more "+e.Theme.Glyph.ArrowDown)
+	}
 	for y := 0; y < list.H && h.scroll.Top+y < len(rows); y++ {
 		row := rows[h.scroll.Top+y]
 		if row.act == "" && row.keys == "" {

@@ -391,6 +391,9 @@ func (p *inboxPanel) hints(e *Env) []keys.Action {
 	if p.rows.groups.of[ap.ID] != nil {
 		acts = []keys.Action{keys.Open, keys.Approve, keys.Deny, keys.Alike, keys.Mark, keys.Filter}
 	}
+	if p.tookApart(e) {
+		acts = append(acts, keys.Alike)
+	}
 	if boundable(ap, e) {
 		acts = slices.Insert(acts, 3, keys.Bounds)
 	}

@@ -63,7 +63,9 @@ func TestInbox_Alike(t *testing.T) {
 	if p.open() {
 		t.Error("the list is still open")
 	}
-	p.press("=")
+	p.press("?")
+	p.sees("alike in one row")
+	p.press("esc", "=")
 	p.sees("3 × write_file docs/*.md (fs)")
 	p.s.Resize(40, 10) // where enter and d are about all of them, too
 	p.press("g")

@@ -395,12 +395,14 @@ func (p *inboxPanel) decideMarked(act keys.Action, e *Env) []Intent {
 
 // hintWord is what a key does here where that is not what it does elsewhere; empty where
 // it is.
-func (p *inboxPanel) hintWord(act keys.Action, _ *Env) string {
+func (p *inboxPanel) hintWord(act keys.Action, e *Env) string {
 	switch {
 	case act == keys.Again: // nothing is retried here
 		return "ask again"
 	case act == keys.CopyID:
 		return "copy command"
+	case act == keys.Alike && p.tookApart(e):
+		return "alike in one row"
 	case act == keys.Alike:
 		return "one row each"
 	case act == keys.ApproveRemember && len(p.marked) > 0:

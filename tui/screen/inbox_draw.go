@@ -73,14 +73,14 @@ func (p *inboxPanel) lines() int {
 }
 
 func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
-	count, arrow := itoa(p.rows.total), e.Theme.Glyph.ArrowUp
+	count, order := itoa(p.rows.total), "least first"
 	if p.filter != "" {
 		count = itoa(len(p.rows.all)) + " of " + count
 	}
 	if p.reverse {
-		arrow = e.Theme.Glyph.ArrowDown
+		order = "most first"
 	}
-	right := count + " waiting  sort time left " + arrow
+	right := count + " waiting  sort time left, " + order
 	if s := staleLists(e); s != "" {
 		right = s + "  " + right
 	}

@@ -50,6 +50,14 @@ func (p *inboxPanel) fold(e *Env) {
 	}
 }
 
+// tookApart reports whether the person has given the selected approval, and what is alike, rows of
+// their own.
+func (p *inboxPanel) tookApart(e *Env) bool {
+	ap, known := e.State.Approval(e.Sel.Approval)
+	kin, ok := approval.KinOf(ap)
+	return known && ok && p.apart[kin]
+}
+
 // put adds an approval to the group of another.
 func (g *inboxGroups) put(head, id core.ID) {
 	if g.of == nil {

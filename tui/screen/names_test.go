@@ -203,6 +203,9 @@ func TestCard_Edited(t *testing.T) {
 	t.Parallel()
 	p := atCard(t, apTool, 100, 40)
 	p.sees("what will be sent")
+	p.change(apTool, func(a *core.Approval) { a.State, a.RenewedBy = core.ApprovalExpired, apHook })
+	p.sees("what was asked about")
+	p.change(apTool, func(a *core.Approval) { a.RenewedBy = "" })
 	p.change(apTool, func(a *core.Approval) {
 		a.State, a.Answer = core.ApprovalApproved, &core.Answer{Arguments: raw(map[string]any{"tag_name": "v3.0.0"})}
 		a.DecidedBy = &core.DecidedBy{Actor: core.Actor{Who: "ann", Via: core.ViaTUI}, At: p.now}

@@ -124,7 +124,7 @@ func (p *serversPanel) hints(*Env) []keys.Action {
 	if slices.ContainsFunc(p.list, func(s api.ServerInfo) bool { return s.State == api.ServerNotTrusted }) {
 		out = append(out, keys.TrustFlows)
 	}
-	out = append(out, keys.ServerLog, keys.Restart, keys.Install)
+	out = append(out, keys.Open, keys.ServerLog, keys.Restart, keys.Install)
 	if p.list[p.at()].URL != "" {
 		out = append(out, keys.Connect)
 	}
@@ -275,6 +275,9 @@ func serverFacts(s api.ServerInfo) (facts [][2]string) {
 	add("url", s.URL)
 	add("package", strings.TrimSpace(s.Package+" "+s.Version))
 	add("from", strings.TrimSpace(s.Origin+" "+s.File))
+	if s.Tools > 0 {
+		add("tools", fmt.Sprintf("%d; ':tools ls %s' lists them", s.Tools, s.Name))
+	}
 	for _, n := range s.Needs {
 		add("needs", n.Description)
 	}

@@ -387,6 +387,10 @@ func (p *taskPanel) drawFoot(a paint.Area, page *widget.Pager) {
 // noText says why a tab is empty.
 func noText(tab taskTab, t *core.Task) string {
 	switch {
+	case tab == tabArgs && t.State == core.TaskRunning: // a call that only reads is journaled once it has answered
+		return "its arguments are shown when it has ended"
+	case tab == tabArgs && t.Predicted:
+		return "its arguments are known when the script calls it"
 	case tab == tabArgs:
 		return "no arguments are known"
 	case tab == tabResult && !t.State.Settled():

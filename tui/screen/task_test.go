@@ -134,7 +134,13 @@ func TestTask_ReadAgain(t *testing.T) {
 	}
 	w := edgedWorkflow()
 	w.Layers[1].Tasks[1].Output = json.RawMessage(`{"url":"https://x"}`)
+	w.Layers[1].Tasks[1].Arguments, w.Layers[1].Tasks[1].State = nil, core.TaskRunning
 	e.State.PutWorkflow(w)
+	p.tab = tabArgs
+	if got := p.shown(e, c); !strings.Contains(got, "its arguments are shown when it has ended") {
+		t.Error(got)
+	}
+	p.tab = tabResult
 	if got := p.shown(e, c); !strings.Contains(got, `"url": "https://x"`) {
 		t.Error(got)
 	}

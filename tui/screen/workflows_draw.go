@@ -107,17 +107,26 @@ func (p *workflowsPanel) newer(ids []core.ID, e *Env) (n int) {
 	return n
 }
 
+// orderText says which runs stand first: an arrow would mean another thing for an age than for a name.
+func orderText(k state.SortKey, reverse bool) string {
+	words := map[state.SortKey][2]string{
+		state.SortAge: {"newest first", "oldest first"}, state.SortUpdated: {"last changed first", "longest unchanged first"},
+		state.SortStatus: {"running first", "running last"}, state.SortName: {"a to z", "z to a"},
+		state.SortLayer: {"furthest first", "furthest last"},
+	}[k]
+	if reverse {
+		return words[1]
+	}
+	return words[0]
+}
+
 func (p *workflowsPanel) title(w, n, row int, focus bool, e *Env) paint.Title {
 	all := e.State.CountRuns()
 	right := strconv.Itoa(all)
 	if !p.filter.Empty() {
 		right = fmt.Sprintf("%d of %d", n, all)
 	}
-	arrow := e.Theme.Glyph.ArrowDown
-	if p.reverse {
-		arrow = e.Theme.Glyph.ArrowUp
-	}
-	right += fmt.Sprintf("  sort %s %s", p.sort, arrow)
+	right += fmt.Sprintf("  sort %s, %s", p.sort, orderText(p.sort, p.reverse))
 	if stale := staleLists(e); stale != "" {
 		if right = stale + "  " + right; w < 64 {
 			right = stale

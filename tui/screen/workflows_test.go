@@ -185,7 +185,9 @@ func TestWorkflows_Sort(t *testing.T) {
 	if got := first(); got != "crawl-competitor" {
 		t.Errorf("first by age is %s", got)
 	}
+	wantShown(t, s, "sort age, newest first")
 	press(s, "S", "g")
+	wantShown(t, s, "sort age, oldest first")
 	if got := first(); got != "old-report.ts" {
 		t.Errorf("first by age, oldest first, is %s", got)
 	}
@@ -193,6 +195,9 @@ func TestWorkflows_Sort(t *testing.T) {
 		press(s, "s")
 	}
 	wantShown(t, s, "sort age")
+	for !strings.Contains(s.Plain(fixtureNow), "sort name, a to z") {
+		press(s, "s")
+	}
 }
 
 func TestEvents_PauseAndFollow(t *testing.T) {
