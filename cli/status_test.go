@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -188,4 +189,23 @@ func TestHalt(t *testing.T) {
 	(&shell{fake: f, tty: true, stdin: "y\n"}).run("resume").want(t, 0).has(t, "err", "this machine: halted by", "let calls go on?").has(t, "out", "calls of this machine go on")
 	(&shell{fake: f}).run("resume", "--json").want(t, 0).has(t, "out", "[]")
 	(&shell{fake: f}).run("resume").want(t, 0).has(t, "out", "nothing is halted")
+}
+
+// A run that waits for decisions elsewhere says once that calls are halted: no event does.
+func TestRun_WaitsWhileHalted(t *testing.T) {
+	t.Parallel()
+	for _, side := range []core.Side{core.SideClient, core.SideServer} {
+		halt := core.Halt{Side: core.SideClient, By: core.Actor{Who: "ann"}, At: at, Reason: "coffee"}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		f := &fake{
+			halts: []core.Halt{halt}, block: true, workflow: core.Workflow{Run: core.Run{ID: runA, Side: side}},
+			events: []core.Event{{Type: core.EventWorkflowStart, RunID: runA}},
+		}
+		s := (&shell{fake: f, ctx: ctx}).run("run", "--code", "return 1", "--on-approval", "wait")
+		cancel()
+		const said = "warning: calls are halted by ann since 2026-03-01 12:00:00Z: coffee; pml resume lets them go on"
+		if n := strings.Count(s.err, said); n != 1 && side == core.SideClient || n != 0 && side == core.SideServer {
+			t.Errorf("a run of the %s says %d times that calls are halted: %s", side, n, s.err)
+		}
+	}
 }

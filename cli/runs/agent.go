@@ -121,9 +121,7 @@ func (o *agentOptions) run(ctx context.Context, a *app.App) error {
 		return err
 	}
 	a.StartProgress()
-	if o.wait.hold() {
-		a.Progress.Wait()
-	}
+	defer holding(ctx, a, b, o.wait)()
 	// Whoever waits for decisions, here or elsewhere, is asked before the budget ends.
 	o.spec.Budget.Ask = o.wait.onApproval == onPrompt || o.wait.onApproval == onWait
 	seen, done := context.WithCancel(ctx)

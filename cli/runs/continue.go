@@ -286,9 +286,7 @@ func continueRun(ctx context.Context, a *app.App, o continueOptions) error {
 		}
 	}
 	startCounting(ctx, a, b, id)
-	if o.wait.hold() {
-		a.Progress.Wait()
-	}
+	defer holding(ctx, a, b, o.wait)()
 	if len(decisions) > 1 {
 		return carryAll(ctx, a, b, id, decisions, o)
 	}

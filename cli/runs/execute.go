@@ -172,9 +172,7 @@ func sayWarnings(a *app.App, list []core.PlanNote) {
 func runRequest(ctx context.Context, a *app.App, b app.Backend, req api.ExecuteRequest, o executeOptions) error {
 	app.NoteTrust(ctx, a, b)
 	a.StartProgress()
-	if o.wait.hold() {
-		a.Progress.Wait()
-	}
+	defer holding(ctx, a, b, o.wait)()
 	req = o.ask(a, req)
 	said := false
 	req.Warned = func(list []core.PlanNote) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -156,4 +158,52 @@ func stateOf(r core.Run) string {
 		return halted
 	}
 	return string(r.State)
+}
+
+// haltLook is how often a command that holds its run looks whether calls are halted.
+const haltLook = time.Second
+
+// holding begins to wait for decisions that are made elsewhere: the command says how to make them,
+// and says once that calls are halted, of which no event tells. The function that it returns
+// ends the look, and waits until nobody uses the backend any more.
+func holding(ctx context.Context, a *app.App, b app.Backend, f WaitFlags) (stop func()) {
+	if !f.hold() {
+		return func() {}
+	}
+	a.Progress.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		again := time.NewTicker(haltLook)
+		defer again.Stop()
+		for !saidHalted(ctx, a, b) {
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-over
+	}
+}
+
+// saidHalted says that calls of the run are halted, and reports whether it has. What cannot be
+// read now is looked at again.
+func saidHalted(ctx context.Context, a *app.App, b app.Backend) bool {
+	list, err := b.Halts(ctx)
+	id := a.Progress.Run()
+	if err != nil || len(list) == 0 || id == "" {
+		return false
+	}
+	run, err := b.Workflow(ctx, id)
+	i := slices.IndexFunc(list, func(h core.Halt) bool { return h.Side == "" || run.Side == "" || h.Side == run.Side })
+	if err != nil || i < 0 {
+		return false
+	}
+	a.Progress.Event(core.Event{Type: core.EventTaskWarning, RunID: id, Message: "calls are " + list[i].Text() + "; pml resume lets them go on"})
+	return true
 }

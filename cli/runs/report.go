@@ -162,10 +162,11 @@ func goOnBy(ctx context.Context, a *app.App, b app.Backend, req api.ContinueRequ
 
 // Held waits on for a run that stopped for an approval, where the flags say so
 // and the call that started it could not.
-func Held(ctx context.Context, a *app.App, b api.Runs, r api.Result, err error, f WaitFlags) (api.Result, error) {
+func Held(ctx context.Context, a *app.App, b app.Backend, r api.Result, err error, f WaitFlags) (api.Result, error) {
 	if err != nil || !f.hold() || r.Status != api.StatusApprovalRequired {
 		return r, err
 	}
+	defer holding(ctx, a, b, f)()
 	return b.Continue(ctx, api.ContinueRequest{ID: r.WorkflowID, By: a.Actor(), Wait: f.Limit(a), HoldApprovals: true, Follow: true})
 }
 
