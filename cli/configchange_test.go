@@ -51,7 +51,7 @@ func TestChange_ShownThenAsked(t *testing.T) {
 		want  []writing
 		says  []string
 	}{
-		{"KeepTrust", true, "yes\n", nil, 0, kept, []string{"add files? [y]es / [n]o: ", "next: pml servers check files"}},
+		{"KeepTrust", true, "yes\n", nil, 0, kept, []string{"add files? [y]es / [n]o: ", "next: pml servers install files"}},
 		{"TrustByFlag", true, "y\n", []string{"--trust"}, 0, kept, nil},
 		{"No", true, "n\n", nil, 9, nil, []string{"nothing was written"}},
 		{"EmptyIsNoYes", true, "\n\n \nn\n", nil, 9, nil, nil},
@@ -233,8 +233,8 @@ func TestServersAdd_Next(t *testing.T) {
 		want string
 	}{
 		"Needs": {[]api.ServerInfo{{Name: "x", State: api.ServerReady}, {Name: "files", State: api.ServerNeeds, Kind: "npm", Next: install}}, "next: pml servers install files\n"},
-		"Ready": {[]api.ServerInfo{{Name: "files", State: api.ServerReady, Next: install}}, "next: pml servers check files\n"},
-		"Other": {[]api.ServerInfo{{Name: "x", State: api.ServerNeeds, Next: install}}, "next: pml servers check files\n"},
+		"Ready": {[]api.ServerInfo{{Name: "files", State: api.ServerReady, Next: install}}, "next: pml servers install files\n"},
+		"Other": {[]api.ServerInfo{{Name: "x", State: api.ServerNeeds, Next: install}}, "next: pml servers install files\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,6 +242,22 @@ func TestServersAdd_Next(t *testing.T) {
 			f.world.list = tt.list
 			(&shell{tty: true, stdin: "yes\n", fake: f}).run(addFiles()...).want(t, 0).has(t, "err", tt.want)
 		})
+	}
+}
+
+// At a terminal a server that was added is installed and checked at once, if the person wants it.
+func TestServersAdd_AtOnce(t *testing.T) {
+	t.Parallel()
+	for typed, checked := range map[string]bool{"y\ny\n": true, "y\nn\n": false, "y\n": false} {
+		f := changing()
+		f.world.list = []api.ServerInfo{{Name: "files", State: api.ServerReady, Kind: "file", Tools: 3}}
+		s := (&shell{tty: true, stdin: typed, fake: f}).run(addFiles()...).want(t, 0).has(t, "err", "install and check it now? [y]es (enter) / [n]o: ")
+		if strings.Contains(s.out, "STATE") != checked || strings.Contains(s.err, "next: pml servers install files\n") == checked {
+			t.Errorf("%q: %s%s", typed, s.out, s.err)
+		}
+	}
+	if s := (&shell{tty: true, fake: changing()}).run(addFiles("--yes", "--trust")...).want(t, 0); strings.Contains(s.err, "now?") {
+		t.Error(s.err)
 	}
 }
 

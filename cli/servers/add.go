@@ -48,8 +48,9 @@ is kept in .env, never in .pml.json. --header is the same for a URL, written
 "Name: value". --oauth-client-id is for a server whose authorization server lets
 no program register itself: you register pml there, with the callback
 http://127.0.0.1:PORT/callback, and give its client id here; --oauth-secret names
-the variable of .env that has the client secret. Nothing is installed or started: "pml
-servers install" decides what a server needs, "pml servers check" only says it.`,
+the variable of .env that has the client secret. Nothing is installed or started
+unasked: at a terminal pml asks whether to install and check the server at once.
+"pml servers install NAME" does both, too; "pml servers check" only says what is needed.`,
 		Example: `  pml servers add files -- npx -y @modelcontextprotocol/server-filesystem .
   pml servers add search --env TAVILY_API_KEY -- npx -y tavily-mcp
   pml servers add web --url https://mcp.example.com/mcp --header 'X-Api-Key'
@@ -274,11 +275,32 @@ func addServer(ctx context.Context, a *app.App, o addOptions, e api.ServerEntry)
 		p.Again = []string{"pml", "servers", "add", "--help"}
 	}
 	err = changes.Propose(ctx, a, b, p, o.change)
-	next := []string{"pml", "servers", "check", o.name}
+	next := []string{"pml", "servers", "install", o.name} // which also checks
+	offer := err == nil && p.Written && !o.change.Yes && a.CanAsk() && (p.Trusted == nil || *p.Trusted)
 	if p.Written {
 		next = nextOf(ctx, b, o.name, next)
 	}
-	return changes.Conclude(a, p, err, next...)
+	if !offer {
+		return changes.Conclude(a, p, err, next...)
+	}
+	if err := changes.Conclude(a, p, nil); err != nil {
+		return err
+	}
+	return installAdded(ctx, a, o.name, next)
+}
+
+// installAdded asks whether a server that was just added is installed and checked at once. It
+// is written already, so that a no, or no answer, only names the command that does it later.
+func installAdded(ctx context.Context, a *app.App, name string, later []string) error {
+	now, err := app.YesNo{Question: "install and check it now?", Enter: true}.Ask(ctx, a)
+	if err != nil && core.CodeOf(err) != core.CodeAwaitingHuman {
+		return err
+	}
+	if !now {
+		a.Note("next: %s", layout.ShellJoin(later))
+		return nil
+	}
+	return installServers(ctx, a, installOptions{names: []string{name}})
 }
 
 // nextOf is the command that decides what a server needs, where one does; else other.
