@@ -271,3 +271,19 @@ func TestServers_Completion(t *testing.T) {
 	(&shell{}).run("__complete", "servers", "import", "").want(t, 0).has(t, "out", "claude-desktop", "mcp.json")
 	(&shell{}).run("__complete", "continue", "7f3a", "--remember", "").want(t, 0).has(t, "out", "session")
 }
+
+// Of a server that does not start a check says in words what its next command corrects.
+func TestServersCheck_Helps(t *testing.T) {
+	t.Parallel()
+	for word, next := range map[string][]string{
+		"check the address":                  {"pml", "servers", "add", "bad", "--replace", "--url", "URL"},
+		"declare the variable that it lacks": {"pml", "servers", "add", "bad", "--replace", "--env", "KEY_A", "--", "run"},
+		"  next: pml servers check bad\n":    {"pml", "servers", "check", "bad"},
+	} {
+		f := &fake{world: world{list: []api.ServerInfo{{Name: "bad", State: api.ServerFailed, Kind: "http", Error: "gone", Next: next}}}}
+		s := (&shell{fake: f}).run("servers", "check").want(t, 1).has(t, "out", word, "  next: "+strings.Join(next, " ")+"\n")
+		if strings.Contains(s.out, "helps") == (next[2] == "check") {
+			t.Error(s.out)
+		}
+	}
+}

@@ -205,6 +205,7 @@ func writeServer(a *app.App, w *strings.Builder, s api.ServerInfo) {
 	text("warning", s.Warning)
 	writeHealth(&d, s)
 	writeToolChanges(&d, s.Changed)
+	text("helps", helps(s))
 	if len(s.Next) > 0 {
 		fmt.Fprintf(&d, "  next: %s\n", layout.ShellJoin(s.Next))
 	} else if s.State == api.ServerNotTrusted {
@@ -218,6 +219,19 @@ func writeServer(a *app.App, w *strings.Builder, s api.ServerInfo) {
 		all = view.Card(all, a.Width(), a.Colour())
 	}
 	w.WriteString("\n" + all)
+}
+
+// helps says in words what the next command corrects of a server that does not start, where its
+// arguments alone do not.
+func helps(s api.ServerInfo) string {
+	switch {
+	case s.State != api.ServerFailed:
+	case slices.Contains(s.Next, "--url"):
+		return "check the address: the next command gives the server another one"
+	case slices.Contains(s.Next, "--env"):
+		return "declare the variable that it lacks; its value goes into .env"
+	}
+	return ""
 }
 
 // needed is the context of what a server needs. The address of a sign-in is

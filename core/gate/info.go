@@ -173,24 +173,6 @@ func fault(i *api.ServerInfo, e *core.Error) {
 	i.State, i.Error, i.Code, i.Next = api.ServerFailed, e.Error(), e.Code, e.Next
 }
 
-// mend names the command that corrects the command of a server that does not start.
-func mend(i *api.ServerInfo) {
-	failed := i.Code == core.CodeServerUnreachable || i.Code == core.CodeCancelled
-	if !failed || len(i.Next) > 0 || len(i.Command) == 0 {
-		return
-	}
-	i.Next = replaceCommand(i.Name, i.Origin)
-}
-
-// replaceCommand is the command that gives a server another command.
-func replaceCommand(name, origin string) []string {
-	next := []string{"pml", "servers", "add", name, "--replace"}
-	if origin == string(env.FromHome) {
-		next = append(next, "--global")
-	}
-	return append(next, "--", "COMMAND")
-}
-
 // unresolved names, in the error of a package that the registry does not have, the command
 // that gives its server another one.
 func unresolved(s *server, err error) error {
@@ -318,7 +300,7 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	if err != nil {
 		i.Tools, i.Needs, i.FailedAt = 0, nil, nil
 		fault(&i, s.clean(err))
-		mend(&i)
+		h.serverOf(s, name).mend(&i)
 		return i
 	}
 	i.State, i.Needs, i.Error, i.Code, i.Next, i.FailedAt = api.ServerReady, nil, "", "", nil, nil

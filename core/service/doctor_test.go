@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,6 +138,41 @@ func TestDoctor_SilentServer(t *testing.T) {
 		i := slices.IndexFunc(list, func(check api.Check) bool { return check.Name == name })
 		if i < 0 || list[i].Status != "warn" || list[i].Detail == "" {
 			t.Errorf("%s: %+v", name, list)
+		}
+	}
+}
+
+// A server that lacks a variable of its environment is not given another command: the variable is
+// declared. One at a wrong URL is given another URL, and one that is away is looked at again.
+func TestCheckServers_WhatHelps(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	c := m.client()
+	m.write("keyed.sh", "#!/bin/sh\necho 'BRAVE_API_KEY environment variable is required' >&2\nexit 1\n")
+	if err := os.Chmod(filepath.Join(m.ws, "keyed.sh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(http.NotFoundHandler())
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	t.Cleanup(web.Close)
+	m.configure(c, nil, map[string]any{
+		"plain": map[string]any{"command": "./keyed.sh", "args": []string{"-y"}},
+		"more":  map[string]any{"command": "./keyed.sh", "env": map[string]string{"MODE": "fast"}},
+		"has":   map[string]any{"command": "./keyed.sh", "env": map[string]string{"BRAVE_API_KEY": "wrong"}},
+		"web":   map[string]any{"url": web.URL + "/mcp"},
+		"away":  map[string]any{"url": away.URL},
+	})
+	for name, want := range map[string]string{
+		"plain": "pml servers add plain --replace --env BRAVE_API_KEY -- ./keyed.sh -y",
+		"more":  "pml servers add more --replace --env MODE --env BRAVE_API_KEY -- COMMAND",
+		"has":   "pml servers add has --replace -- COMMAND",
+		"web":   "pml servers add web --replace --url URL",
+		"away":  "pml servers check away",
+	} {
+		list, err := c.CheckServers(c.ctx(), name)
+		if err != nil || len(list) != 1 || strings.Join(list[0].Next, " ") != want {
+			t.Errorf("%s: %v %+v", name, err, list)
 		}
 	}
 }
