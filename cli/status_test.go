@@ -67,6 +67,15 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// The label of what failed says what it counts, where more have failed in all, as pml tui counts.
+func TestStatus_FailedInAll(t *testing.T) {
+	t.Parallel()
+	f := busy()
+	(&shell{fake: f}).run("status").want(t, 0).has(t, "out", "failed (1)  in the last day and not done since, of 2 in all; pml retry ID")
+	f.runs = f.runs[:3]
+	(&shell{fake: f}).run("status").want(t, 0).has(t, "out", "failed (1)  in the last day; pml retry ID")
+}
+
 // What failed in its own program is not tried again by pml retry, which would refuse it.
 func TestStatus_FailedNext(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,7 @@ type status struct {
 	Running     []core.Run      `json:"running"`
 	Interrupted []core.Run      `json:"interrupted"`
 	Failed      []core.Run      `json:"failed"` // within a day, and not done by a newer run since
+	failedInAll int             // those of Failed and the others, at most statusLimit
 	Decides     decides         `json:"decides"`
 	// Connected are the hosts of agents that are connected to this machine.
 	Connected []api.ConnectedHost `json:"connected"`
@@ -116,6 +117,9 @@ func statusOf(ctx context.Context, a *app.App, b app.Backend) (s status, err err
 		page, err := b.Workflows(ctx, []core.RunState{of.state}, statusLimit, "")
 		if err != nil {
 			return s, err
+		}
+		if of.state == core.RunFailed {
+			s.failedInAll = len(page.Items)
 		}
 		*of.into = slices.DeleteFunc(slices.Clone(page.Items), func(r core.Run) bool { return of.keep != nil && !of.keep(r) })
 		for _, w := range page.Warnings {
@@ -215,7 +219,7 @@ func printStatus(a *app.App, s status, d detail) error {
 		v.runs("halted", "pml resume, then pml continue ID goes on", s.HaltedRuns, false)
 		v.runs("running", "", s.Running, false)
 		v.runs("interrupted", "pml continue ID goes on", s.Interrupted, false)
-		v.runs("failed", "in the last day"+failedNext(s.Failed), s.Failed, true)
+		v.runs("failed", "in the last day"+ofAllFailed(s)+failedNext(s.Failed), s.Failed, true)
 		if d == whole {
 			v.connected(s.Connected)
 			v.silent(s.Silent)
@@ -338,6 +342,18 @@ func runOf(p core.Approval) string {
 		return "run " + p.RunID.Short()
 	}
 	return p.RunName
+}
+
+// ofAllFailed says how many runs have failed in all, as pml tui counts them, where that is another
+// number: a run that failed long ago, or that a newer one has completed, is no news.
+func ofAllFailed(s status) string {
+	switch {
+	case s.failedInAll == len(s.Failed):
+		return ""
+	case s.failedInAll == statusLimit:
+		return fmt.Sprintf(" and not done since, of %d or more in all", s.failedInAll)
+	}
+	return fmt.Sprintf(" and not done since, of %d in all", s.failedInAll)
 }
 
 // failedNext says how runs that failed are tried again: by their failed calls, or, where the fault
