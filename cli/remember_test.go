@@ -104,7 +104,7 @@ func TestContinue_ExtrasThatContradict(t *testing.T) {
 		{[]string{"--approve", "--remember", "run", "--all-of-type", "dependency"}, "tool_permission only"},
 		{[]string{"--approve", "--answer", "run-again", "--remember", "run"}, "in doubt"},
 		{[]string{"--approve", "--remember", "always"}, "not one of once, run, session, rule"},
-		{[]string{"--deny", "--yes"}, "--yes goes with"},
+		{[]string{"--more", "3", "--yes"}, "--yes goes with"},
 		{[]string{"--yes"}, "--yes goes with"},
 		{[]string{"--deny", "--pin"}, "denying needs none"},
 		{[]string{"--pin"}, "--pin goes with --approve"},

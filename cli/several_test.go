@@ -201,3 +201,16 @@ func TestInbox_Alike(t *testing.T) {
 		t.Errorf("decided %q\n%s", s.yesTo(), s.err)
 	}
 }
+
+// --yes of deny means what it means of approve: what is decided is shown, and nobody is asked.
+func TestDeny_Yes(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"deny", "7f3a91", "--yes"}, {"deny", "52e3", "--yes"}, {"continue", "7f3a91", "--deny", "--yes"}} {
+		s := (&shell{fake: asked(), tty: true}).run(args...).want(t, 0)
+		s.lacks(t, "[y]es")
+		if len(s.fake.went) != 1 || s.fake.went[0].Decision.Approve || s.fake.went[0].Decision.ExpectDigest != hashA || !strings.Contains(s.err, "1 of ") && args[1] != "52e3" {
+			t.Errorf("%v: %+v %s", args, s.fake.went, s.err)
+		}
+	}
+	(&shell{fake: asked(), tty: true}).run("deny", "--yes").want(t, 2).has(t, "err", "--yes needs the ID")
+}

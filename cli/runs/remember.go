@@ -75,8 +75,8 @@ func (x extras) check(a *app.App, o continueOptions) error {
 		return app.Usagef("a rule is shown before it is written: name one approval with --approval")
 	case x.rememberSeen && o.allOfType != "" && o.allOfType != string(core.ApproveTool):
 		return app.Usagef("--remember goes with --all-of-type tool_permission only")
-	case x.yes && !o.approve && o.answer == "":
-		return app.Usagef("--yes goes with a decision: --approve or --answer")
+	case x.yes && !o.decides():
+		return app.Usagef("--yes goes with a decision: --approve, --deny or --answer")
 	case x.pin && !o.approve && o.answer == "":
 		return app.Usagef("--pin goes with --approve: denying needs none")
 	case x.pin && a.PinFD >= 0:

@@ -64,13 +64,15 @@ goes on without it; with --abort the run ends. It is the same as
 and asks about each; Ctrl-D ends it. Where a run waits for several approvals,
 its ID asks about each, and --all denies all of them.
 
-What is denied is shown first. Without a terminal it goes to stderr, and
-@latest denies nothing.`,
+What is denied is shown first; one approval is denied without a question. --yes
+leaves out the question about each of several, and denies the first of them.
+Without a terminal it goes to stderr, and @latest denies nothing.`,
 		Example: `  pml deny
   pml deny 41d2e07b --reason "wrong folder"
   pml deny 7f3a91c2 --abort`,
 	})
 	o.addNo(cmd)
+	cmd.Flags().BoolVar(&o.extras.yes, "yes", false, "show what is denied, and do not ask")
 	return cmd
 }
 
