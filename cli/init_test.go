@@ -21,6 +21,12 @@ func (f *fake) HostChanges(_ context.Context, req api.HostRequest) ([]api.HostCh
 	var out []api.HostChange
 	for _, h := range f.world.hosts {
 		undo := h.State == api.HostAdded || h.State == api.HostChanged || h.State == api.HostGone
+		if byHand := h.State == api.HostByHand; byHand || req.ByHand {
+			if byHand && req.ByHand {
+				out = append(out, h)
+			}
+			continue
+		}
 		if undo == req.Undo && (len(req.Hosts) == 0 || slices.Contains(req.Hosts, h.Host)) {
 			out = append(out, h)
 		}

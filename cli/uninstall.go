@@ -22,6 +22,7 @@ import (
 // removal is what pml uninstall would remove, and what it has, for a program.
 type removal struct {
 	Hosts  []api.HostChange `json:"hosts"`
+	ByHand []api.HostChange `json:"by_hand,omitempty"` // entries that people wrote, which stay
 	Server *int             `json:"server_pid,omitempty"`
 	Home   string           `json:"home,omitempty"` // empty: it stays
 	// Foreign are the entries of pml's own folder that pml does not know. They stay, and
@@ -48,8 +49,8 @@ packages and sign-ins; what is in that folder and not pml's is named and stays.
 Files of the workspace stay; with --workspace its .pml.json and pml.lock
 go, too. The program itself, .env and .pml with its flows are left to you. At the
 end it names the files that are left here and in the folders that you have trusted.
-An entry of pml that you have written into a host's file yourself stays there, in
-this folder and in others, and is not named.
+An entry of pml that you have written into a host's file yourself stays there: in
+this folder and in your own settings it is named, in other folders it is not.
 
 Where "pml init" has added pml to agent hosts from other folders it names those and
 removes nothing. --here removes pml from this folder only: what "pml init" has added here,
@@ -226,6 +227,9 @@ func (r *removal) here(ctx context.Context, b app.Backend, paths api.Paths, file
 	if r.Hosts, err = b.HostChanges(ctx, api.HostRequest{Undo: true}); err != nil {
 		return err
 	}
+	if r.ByHand, err = b.HostChanges(ctx, api.HostRequest{ByHand: true}); err != nil {
+		return err
+	}
 	for _, name := range []string{paths.Config, paths.Lock} {
 		if _, err := os.Lstat(name); err == nil && files {
 			r.Files = append(r.Files, name)
@@ -274,6 +278,9 @@ func (r removal) text() string {
 		} else if h.Reason != "" {
 			fmt.Fprintf(&w, "left as it is: %s: %s\n", core.Visible(h.File, 0, false), core.Visible(h.Reason, 0, false))
 		}
+	}
+	for _, h := range r.ByHand {
+		fmt.Fprintf(&w, "not added by pml init, left as it is: %s (entry %s)\n", core.Visible(h.File, 0, false), core.Visible(h.Entry, 60, false))
 	}
 	if r.Server != nil {
 		fmt.Fprintf(&w, "to stop: the server (process %d)\n", *r.Server)

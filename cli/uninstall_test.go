@@ -124,3 +124,17 @@ func TestUninstall(t *testing.T) {
 		t.Error("a folder that is not pml's own was removed")
 	}
 }
+
+// An entry of pml that a person wrote into a host's file stays, and is named.
+func TestUninstall_ByHand(t *testing.T) {
+	t.Parallel()
+	f := machineWith(t)
+	f.world.hosts = []api.HostChange{{Host: "cursor", File: "/w/.cursor/mcp.json", State: api.HostByHand, Entry: "gate"}}
+	const line = "not added by pml init, left as it is: /w/.cursor/mcp.json (entry gate)\n"
+	(&shell{tty: true, stdin: "n\n", fake: f, server: &fakeServer{}}).run("uninstall").want(t, 9).has(t, "err", line)
+	s := (&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--here").want(t, 0).has(t, "err", line).has(t, "out", "nothing to remove")
+	if len(s.fake.world.told) != 0 {
+		t.Error("it was changed")
+	}
+	(&shell{fake: f, server: &fakeServer{}}).run("uninstall", "--here", "--json").want(t, 0).has(t, "out", `"by_hand": [`, `"entry": "gate"`)
+}

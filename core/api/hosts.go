@@ -32,6 +32,7 @@ const (
 	HostAdded      HostState = "added"      // pml's entry stands there as pml wrote it
 	HostChanged    HostState = "changed"    // somebody has changed it since
 	HostGone       HostState = "gone"       // it is not there any more
+	HostByHand     HostState = "by_hand"    // an entry of pml stands there that pml has not added
 )
 
 // HostRequest says which hosts are meant: those of these names, or without any
@@ -40,6 +41,9 @@ type HostRequest struct {
 	Hosts []string
 	Undo  bool
 	Hooks bool // without names: the permission hooks of hosts, not their MCP servers
+	// ByHand asks for nothing but the entries of pml that pml has not added: a person has
+	// written them, and pml changes none.
+	ByHand bool
 }
 
 // HostChange is what telling one host of pml, or taking pml out again, would
@@ -50,6 +54,7 @@ type HostChange struct {
 	File   string    `json:"file"`
 	State  HostState `json:"state"`
 	Reason string    `json:"reason,omitempty"`
+	Entry  string    `json:"entry,omitempty"` // the name of the entry, with HostByHand
 	// Change is what would be written. A file that pml made and that nobody else
 	// has used is removed: then its After is nil.
 	Change *Change `json:"change,omitempty"`

@@ -399,3 +399,21 @@ func TestHosts_Notes(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 }
+
+// What pml has not added to the files of hosts is told apart from what it has.
+func TestHostChanges_ByHand(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.person()
+	c := m.client()
+	mine := m.put(filepath.Join(m.ws, ".cursor", "mcp.json"), `{"mcpServers": {"gate": {"command": "pml", "args": ["stdio"], "env": {"PML_WORKSPACE": "${workspaceFolder}"}}}}`)
+	m.put(filepath.Join(m.ws, ".vscode", "mcp.json"), `{"servers": {"other": {"type": "stdio", "command": "x"}}}`)
+	added := c.host(false, "claude-code", api.HostNew)
+	if err := c.WriteHost(c.ctx(), added); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.HostChanges(c.ctx(), api.HostRequest{ByHand: true})
+	if err != nil || len(got) != 1 || got[0].File != mine || got[0].Entry != "gate" || got[0].State != api.HostByHand || got[0].Change != nil {
+		t.Errorf("%v %+v", err, got)
+	}
+}

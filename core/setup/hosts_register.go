@@ -26,6 +26,9 @@ type Hosts struct{ base }
 // that are not in use here, and those of other workspaces. Errors:
 // core.CodeInvalidArguments for a name that is no host's.
 func (hs *Hosts) HostChanges(_ context.Context, req api.HostRequest) ([]api.HostChange, error) {
+	if req.ByHand {
+		return hs.byHand()
+	}
 	targets, err := hs.hostTargets(req)
 	if err != nil {
 		return nil, err
