@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/casys-ai/pml/core"
@@ -165,4 +166,16 @@ func TestFaster_Inbox(t *testing.T) {
 		f.pending = nil
 	}
 	s.run("approve").want(t, 12).has(t, "err", "bea was faster")
+}
+
+// What was approved before is said once: nothing was approved now.
+func TestFaster_ApprovedBefore(t *testing.T) {
+	t.Parallel()
+	p := permission(core.RiskMedium)
+	p.State, p.DecidedBy = core.ApprovalApproved, &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaTUI}, At: at}
+	f := &fake{pending: []core.Approval{p}, workflow: core.Workflow{Run: core.Run{ID: runA}}}
+	s := (&shell{tty: true, fake: f}).run("approve", "52e3").want(t, 0).has(t, "err", "note: the approval 52e3f18c was already approved by bob")
+	if strings.Count(s.err, "approved") != 1 {
+		t.Error(s.err)
+	}
 }

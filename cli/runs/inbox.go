@@ -195,9 +195,11 @@ func sayDecided(a *app.App, p core.Approval, approve bool) {
 	a.Say("%s: %s", word, core.OneLine(whatOf(p)+" ("+p.ID.Short()+")", 200))
 }
 
-// sayTaken says at a terminal what was decided by a decision about a run, if it was one.
+// sayTaken says at a terminal what was decided by a decision about a run, if it was one. A
+// decision without a digest is about nothing that was shown: it was decided before, which
+// was said.
 func sayTaken(ctx context.Context, a *app.App, b app.Backend, id core.ID, d *api.Decision) {
-	if d == nil || !a.CanAsk() {
+	if d == nil || d.ExpectDigest == "" || !a.CanAsk() {
 		return
 	}
 	w, err := b.Workflow(ctx, id)
@@ -205,7 +207,7 @@ func sayTaken(ctx context.Context, a *app.App, b app.Backend, id core.ID, d *api
 		return // it is taken all the same
 	}
 	about := func(p core.Approval) bool {
-		return p.ID == d.Checkpoint || d.Checkpoint == "" && d.ExpectDigest != "" && p.Digest == d.ExpectDigest
+		return p.ID == d.Checkpoint || d.Checkpoint == "" && p.Digest == d.ExpectDigest
 	}
 	if i := slices.IndexFunc(w.Approvals, about); i >= 0 {
 		sayDecided(a, w.Approvals[i], d.Approve)
