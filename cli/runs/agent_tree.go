@@ -101,7 +101,7 @@ func agentLines(w core.Workflow, below map[core.ID]core.Workflow) []layout.Cell 
 			}
 			for _, l := range child.Layers {
 				for _, t := range l.Tasks {
-					add(3, t.State, strings.TrimPrefix(treeTask(t), "  "+glyphs[t.State]+" "))
+					add(3, t.State, strings.TrimPrefix(treeTask(t, child.State), "  "+glyphs[t.State]+" "))
 				}
 			}
 			for _, deeper := range agentLines(child, below) {

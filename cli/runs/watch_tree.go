@@ -154,9 +154,9 @@ func treeTasksText(w core.Workflow, line func(string), styled func(layout.Style,
 			}
 			style := layout.Plain
 			if task.State != core.TaskSuccess {
-				style = layout.StyleOf(string(task.State))
+				style = layout.StyleOf(taskWord(task, w.State))
 			}
-			styled(style, treeTask(task))
+			styled(style, treeTask(task, w.State))
 		}
 	}
 	if rest < 0 {
@@ -177,13 +177,13 @@ func leftText(a *app.App, p core.Approval) string {
 
 // treeTask is a call in one line: what it is in, what is called with what, how long it
 // took, and why it failed.
-func treeTask(t core.Task) string {
+func treeTask(t core.Task, run core.RunState) string {
 	text := "  " + glyphs[t.State] + " " + core.CallName(t.Tool, t.Made())
 	if t.DurationMS > 0 {
 		text += "  " + layout.Millis(t.DurationMS)
 	}
 	if t.State != core.TaskSuccess {
-		text += "  " + string(t.State)
+		text += "  " + taskWord(t, run)
 	}
 	if t.Error != nil {
 		text += ": " + layout.Joined(t.Error.Message)

@@ -170,7 +170,7 @@ func (wf shownRun) writeTasks(a *app.App, w *strings.Builder) {
 			tasks = append(tasks, l.Tasks...)
 		}
 		for _, t := range tasks {
-			rows = append(rows, taskRow(t, a.LineLimit(), wf.past.attemptText(t)))
+			rows = append(rows, taskRow(t, wf.State, a.LineLimit(), wf.past.attemptText(t)))
 		}
 		fmt.Fprintf(w, "\n%s\n", a.Paint(layout.Bold, head))
 		for i, line := range strings.SplitAfter(layout.AlignCells(rows, a.LineLimit(), a.Colour()), "\n") {
@@ -237,12 +237,21 @@ var glyphs = map[core.TaskState]string{
 	core.TaskError: "x", core.TaskFailedSafe: "~", core.TaskSkipped: "-",
 }
 
+// taskWord is the state of a call for people: one that was under way when its run was aborted was
+// cancelled, and has not failed by itself.
+func taskWord(t core.Task, run core.RunState) string {
+	if run == core.RunAborted && t.State == core.TaskError && t.Error != nil && t.Error.Code == core.CodeCancelled {
+		return "cancelled"
+	}
+	return string(t.State)
+}
+
 // besideCall is how many columns of a line a call leaves to its state, id and time.
 const besideCall = 40
 
 // taskRow is a call in words as in pml workflows watch: the tool with the argument that
 // tells most. A limit above 0 is how wide the line is.
-func taskRow(t core.Task, limit int, attempt string) []layout.Cell {
+func taskRow(t core.Task, run core.RunState, limit int, attempt string) []layout.Cell {
 	call := core.CallName(t.Tool, t.Made())
 	if limit > 0 {
 		call = layout.Cut(call, max(limit-besideCall, besideCall/2))
@@ -254,7 +263,7 @@ func taskRow(t core.Task, limit int, attempt string) []layout.Cell {
 		about = "expected"
 	}
 	row := []layout.Cell{
-		{Text: "  " + glyphs[t.State] + " " + string(t.State), Style: layout.StyleOf(string(t.State))},
+		{Text: "  " + glyphs[t.State] + " " + taskWord(t, run), Style: layout.StyleOf(taskWord(t, run))},
 		{Text: t.ID}, {Text: call}, {Text: layout.Millis(t.DurationMS)}, {Text: about},
 	}
 	for i := range row {
