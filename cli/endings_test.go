@@ -310,3 +310,31 @@ func TestRetry_FileChanged(t *testing.T) {
 		(&shell{fake: f}).run("retry", "7f3a91").want(t, 1).has(t, "err", next)
 	}
 }
+
+// A command that an error names has the short ids that are shown everywhere else; a program gets
+// whole ones, and what stands behind -- is not pml's.
+func TestError_ShortIDs(t *testing.T) {
+	t.Parallel()
+	f := func(next ...string) *fake {
+		return &fake{errs: []error{core.Errorf(core.CodeAlreadyDecided, "bob was faster").WithRun(runA).WithNext(next...)}}
+	}
+	(&shell{fake: f("pml", "workflows", "show", string(runA), "--", string(runB))}).run("run", "--code", "x").
+		want(t, 12).has(t, "err", "next: pml workflows show 7f3a91c2 -- "+string(runB)+"\n")
+	(&shell{fake: f("pml", "workflows", "show", string(runA))}).run("run", "--code", "x", "--json").want(t, 12).has(t, "err", `"`+string(runA)+`"]`)
+}
+
+// A call that was under way when its run was aborted was cancelled; what failed before has failed.
+func TestWorkflowsShow_CancelledByAbort(t *testing.T) {
+	t.Parallel()
+	tasks := []core.Task{
+		{ID: "c1", Tool: "fs:write", State: core.TaskError, Error: core.Errorf(core.CodeCancelled, "fs:write was cancelled")},
+		{ID: "c2", Tool: "fs:read", State: core.TaskError, Error: core.Errorf(core.CodeToolFailed, "no such file")},
+	}
+	for state, want := range map[core.RunState]string{core.RunAborted: "x cancelled  c1", core.RunFailed: "x error  c1"} {
+		f := &fake{workflow: core.Workflow{Run: core.Run{ID: runA, State: state}, Layers: []core.Layer{{Tasks: tasks}}}}
+		s := (&shell{fake: f}).run("workflows", "show", "7f3a91c2").want(t, 0).has(t, "out", want, "x error")
+		if strings.Count(s.out, "x error") != map[core.RunState]int{core.RunAborted: 1, core.RunFailed: 2}[state] {
+			t.Error(s.out)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,10 +83,28 @@ func (a *App) printError(e *core.Error, exit int) {
 
 // nextText is the command that comes next as a person types it, with the way to its folder.
 func nextText(a *App, argv []string) string {
+	argv = shortIDs(argv)
 	if a.NextIn == "" {
 		return layout.ShellJoin(argv)
 	}
 	return layout.ShellJoin([]string{"cd", a.NextIn}) + " && " + layout.ShellJoin(argv)
+}
+
+var wholeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// shortIDs is a command of pml's with the short ids that people read everywhere else. What stands
+// behind -- is another program's.
+func shortIDs(argv []string) []string {
+	out := slices.Clone(argv)
+	for i, arg := range out {
+		if arg == "--" {
+			break
+		}
+		if wholeID.MatchString(arg) {
+			out[i] = core.ID(arg).Short()
+		}
+	}
+	return out
 }
 
 // maxFailures is how many different failures of calls an error lists.

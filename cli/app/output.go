@@ -218,5 +218,5 @@ func Below(a *App, text string) string {
 
 // SayNext names the command that comes next.
 func (a *App) SayNext(argv ...string) {
-	a.Say("next: %s", a.PaintErr(layout.Ident, layout.ShellJoin(argv)))
+	a.Say("next: %s", a.PaintErr(layout.Ident, layout.ShellJoin(shortIDs(argv))))
 }
