@@ -63,7 +63,11 @@ func TestServersInstall_Fits(t *testing.T) {
 	t.Parallel()
 	f := installing()
 	f.world.update.Name, f.world.update.Package, f.world.update.To = "files", "@modelcontextprotocol/server-everything-with-files", "2026.11.14"
-	s := (&shell{tty: true, width: 80, stdin: "y\n", fake: f}).run("servers", "install", "--all").want(t, 0).has(t, "out", "not known")
+	s := (&shell{tty: true, width: 80, stdin: "y\n", fake: f}).run("servers", "install", "--all").want(t, 0)
+	s.lacks(t, "SIZE", "not known") // the registry says the size of no package
+	sized := installing()
+	sized.world.update.SizeBytes = 3 << 20
+	(&shell{fake: sized}).run("servers", "install", "--all", "--yes").want(t, 0).has(t, "out", "SIZE", "3.0 MiB")
 	for line := range strings.Lines(s.out) {
 		if n := layout.Width(strings.TrimSuffix(line, "\n")); n > 80 && !strings.Contains(line, hashA) {
 			t.Errorf("%d columns: %s", n, line)

@@ -196,14 +196,18 @@ func printMissing(a *app.App, missing []api.Update) error {
 	if !a.Human() {
 		return nil
 	}
-	return app.PrintList(a, api.Page[api.Update]{Items: missing}, "no package is missing", []app.Column[api.Update]{
+	columns := []app.Column[api.Update]{
 		{Title: "NAME", Get: func(u api.Update) string { return u.Name }},
 		{Title: "PACKAGE", Get: func(u api.Update) string { return u.Package + "@" + u.To }},
 		{Title: "PACKAGES", Below: 2, Get: func(u api.Update) string { return strconv.Itoa(len(u.Packages)) }},
 		{Title: "SIZE", Below: 2, Get: func(u api.Update) string { return sizeKnown(u.SizeBytes) }},
 		{Title: "SCRIPTS", Below: 1, Get: scriptsLeftOut},
 		{Title: "DIGEST", Below: 1, Get: func(u api.Update) string { return u.Digest }},
-	})
+	}
+	if !slices.ContainsFunc(missing, func(u api.Update) bool { return u.SizeBytes > 0 }) { // the registry says of none
+		columns = slices.DeleteFunc(columns, func(c app.Column[api.Update]) bool { return c.Title == "SIZE" })
+	}
+	return app.PrintList(a, api.Page[api.Update]{Items: missing}, "no package is missing", columns)
 }
 
 func scriptsLeftOut(u api.Update) string {
