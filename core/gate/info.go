@@ -300,7 +300,7 @@ func (h *Host) checkServer(ctx context.Context, s *settings, name string) api.Se
 	if err != nil {
 		i.Tools, i.Needs, i.FailedAt = 0, nil, nil
 		fault(&i, s.clean(err))
-		h.serverOf(s, name).mend(&i)
+		mend(h.serverOf(s, name).entry, &i)
 		return i
 	}
 	i.State, i.Needs, i.Error, i.Code, i.Next, i.FailedAt = api.ServerReady, nil, "", "", nil, nil

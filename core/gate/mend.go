@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
@@ -13,14 +14,14 @@ import (
 var (
 	// wrongAddress is how a server fails whose URL is not that of an MCP server.
 	wrongAddress = regexp.MustCompile(`it answers with HTTP (4\d\d|501)|no such host`)
-	// unset is what programs say that stop because a variable of their environment is not set,
-	// and variable is how they name it.
-	unset    = regexp.MustCompile(`(?i)environment|env var|required|not set|must be set|missing`)
+	// unset is what programs say in the line that names a variable of their environment which is
+	// not set, and variable is how they name it.
+	unset    = regexp.MustCompile(`(?i)environment|env var|is required|not set|must be set|missing`)
 	variable = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
 )
 
 // mend names the command that corrects the entry of a server that does not start.
-func (s *server) mend(i *api.ServerInfo) {
+func mend(e env.ServerEntry, i *api.ServerInfo) {
 	failed := i.Code == core.CodeServerUnreachable || i.Code == core.CodeCancelled
 	switch {
 	case !failed || len(i.Next) > 0:
@@ -30,21 +31,24 @@ func (s *server) mend(i *api.ServerInfo) {
 		i.Next = []string{"pml", "servers", "check", i.Name}
 	case len(i.Command) > 0:
 		i.Next = replaceCommand(i.Name, i.Origin)
-		if name := s.lacks(i.Error); name != "" {
-			i.Next = s.declare(i, name)
+		if name := lacks(e, i.Error); name != "" {
+			i.Next = declare(e, i, name)
 		}
 	}
 }
 
 // lacks is the variable that a program says it needs and that its entry does not declare; pml
 // hands on no other. Empty: it says nothing of the kind.
-func (s *server) lacks(said string) string {
-	if !unset.MatchString(said) {
-		return ""
-	}
-	for _, name := range variable.FindAllString(said, -1) {
-		if _, declared := s.entry.Env[name]; !declared {
-			return name
+func lacks(e env.ServerEntry, said string) string {
+	for line := range strings.Lines(said) {
+		if !unset.MatchString(line) {
+			continue
+		}
+		for _, name := range variable.FindAllString(line, -1) {
+			_, declared := e.Env[name]
+			if !declared && !strings.HasPrefix(name, "ERR_") { // which is how Node.js names its errors
+				return name
+			}
 		}
 	}
 	return ""
@@ -53,12 +57,15 @@ func (s *server) lacks(said string) string {
 // declare is the command that declares one more variable for a server, and leaves the rest of its
 // entry as it is. Where the command line cannot say the rest, or may not show it, it is left
 // to the person.
-func (s *server) declare(i *api.ServerInfo, name string) []string {
-	next, command := replaceEntry(i.Name, i.Origin), append([]string{s.entry.Command}, s.entry.Args...)
-	same := slices.Equal(command, i.Command) && s.entry.Cwd == "" && s.entry.Protocol == ""
-	for _, k := range slices.Sorted(maps.Keys(s.entry.Env)) {
+func declare(e env.ServerEntry, i *api.ServerInfo, name string) []string {
+	next, command := replaceEntry(i.Name, i.Origin), append([]string{e.Command}, e.Args...)
+	same := slices.Equal(command, i.Command) && e.Cwd == "" && e.Protocol == ""
+	for _, k := range slices.Sorted(maps.Keys(e.Env)) {
+		if e.Env[k] != "${"+k+"}" { // a value of its own, which may be a key
+			same = false
+			k += "=VALUE"
+		}
 		next = append(next, "--env", k)
-		same = same && s.entry.Env[k] == "${"+k+"}"
 	}
 	if !same {
 		command = []string{"COMMAND"}

@@ -152,6 +152,10 @@ func TestCheckServers_WhatHelps(t *testing.T) {
 	if err := os.Chmod(filepath.Join(m.ws, "keyed.sh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	m.write("node.sh", "#!/bin/sh\necho 'a file is missing: ERR_MODULE_NOT_FOUND' >&2\nexit 1\n")
+	if err := os.Chmod(filepath.Join(m.ws, "node.sh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	web := httptest.NewServer(http.NotFoundHandler())
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
@@ -160,13 +164,15 @@ func TestCheckServers_WhatHelps(t *testing.T) {
 		"plain": map[string]any{"command": "./keyed.sh", "args": []string{"-y"}},
 		"more":  map[string]any{"command": "./keyed.sh", "env": map[string]string{"MODE": "fast"}},
 		"has":   map[string]any{"command": "./keyed.sh", "env": map[string]string{"BRAVE_API_KEY": "wrong"}},
+		"node":  map[string]any{"command": "./node.sh"},
 		"web":   map[string]any{"url": web.URL + "/mcp"},
 		"away":  map[string]any{"url": away.URL},
 	})
 	for name, want := range map[string]string{
 		"plain": "pml servers add plain --replace --env BRAVE_API_KEY -- ./keyed.sh -y",
-		"more":  "pml servers add more --replace --env MODE --env BRAVE_API_KEY -- COMMAND",
+		"more":  "pml servers add more --replace --env MODE=VALUE --env BRAVE_API_KEY -- COMMAND",
 		"has":   "pml servers add has --replace -- COMMAND",
+		"node":  "pml servers add node --replace -- COMMAND",
 		"web":   "pml servers add web --replace --url URL",
 		"away":  "pml servers check away",
 	} {
