@@ -87,6 +87,26 @@ func (t Target) Look(text []byte, want Entry) (Standing, error) {
 	return Standing{}, nil
 }
 
+// Entries are the names of the entries that start pml, whoever has written them and however they
+// start it: the one of pml's own name first.
+func (t Target) Entries(text []byte) ([]string, error) {
+	doc, err := t.open(text)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	if _, ok := doc.entry(ownName); ok {
+		out = append(out, ownName)
+	}
+	for _, name := range doc.names() {
+		v, _ := doc.entry(name)
+		if e, runs := t.entryOf(name, v); name != ownName && runs && isPML(e) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
 // Set returns the edit that gives pml the entry, in the place of one that is
 // there already. All other entries mean afterwards what they meant before, or
 // it is an error.

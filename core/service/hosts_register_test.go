@@ -406,14 +406,15 @@ func TestHostChanges_ByHand(t *testing.T) {
 	m := newMachine(t)
 	m.person()
 	c := m.client()
-	mine := m.put(filepath.Join(m.ws, ".cursor", "mcp.json"), `{"mcpServers": {"gate": {"command": "pml", "args": ["stdio"], "env": {"PML_WORKSPACE": "${workspaceFolder}"}}}}`)
+	mine := m.put(filepath.Join(m.ws, ".cursor", "mcp.json"), `{"mcpServers": {"gate": {"command": "pml", "args": ["stdio", "--quiet"]}, "x": {"command": "x"}, "pml": {"command": "/opt/pml", "args": ["stdio"]}}}`)
 	m.put(filepath.Join(m.ws, ".vscode", "mcp.json"), `{"servers": {"other": {"type": "stdio", "command": "x"}}}`)
 	added := c.host(false, "claude-code", api.HostNew)
 	if err := c.WriteHost(c.ctx(), added); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.HostChanges(c.ctx(), api.HostRequest{ByHand: true})
-	if err != nil || len(got) != 1 || got[0].File != mine || got[0].Entry != "gate" || got[0].State != api.HostByHand || got[0].Change != nil {
-		t.Errorf("%v %+v", err, got)
+	want := []api.HostChange{{Host: "cursor", Title: "Cursor", File: mine, State: api.HostByHand, Entry: "pml"}, {Host: "cursor", Title: "Cursor", File: mine, State: api.HostByHand, Entry: "gate"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
 	}
 }

@@ -14,15 +14,17 @@ func (hs *Hosts) byHand() ([]api.HostChange, error) {
 	out := []api.HostChange{}
 	for _, t := range append(hs.place().Targets(), hs.place().HookTargets()...) {
 		f, err := hs.hostFile(t)
-		if err != nil || !f.exists || done.of(t) != nil {
+		if err != nil || !f.exists {
 			continue
 		}
-		program, _, err := hs.hostProgram(t)
+		names, err := t.Entries(f.text)
 		if err != nil {
-			program = "pml"
+			continue
 		}
-		if have, err := t.Look(f.text, t.Own(program)); err == nil && have.There {
-			out = append(out, api.HostChange{Host: t.Host, Title: t.Title, File: t.File, State: api.HostByHand, Entry: have.Name})
+		for _, name := range names {
+			if name != t.Own("").Name || done.of(t) == nil {
+				out = append(out, api.HostChange{Host: t.Host, Title: t.Title, File: t.File, State: api.HostByHand, Entry: name})
+			}
 		}
 	}
 	return out, nil
