@@ -367,7 +367,7 @@ func (f *fake) Renew(_ context.Context, id core.ID, _ core.Actor) (core.Approval
 }
 
 func (f *fake) Tools(context.Context) ([]core.Tool, []core.Fault, error) {
-	return f.tools, []core.Fault{{Message: "server web: not trusted; it last said:\nFATAL"}}, nil
+	return f.tools, []core.Fault{{Path: "web", Message: "not trusted; it last said:\nFATAL"}}, nil
 }
 
 func (f *fake) CallTool(context.Context, string, json.RawMessage, core.Actor, time.Duration) (api.Result, error) {

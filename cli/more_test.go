@@ -249,7 +249,7 @@ func TestTools(t *testing.T) {
 		{Server: "fs", Name: "read_file", Description: "Reads a file.\nMore.", Annotations: core.Annotations{ReadOnly: &yes}, InputSchema: json.RawMessage(`{"type":"object"}`)},
 		{Server: "fs", Name: "write_file", Description: "Writes \x1b[1m"},
 	}}
-	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: server web: not trusted; it last said: FATAL\n")
+	s := (&shell{fake: f}).run("tools", "ls").want(t, 0).has(t, "err", "note: web: not trusted; it last said: FATAL\n")
 	if diff := cmp.Diff("TOOL           EFFECT   DESCRIPTION\nfs:read_file   reads    Reads a file.\nfs:write_file  unknown  Writes \\x1b[1m\n", s.out); diff != "" {
 		t.Error(diff)
 	}
@@ -261,6 +261,7 @@ func TestTools(t *testing.T) {
 	f.tools = append(f.tools, core.Tool{Server: "my-every", Name: "get-sum", InputSchema: json.RawMessage(`{"type":"object","required":["a","the-b"]}`)})
 	(&shell{fake: f}).run("tools", "show", "my-every:get-sum").want(t, 0).has(t, "out", `in a script: await mcp["my-every"]["get-sum"]({ a: …, "the-b": … })`)
 	(&shell{fake: f}).run("tools", "show", "fs:raed_file").want(t, 3).has(t, "err", "did you mean fs:read_file")
+	(&shell{fake: f}).run("tools", "show", "web:search").want(t, 5).has(t, "err", "it is not known whether there is a tool web:search: not trusted", "next: pml servers check web")
 	(&shell{fake: &fake{results: []api.Result{waiting(permission(core.RiskLow))}}}).run("tools", "call", "fs:write", "--args", "{}").want(t, 8)
 }
 

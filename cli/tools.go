@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,6 +95,17 @@ func notes(a *app.App, problems []core.Fault) {
 	}
 }
 
+// unlisted is the error for a tool of a server that could not be asked, nil where it could.
+func unlisted(tool string, problems []core.Fault) error {
+	server, _, _ := core.SplitTool(tool)
+	i := slices.IndexFunc(problems, func(f core.Fault) bool { return f.Path == server })
+	if i < 0 || server == "" {
+		return nil
+	}
+	return core.Errorf(core.CodeServerUnreachable, "it is not known whether there is a tool %s: %s", core.Visible(tool, 200, false), problems[i].Message).
+		WithNext("pml", "servers", "check", server)
+}
+
 // effect says in a word what the tool's annotations say.
 func effect(t core.Tool) string {
 	switch {
@@ -131,6 +143,9 @@ func toolsShowCmd(a *app.App) *cobra.Command {
 					return a.Print(t, func(w *strings.Builder) { writeTool(w, t) })
 				}
 				names = append(names, t.ID())
+			}
+			if err := unlisted(args[0], problems); err != nil {
+				return err
 			}
 			notes(a, problems)
 			return core.Errorf(core.CodeNoSuchTool, "no such tool: %s%s", core.Visible(args[0], 200, false), core.Suggest(args[0], names))
