@@ -261,7 +261,9 @@ func TestTools(t *testing.T) {
 	f.tools = append(f.tools, core.Tool{Server: "my-every", Name: "get-sum", InputSchema: json.RawMessage(`{"type":"object","required":["a","the-b"]}`)})
 	(&shell{fake: f}).run("tools", "show", "my-every:get-sum").want(t, 0).has(t, "out", `in a script: await mcp["my-every"]["get-sum"]({ a: …, "the-b": … })`)
 	(&shell{fake: f}).run("tools", "show", "fs:raed_file").want(t, 3).has(t, "err", "did you mean fs:read_file")
-	(&shell{fake: f}).run("tools", "show", "web:search").want(t, 5).has(t, "err", "it is not known whether there is a tool web:search: not trusted", "next: pml servers check web")
+	(&shell{fake: f}).run("tools", "show", "web:search").want(t, 5).has(t, "err", "it is not known whether there is a tool web:search: not trusted", "next: pml trust")
+	f.trust.Trusted = true
+	(&shell{fake: f}).run("tools", "show", "web:search").want(t, 5).has(t, "err", "next: pml servers check web")
 	(&shell{fake: &fake{results: []api.Result{waiting(permission(core.RiskLow))}}}).run("tools", "call", "fs:write", "--args", "{}").want(t, 8)
 }
 

@@ -207,6 +207,9 @@ func TestServersLock(t *testing.T) {
 	if s.err != "" {
 		t.Errorf("stderr %q", s.err)
 	}
+	gone := &fake{world: world{lock: api.LockReport{File: "/w/pml.lock", Changed: []string{"files", "git"}, Gone: []string{"git"}}}}
+	(&shell{fake: gone}).run("servers", "lock", "--check").want(t, 1).has(t, "out", "is not up to date: files; the configuration no longer has git")
+	(&shell{fake: gone}).run("servers", "lock").want(t, 0).has(t, "out", "wrote /w/pml.lock: files; taken out git")
 	fresh := &fake{world: world{lock: api.LockReport{File: "/w/pml.lock"}}}
 	(&shell{fake: fresh}).run("servers", "lock", "--check").want(t, 0).has(t, "out", "/w/pml.lock is up to date")
 	offline := &fake{world: world{lock: api.LockReport{File: "/w/pml.lock", Servers: servers()}}}

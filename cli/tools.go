@@ -96,14 +96,17 @@ func notes(a *app.App, problems []core.Fault) {
 }
 
 // unlisted is the error for a tool of a server that could not be asked, nil where it could.
-func unlisted(tool string, problems []core.Fault) error {
+func unlisted(ctx context.Context, b app.Backend, tool string, problems []core.Fault) error {
 	server, _, _ := core.SplitTool(tool)
 	i := slices.IndexFunc(problems, func(f core.Fault) bool { return f.Path == server })
 	if i < 0 || server == "" {
 		return nil
 	}
-	return core.Errorf(core.CodeServerUnreachable, "it is not known whether there is a tool %s: %s", core.Visible(tool, 200, false), problems[i].Message).
-		WithNext("pml", "servers", "check", server)
+	err := core.Errorf(core.CodeServerUnreachable, "it is not known whether there is a tool %s: %s", core.Visible(tool, 200, false), problems[i].Message)
+	if t, wrong := b.Trust(ctx); wrong == nil && !t.Trusted && !t.Empty {
+		return err.WithNext("pml", "trust")
+	}
+	return err.WithNext("pml", "servers", "check", server)
 }
 
 // effect says in a word what the tool's annotations say.
@@ -144,7 +147,7 @@ func toolsShowCmd(a *app.App) *cobra.Command {
 				}
 				names = append(names, t.ID())
 			}
-			if err := unlisted(args[0], problems); err != nil {
+			if err := unlisted(ctx, b, args[0], problems); err != nil {
 				return err
 			}
 			notes(a, problems)

@@ -111,14 +111,19 @@ var secretKeys = []string{"token", "secret", "passw", "credential", "auth", "api
 
 // telling is the argument that says what a call is about: one whose name is known to,
 // else the first that is a short text, else what tells most in the first that is nested. It is
-// empty where there is none.
+// empty where there is none. Where there are only numbers it is the first of them, with their names.
 func telling(args json.RawMessage) string { return tellingIn(args, maxNested) }
 
-// maxNested is how deep arguments are looked into.
-const maxNested = 4
+// maxNested is how deep arguments are looked into, maxNumbers how many are said where there is
+// nothing else.
+const (
+	maxNested  = 4
+	maxNumbers = 3
+)
 
 func tellingIn(args json.RawMessage, depth int) string {
 	var first, nested string
+	var numbers []string
 	known := map[string]string{}
 	dec := json.NewDecoder(bytes.NewReader(args))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -148,6 +153,9 @@ func tellingIn(args json.RawMessage, depth int) string {
 		if _, had := known[k]; !had {
 			known[k] = v
 		}
+		if raw[0] != '"' && len(numbers) < maxNumbers {
+			numbers = append(numbers, k+" "+v)
+		}
 		if raw[0] == '"' && !particular(first) && (first == "" || particular(v)) {
 			first = v
 		}
@@ -163,6 +171,8 @@ func tellingIn(args json.RawMessage, depth int) string {
 	switch {
 	case vague != "" && !particular(first):
 		return vague
+	case first == "" && nested == "":
+		return strings.Join(numbers, ", ")
 	case first == "":
 		return nested
 	}

@@ -20,7 +20,8 @@ func serversLockCmd(a *app.App) *cobra.Command {
 		Use:   "lock [NAME…]",
 		Short: "Pin the servers' packages in pml.lock",
 		Long: `Finds out what each server would run, all or those that are named, and writes
-it into pml.lock, so that whoever clones the workspace gets the same. It
+it into pml.lock, so that whoever clones the workspace gets the same. Without
+names it also takes out servers that the configuration no longer has. It
 approves and installs nothing. With --check nothing is written, and the exit
 code is 1 when pml.lock is not up to date.`,
 		Example:           "  pml servers lock\n  pml servers lock files\n  pml servers lock --check   # in CI",
@@ -66,7 +67,16 @@ func lockServers(ctx context.Context, a *app.App, b app.Backend, check bool, nam
 }
 
 func writeLock(a *app.App, w *strings.Builder, r api.LockReport) {
-	file, names := core.Visible(r.File, 0, false), core.Visible(strings.Join(r.Changed, ", "), 0, false)
+	file, said := core.Visible(r.File, 0, false), []string{}
+	if there := slices.DeleteFunc(slices.Clone(r.Changed), func(name string) bool { return slices.Contains(r.Gone, name) }); len(there) > 0 {
+		said = append(said, strings.Join(there, ", "))
+	}
+	if len(r.Gone) > 0 && r.Written {
+		said = append(said, "taken out "+strings.Join(r.Gone, ", "))
+	} else if len(r.Gone) > 0 {
+		said = append(said, "the configuration no longer has "+strings.Join(r.Gone, ", "))
+	}
+	names := core.Visible(strings.Join(said, "; "), 0, false)
 	switch {
 	case r.Written:
 		fmt.Fprintf(w, "wrote %s: %s\n", file, names)

@@ -227,7 +227,10 @@ type Update struct {
 type LockReport struct {
 	File string `json:"file"`
 	// Changed names the servers whose entry is not up to date.
-	Changed []string     `json:"changed"`
+	Changed []string `json:"changed"`
+	// Gone are those of them that the configuration no longer has: their entries are
+	// taken out.
+	Gone    []string     `json:"gone,omitempty"`
 	Servers []ServerInfo `json:"servers"`
 	Written bool         `json:"written"`
 }

@@ -324,7 +324,7 @@ func TestServers_Lock(t *testing.T) {
 	lock(false)
 	// A server that is gone loses its entry.
 	p.write(".pml.json", `{"mcpServers":{}}`)
-	if r := p.trust().open(); !slices.Equal(lock(true).Changed, []string{"demo", "fake", "keyed"}) || r == nil {
+	if r := p.trust().open(); !slices.Equal(lock(true).Gone, []string{"demo", "fake", "keyed"}) || r == nil {
 		t.Error("entries of servers that are gone are not named")
 	}
 	lock(false)

@@ -52,7 +52,7 @@ func (p Packages) Lock(ctx context.Context, check bool, names ...string) (api.Lo
 		gone = s.orphans()
 	}
 	if check {
-		report.Changed = append(report.Changed, gone...)
+		report.Changed, report.Gone = append(report.Changed, gone...), gone
 		for _, name := range names {
 			report.Servers = append(report.Servers, p.host.info(s, name))
 			if p.stale(s, name) {
@@ -78,7 +78,7 @@ func (p Packages) Lock(ctx context.Context, check bool, names ...string) (api.Lo
 	if err != nil {
 		return report, err
 	}
-	report.Changed = changedEntries(before, after)
+	report.Changed, report.Gone = changedEntries(before, after), gone
 	report.Written = len(report.Changed) > 0
 	return report, nil
 }

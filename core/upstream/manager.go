@@ -177,7 +177,7 @@ func (m *Manager) gaveUp(ctx context.Context, l Launch) *core.Error {
 	m.mu.Unlock()
 	said := ""
 	if proc != nil {
-		said = proc.lastSaid()
+		said = proc.lastSaid(false)
 	}
 	return core.Errorf(core.CodeCancelled, "server %q has not answered initialize in the time that there was%s", l.Name, said)
 }

@@ -191,14 +191,17 @@ func (p *process) report() string {
 		case <-t.C:
 		}
 	}
-	return text + p.lastSaid()
+	return text + p.lastSaid(!p.outlived)
 }
 
 // lastSaid is what the child wrote to stderr, as the end of a sentence; empty for
-// nothing. What it was about often stands before a page of usage or stack.
-func (p *process) lastSaid() string {
+// nothing. What it was about often stands before a page of usage or stack. Of one that
+// has ended what it wrote to stdout may say why, and to write it elsewhere would not help.
+func (p *process) lastSaid(ended bool) string {
 	text := ""
-	if line := p.banner.Load(); line != nil {
+	if line := p.banner.Load(); line != nil && ended {
+		text = fmt.Sprintf("; on stdout it wrote %q", *line)
+	} else if line != nil {
 		text = fmt.Sprintf("; on stdout, where only MCP messages belong, it wrote %q: have it log to stderr", *line)
 	}
 	said, begins := p.stderr.words(10, 2000)

@@ -149,7 +149,7 @@ func (d *dialer) startFailed(ctx context.Context, c *conn, l Launch, err error) 
 			if line := c.proc.otherJSON(); line != "" {
 				return core.Errorf(core.CodeServerUnreachable, "server %q answered, but not with an MCP message, and came up with none within %s: %q; is it an MCP server?", l.Name, d.limits.Start, line)
 			}
-			tail = c.proc.lastSaid()
+			tail = c.proc.lastSaid(false)
 		}
 		return core.Errorf(core.CodeServerUnreachable, "server %q did not answer initialize within %s%s", l.Name, d.limits.Start, tail)
 	case c.proc != nil && c.isLost():

@@ -319,7 +319,7 @@ func whatText(ap core.Approval) string {
 	case ap.Type == core.ApproveKeys && len(c.Keys) > 0:
 		text = strings.Join(c.Keys, ", ")
 	case ap.Type == core.ApproveLayer && len(c.Next) > 0:
-		text = fmt.Sprintf("layer %d: %s", c.Layer+1, plural(len(c.Next), "task")+", "+c.Next[0].Tool)
+		text = fmt.Sprintf("layer %d: %s", c.Layer+1, plural(len(c.Next), "task")+", "+toolsOf(c.Next))
 	case ap.Type == core.ApproveOAuth && c.Issuer != "":
 		text += " at " + c.Issuer
 	case ap.Type == core.ApproveHook && c.Flow != "":
@@ -332,6 +332,17 @@ func whatText(ap core.Approval) string {
 		text = callText(ap.Tool, c.Arguments)
 	}
 	return core.Visible(text, 400, false)
+}
+
+// toolsOf names the tools of a layer, each once.
+func toolsOf(next []evidence.LayerTask) string {
+	var tools []string
+	for _, t := range next {
+		if !slices.Contains(tools, t.Tool) {
+			tools = append(tools, t.Tool)
+		}
+	}
+	return strings.Join(tools, ", ")
 }
 
 // callText is a call by its verb and the argument that tells most of it, its server

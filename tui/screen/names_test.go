@@ -395,3 +395,13 @@ func TestTabs_Waiting(t *testing.T) {
 		}
 	}
 }
+
+// TestWhat_LayerTools: a layer is named with all tools of its tasks, each once.
+func TestWhat_LayerTools(t *testing.T) {
+	t.Parallel()
+	ap := core.Approval{Type: core.ApproveLayer, Subject: "layer:1",
+		Context: raw(map[string]any{"layer_index": 1, "next": []map[string]any{{"id": "a", "tool": "fs:put"}, {"id": "b", "tool": "fs:write"}, {"id": "c", "tool": "fs:put"}}})}
+	if what := whatText(ap); what != "layer 2: 3 tasks, fs:put, fs:write" {
+		t.Error(what)
+	}
+}
