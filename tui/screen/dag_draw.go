@@ -337,7 +337,11 @@ func (p *dagPanel) gateText(run core.Run, e *Env) string {
 	case run.Options.HIL == core.HILAlways:
 		return "asks before every layer"
 	case run.Options.PerLayer:
-		return fmt.Sprintf("asks before each next layer (before layer %d)", run.CurrentLayer+2)
+		next := run.CurrentLayer + 2
+		if run.State == core.RunWaiting && run.CurrentLayer > 0 && !p.model.begun(run.CurrentLayer) {
+			next-- // its process has ended before somebody was asked
+		}
+		return fmt.Sprintf("asks before each next layer (before layer %d)", next)
 	case run.Options.HIL == core.HILSideEffects:
 		return "asks before layers that change something"
 	}

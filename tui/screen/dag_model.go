@@ -298,6 +298,11 @@ func (m *dagModel) longest() float64 {
 	return best
 }
 
+// begun reports whether a task of a layer has been called.
+func (m *dagModel) begun(number int) bool {
+	return slices.ContainsFunc(m.layers, func(l dagLayer) bool { return l.number == number && l.counts.state() != core.TaskQueued })
+}
+
 // start is the task to look at first: an urgent one, or the first.
 func (m *dagModel) start() string {
 	id, urgent := m.urgent()

@@ -606,3 +606,19 @@ func TestEndText(t *testing.T) {
 		t.Errorf("with a reason: %q", got)
 	}
 }
+
+// TestDAG_GateNext: a run that stopped between two layers is asked before the one that has not begun.
+func TestDAG_GateNext(t *testing.T) {
+	t.Parallel()
+	e := hiddenEnv(t)
+	for state, want := range map[core.TaskState]string{core.TaskQueued: "(before layer 2)", core.TaskSuccess: "(before layer 3)"} {
+		w := core.Workflow{Run: core.Run{ID: "r", State: core.RunWaiting, CurrentLayer: 1, TotalLayers: 3, Options: core.RunOptions{PerLayer: true}}, Layers: []core.Layer{
+			{Index: 0, Tasks: []core.Task{{ID: "a", Tool: "x:y", State: core.TaskSuccess}}},
+			{Index: 1, Tasks: []core.Task{{ID: "b", Tool: "x:y", State: state, Layer: 1}}},
+		}}
+		p := &dagPanel{model: newDAGModel(&w)}
+		if got := p.gateText(w.Run, e); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q", state, got)
+		}
+	}
+}

@@ -132,8 +132,12 @@ func idleSpans(e *Env) []span {
 	switch n := e.State.ExpiredRuns(e.Now); n {
 	case 0:
 		text := "nothing is waiting for you"
-		if n := e.State.CountRuns(core.RunInterrupted); n > 0 {
-			text = fmt.Sprintf("nothing to decide; %s interrupted: %s goes on", plural(n, "run"), keyOf(e, keys.Again))
+		interrupted, alone := e.State.CountRuns(core.RunInterrupted), runsLeftAlone(e)
+		switch {
+		case alone > 0:
+			text = fmt.Sprintf("nothing to decide; %s stopped: %s goes on", plural(interrupted+alone, "run"), keyOf(e, keys.Again))
+		case interrupted > 0:
+			text = fmt.Sprintf("nothing to decide; %s interrupted: %s goes on", plural(interrupted, "run"), keyOf(e, keys.Again))
 		}
 		return []span{{text, paint.Style{Role: paint.Muted}}}
 	case 1:
@@ -141,6 +145,27 @@ func idleSpans(e *Env) []span {
 	default:
 		return []span{{fmt.Sprintf("%s %d runs wait for what has expired: %s asks again", e.Theme.Glyph.Waiting, n, keyOf(e, keys.Again)), paint.Style{Role: paint.Warn}}}
 	}
+}
+
+// runsLeftAlone counts the runs that wait and ask nothing, and go on when somebody says so.
+func runsLeftAlone(e *Env) (n int) {
+	left := e.State.CountRuns(core.RunWaiting)
+	if left == 0 {
+		return 0
+	}
+	for _, id := range e.State.Runs() {
+		r, _ := e.State.Run(id)
+		if r.State != core.RunWaiting {
+			continue
+		}
+		if againWord(r, e) == goOn {
+			n++
+		}
+		if left--; left == 0 {
+			break
+		}
+	}
+	return n
 }
 
 // bannerSpans say what waits for a person.

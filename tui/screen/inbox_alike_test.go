@@ -224,6 +224,31 @@ func TestInbox_FilterByWhatItShows(t *testing.T) {
 	p.sees("write_file docs/other.md (fs)")
 }
 
+// TestInbox_AlikeDecidedElsewhere: where somebody else decides all that an open list is about, one after
+// another, it says so, and so does the count of the inbox.
+func TestInbox_AlikeDecidedElsewhere(t *testing.T) {
+	t.Parallel()
+	p := atInbox(t, 160, 45)
+	list := writes(p, runNotes, core.RiskMedium, "docs/one.md", "docs/two.md")
+	waiting := len(p.st.Waiting(p.now))
+	p.wait(decide.Quiet)
+	p.press("g", "enter")
+	p.sees("Decide 2 together?")
+	for i, want := range []string{"the one that is left", "Nothing is left to decide"} {
+		p.change(list[i].ID, func(a *core.Approval) {
+			a.State, a.DecidedBy = core.ApprovalApproved, &core.DecidedBy{Actor: core.Actor{Who: "bob", Via: core.ViaTUI}, At: p.now}
+		})
+		p.sees(want)
+		p.sees(fmt.Sprintf("%d waiting  sort", waiting-1-i))
+	}
+	p.sees("already approved by bob via tui")
+	p.sees("what was approved")
+	hidden(t, p, "what will be sent")
+	hidden(t, p, "the one that is left")
+	p.press("a", "d")
+	p.wants()
+}
+
 // TestInbox_AlikeSame: what asks the very same as the first has one line.
 func TestInbox_AlikeSame(t *testing.T) {
 	t.Parallel()

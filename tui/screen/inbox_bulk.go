@@ -27,6 +27,7 @@ type bulk struct {
 	pager widget.Pager
 	note  string
 	gone  string // which were taken out, because somebody else has decided them
+	over  bool   // none of them waits any more
 	mode  bulkMode
 	text  widget.Input // of the modes that take one
 }
@@ -71,7 +72,11 @@ func (b *bulk) settle(e *Env) {
 		return ended != ""
 	})
 	n := len(b.shown) - len(left)
-	if n == 0 || len(left) == 0 {
+	switch {
+	case n == 0 || b.over:
+		return
+	case len(left) == 0:
+		b.end(e)
 		return
 	}
 	if n > 1 {
@@ -84,6 +89,18 @@ func (b *bulk) settle(e *Env) {
 	b.shown, b.of, b.pager = left, nil, widget.Pager{}
 	b.mode, b.text = choosing, widget.Input{}
 	b.guard.Disturb(e.Now)
+}
+
+// end shows what became of all that is left, which somebody else has decided.
+func (b *bulk) end(e *Env) {
+	b.shown = slices.Clone(b.shown)
+	for i, a := range b.shown {
+		if now, known := e.State.Approval(a.ID); known {
+			b.shown[i] = now
+		}
+	}
+	b.over, b.gone, b.of, b.pager = true, "", nil, widget.Pager{}
+	b.mode, b.text = choosing, widget.Input{}
 }
 
 // build makes the lines, when more is known of the runs or fewer wait. What was not there
@@ -263,7 +280,11 @@ func (b *bulk) draw(window paint.Area, e *Env) {
 	if modeOf(a.W, a.H) == dashboard {
 		a = a.Sub(leftWidth(a.W), head, a.W-leftWidth(a.W), a.H-head-foot)
 	}
-	box := a.Frame(paint.Title{Left: fmt.Sprintf("Decide %d together?", len(b.shown)), Right: b.across(e), Focus: true})
+	title := fmt.Sprintf("Decide %d together?", len(b.shown))
+	if b.over {
+		title = "Nothing is left to decide"
+	}
+	box := a.Frame(paint.Title{Left: title, Right: b.across(e), Focus: true})
 	if box.H < 4 {
 		return
 	}

@@ -73,9 +73,9 @@ func (p *inboxPanel) lines() int {
 }
 
 func (p *inboxPanel) draw(a paint.Area, e *Env, focus bool) {
-	count, order := itoa(p.rows.total), "least first"
+	count, order := itoa(len(e.State.Waiting(e.Now))), "least first"
 	if p.filter != "" {
-		count = itoa(len(p.rows.all)) + " of " + count
+		count = itoa(len(p.rows.all)) + " of " + itoa(p.rows.total)
 	}
 	if p.reverse {
 		order = "most first"

@@ -335,6 +335,9 @@ func stopped(r core.Run, e *Env) bool {
 // askAgain is what the key does that asks again what has expired.
 const askAgain = "again"
 
+// goOn is what the key does with a run that has stopped.
+const goOn = "goes on"
+
 // expiredText says that a run waits for what has expired, and which key helps.
 func expiredText(e *Env) string { return "expired, " + keyOf(e, keys.Again) + " " + askAgain }
 
@@ -345,7 +348,7 @@ func againWord(r core.Run, e *Env) string {
 	case len(expiredOf(r, e)) > 0:
 		return askAgain
 	case r.State == core.RunInterrupted && !stopped(r, e), r.State == core.RunWaiting && leftAlone(r, e) && e.Now.Sub(r.UpdatedAt) >= aloneFor:
-		return "goes on"
+		return goOn
 	case r.State == core.RunFailed && !r.FaultOfProgram():
 		return "retries"
 	}

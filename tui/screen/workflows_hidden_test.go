@@ -85,6 +85,11 @@ func TestBanner_Expired(t *testing.T) {
 	if got := idleSpans(e)[0].text; got != "nothing to decide; 1 run interrupted: R goes on" {
 		t.Error(got)
 	}
+	e.State.PutRuns(core.Run{ID: "alone", State: core.RunWaiting, CreatedAt: fixtureNow, UpdatedAt: fixtureNow.Add(-time.Minute)})
+	if got := idleSpans(e)[0].text; got != "nothing to decide; 2 runs stopped: R goes on" {
+		t.Error(got)
+	}
+	e.State.DropRun("alone")
 	early, late := fixtureNow.Add(-time.Hour), fixtureNow.Add(-time.Minute)
 	for i, name := range []core.ID{"a", "b", "done"} {
 		r := core.Run{ID: name, State: core.RunWaiting, CreatedAt: early, UpdatedAt: early}
