@@ -69,11 +69,12 @@ var asking = map[string][]string{
 	"permissions": {"allow", "ask", "deny", "rm"},
 	"servers":     {"add", "rm", "install", "import", "update", "connect"},
 	"flows":       {"edit", "rm"},
+	"config":      {"pin"},
 }
 
 // asksPerson reports whether a command needs the terminal, to ask on.
 func asksPerson(args []string) bool {
-	return slices.Contains([]string{"trust", "init", "uninstall"}, args[0]) || len(args) > 1 && slices.Contains(asking[args[0]], args[1])
+	return slices.Contains([]string{"trust", "init", "uninstall", "approve", "deny", "resume"}, args[0]) || len(args) > 1 && slices.Contains(asking[args[0]], args[1])
 }
 
 // waitsHere has a run that is begun here wait for what is decided here: without a terminal of its

@@ -96,7 +96,7 @@ func TestModel_NoEndlessCommand(t *testing.T) {
 // TestModel_CommandThatAsks: a command that asks a person gets the terminal to ask on.
 func TestModel_CommandThatAsks(t *testing.T) {
 	t.Parallel()
-	for line, lent := range map[string]bool{"permissions rm fs:write_file": true, "permissions allow fs:read": true, "trust": true, "init --host claude-code": true, "uninstall": true, "flows rm docs": true, "flows edit docs": true, "permissions ls": false, "servers ls": false} {
+	for line, lent := range map[string]bool{"permissions rm fs:write_file": true, "permissions allow fs:read": true, "trust": true, "init --host claude-code": true, "uninstall": true, "config pin": true, "config path": false, "approve": true, "resume": true, "flows rm docs": true, "flows edit docs": true, "permissions ls": false, "servers ls": false} {
 		behind, lend := false, []string(nil)
 		h := newHarness(t, func(o *Options) {
 			o.Command = func(context.Context, []string, io.Writer) int { behind = true; return 0 }
