@@ -20,8 +20,8 @@ your place: one that types into a terminal, that sends requests to pml, or that
 answers the agent's dialogs. It does not hold against a program that reads what
 you type, or that changes pml or its database; and it encrypts nothing. A hash of
 it is kept in the database, and what decides asks there, whatever config.json of
-this or another home says. To change or remove it you need it; docs/approvals.md
-says what is left to who forgets it.
+this or another home says. To change or remove it you need it: who forgets it
+loses what waits (docs/approvals.md of pml's repository says how to go on).
 `
 
 func configPinCmd(a *app.App) *cobra.Command {

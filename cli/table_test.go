@@ -130,10 +130,10 @@ func TestTable_Golden(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{"Pipe", false, 40, []string{"wf", "ls"}, `NAME                                                        RUN       STATE        LAYER  AGE    BY  WORKSPACE
-日本語のテスト                                              7f3a91c2  waiting      1/3    0s
-éclair \x1b]0;x\x07                                         7f3a80aa  complete     2/3    1h00m
-a long label that does not fit into a narrow window at all  7f3a91c2  interrupted  3/3    2h00m
+		{"Pipe", false, 40, []string{"wf", "ls"}, `NAME                                                        RUN       STATE        LAYER    AGE    BY  WORKSPACE
+日本語のテスト                                              7f3a91c2  waiting      step 1   0s
+éclair \x1b]0;x\x07                                         7f3a80aa  complete     3 steps  1h00m
+a long label that does not fit into a narrow window at all  7f3a91c2  interrupted  step 3   2h00m
 `},
 		{"Narrow", true, 52, []string{"wf", "ls"}, `NAME                    RUN       STATE        AGE
 日本語のテスト          7f3a91c2  waiting      0s

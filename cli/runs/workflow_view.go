@@ -18,13 +18,20 @@ import (
 )
 
 // layerOf is "2/5": the layer that a run is in, or the one in which it failed where that is
-// known (0: it is not), of how many.
+// known (0: it is not), of how many. Of a script, which nobody knows the end of, it is the step that
+// it is at, and at the end how many it took.
 func layerOf(r core.Run, failed int) string {
 	if r.Agent != nil {
 		return fmt.Sprintf("iteration %d", r.Agent.Iterations)
 	}
 	if r.TotalLayers == 0 {
 		return "-"
+	}
+	switch at := min(r.CurrentLayer+1, r.TotalLayers); {
+	case r.Kind == core.KindCode && r.State == core.RunComplete:
+		return layout.Plural(r.TotalLayers, "step")
+	case r.Kind == core.KindCode:
+		return fmt.Sprintf("step %d", at)
 	}
 	return fmt.Sprintf("%d/%d", cmp.Or(failed, min(r.CurrentLayer+1, r.TotalLayers)), r.TotalLayers)
 }
