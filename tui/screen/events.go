@@ -27,6 +27,7 @@ type eventsPanel struct {
 	paused    bool
 	pausedAt  int64 // the number of the first event that is held back
 	times     timeStyle
+	roomy     bool // there was room for milliseconds, as drawn last
 	scroll    widget.Scroll
 	firstDraw int // y of the first row, as drawn last
 	calls     callNames
@@ -138,7 +139,10 @@ func (p *eventsPanel) do(act keys.Action, e *Env) ([]Intent, bool) {
 			return []Intent{showText{fmt.Sprintf("event %d", ev.Seq), indented(ev)}}, true
 		}
 	case keys.Times:
-		p.times = (p.times + 1) % timeStyles
+		if p.times++; p.times == exactTime && p.roomy { // they were exact before
+			p.times++
+		}
+		p.times %= timeStyles
 	case keys.Types:
 		p.types = (p.types + 1) % len(typeChoices)
 		p.refilter()

@@ -139,7 +139,8 @@ func (p *eventsPanel) drawEvent(in paint.Area, y int, cols []widget.Column, ev *
 // exact reports whether times have milliseconds: where a person wants them, or
 // there is room.
 func (p *eventsPanel) exact(w int) bool {
-	return p.times == exactTime || p.times == clockTime && w >= 130
+	p.roomy = w >= 130
+	return p.times == exactTime || p.times == clockTime && p.roomy
 }
 
 func (p *eventsPanel) timeText(t time.Time, w int, e *Env) string {

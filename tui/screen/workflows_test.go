@@ -200,6 +200,28 @@ func TestWorkflows_Sort(t *testing.T) {
 	}
 }
 
+// TestEvents_Times: each press of the key changes how times are shown, at every width.
+func TestEvents_Times(t *testing.T) {
+	t.Parallel()
+	for w, presses := range map[int]int{80: 3, 160: 2} {
+		s := newScreen(t, fixtureState(), w, 45)
+		press(s, "5", "z")
+		before := s.Plain(fixtureNow)
+		seen := map[string]bool{before: true}
+		for range presses - 1 {
+			press(s, "t")
+			if frame := s.Plain(fixtureNow); seen[frame] {
+				t.Errorf("%d columns: a press changed nothing", w)
+			} else {
+				seen[frame] = true
+			}
+		}
+		if press(s, "t"); s.Plain(fixtureNow) != before {
+			t.Errorf("%d columns: %d presses do not lead back", w, presses)
+		}
+	}
+}
+
 func TestEvents_PauseAndFollow(t *testing.T) {
 	t.Parallel()
 	st := fixtureState()
