@@ -26,6 +26,7 @@ func (s *Store) Commit(ctx context.Context, in store.Step) error {
 	next.Halt, next.At = s.halt.last(), s.opts.Clock.Now()
 	if in.Create {
 		err = s.create(ctx, next)
+		s.feed.touch(in.Run.ID)
 	} else {
 		err = s.update(ctx, s.workflowOf(in.Run.ID), updateCommit, in.Run.ID, next, nil)
 	}

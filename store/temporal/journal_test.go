@@ -80,7 +80,11 @@ func TestJournal_OverHistories(t *testing.T) {
 			}
 		}
 	}
-	events, err := st.Events(t.Context(), store.EventFilter{RunID: run.ID, After: 1})
+	first, err := st.Events(t.Context(), store.EventFilter{RunID: run.ID, Limit: 1})
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%d events, %v", len(first), err)
+	}
+	events, err := st.Events(t.Context(), store.EventFilter{RunID: run.ID, After: first[0].Seq})
 	if err != nil || len(events) != steps-1 || events[0].Message != "1" {
 		t.Errorf("%d events, %v", len(events), err)
 	}

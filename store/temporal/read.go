@@ -77,20 +77,34 @@ func (s *Store) Journal(ctx context.Context, id core.ID, after int64) ([]core.Re
 	return list, nil
 }
 
-// Events implements engine.Runs, for the events of one run.
+// Events implements store.Reader. Those of all runs are the ones that this process remembers, in an order of its own (feed).
 func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, error) {
 	if f.RunID == "" {
-		return nil, core.Errorf(core.CodeInvalidArguments, "Temporal lists the events of one run only, so far")
+		return s.feed.all(ctx, f)
 	}
-	var all []core.Event
-	after := f.After
+	all, err := s.feed.ofRun(ctx, f.RunID, f.After)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(e core.Event) bool {
+		return f.Owner != "" && e.Owner != f.Owner || len(f.Types) > 0 && !slices.Contains(f.Types, e.Type)
+	})
+	if f.Limit > 0 {
+		all = all[:min(f.Limit, len(all))]
+	}
+	return all, nil
+}
+
+// eventsOf are the events of a run after a number, as its workflow numbers them.
+func (s *service) eventsOf(ctx context.Context, run core.ID, after int64) (all []core.Event, err error) {
+	last := after
 	for more := true; more; {
 		var part listed
-		if err := s.query(ctx, s.workflowOf(f.RunID), queryEvents, f.RunID, &part, after); err != nil {
+		if err := s.query(ctx, s.workflowOf(run), queryEvents, run, &part, last); err != nil {
 			return nil, err
 		}
 		for _, p := range part.Pages {
-			body, err := loadJSON[pageBody](s.blobsOf(f.RunID), value{Blob: p.Blob})
+			body, err := loadJSON[pageBody](s.blobsOf(run), value{Blob: p.Blob})
 			if err != nil {
 				return nil, err
 			}
@@ -98,16 +112,10 @@ func (s *Store) Events(ctx context.Context, f store.EventFilter) ([]core.Event, 
 		}
 		all = append(all, part.Events...)
 		if more = part.More; more {
-			after = part.Events[len(part.Events)-1].Seq
+			last = part.Events[len(part.Events)-1].Seq
 		}
 	}
-	all = slices.DeleteFunc(all, func(e core.Event) bool {
-		return e.Seq <= f.After || f.Owner != "" && e.Owner != f.Owner || len(f.Types) > 0 && !slices.Contains(f.Types, e.Type)
-	})
-	if f.Limit > 0 {
-		all = all[:min(f.Limit, len(all))]
-	}
-	return all, nil
+	return slices.DeleteFunc(all, func(e core.Event) bool { return e.Seq <= after }), nil
 }
 
 // Approvals implements engine.Runs. Those of a run, and those below an agent, are as of all

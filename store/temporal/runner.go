@@ -188,7 +188,8 @@ func (r *runner) lose() {
 }
 
 // woken is the activity by which a workflow says that somebody has changed it.
-func (r *runner) woken(context.Context, core.ID) error {
+func (r *runner) woken(_ context.Context, run core.ID) error {
+	r.store.feed.touch(run)
 	r.store.watchers.tell(false)
 	return nil
 }

@@ -263,9 +263,11 @@ func (st *state) copied() *state {
 	return &next
 }
 
+// announce keeps events. Their numbers are their times in microseconds, or the next that are free: so events of several
+// runs can be put in an order (feed).
 func (st *state) announce(events ...core.Event) {
 	for _, e := range events {
-		st.LastEvent++
+		st.LastEvent = max(st.LastEvent+1, e.At.UnixMicro())
 		e.Seq, e.RunID, e.Owner = st.LastEvent, st.Run.ID, st.Run.Owner
 		st.Events = append(st.Events, e)
 	}

@@ -4,12 +4,14 @@
 // why, what is atomic and what is not, and what is missing.
 //
 // It implements what the engine needs of its surroundings (core/engine.Store) and passes
-// core/engine/enginetest. It has all of store.Store but the events of all runs.
+// core/engine/enginetest. It has all of store.Store; the events of all runs have an order that is
+// each process's own (feed).
 package temporal
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"sync"
 	"time"
@@ -27,6 +29,10 @@ import (
 type Options struct {
 	Address   string // HOST:PORT
 	Namespace string
+	// TLS is how the connection is encrypted; nil: not at all.
+	TLS *tls.Config
+	// APIKey is asked for with each request to Temporal; it may change. Nil: none is sent. It needs TLS.
+	APIKey func(context.Context) (string, error)
 	// Name tells several installations in one namespace apart: it begins the ids of their
 	// workflows, and is the name of their task queue.
 	Name  string
@@ -55,6 +61,7 @@ type service struct {
 	conv    converters
 	ring    *ring // nil: everything is in clear
 	work    *work
+	feed    *feed // nil where no store is open
 }
 
 // Store is one process's hold on the runs.
@@ -138,6 +145,7 @@ func connect(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s := &Store{service: of, stray: map[core.ID]bool{}, halt: recentHalt{clock: opts.Clock}}
 	s.work.end = s.retire
+	s.feed = newFeed(s)
 	if s.client, err = dial(ctx, opts, s.conv); err != nil {
 		return nil, err
 	}
@@ -161,6 +169,7 @@ func (s *Store) Close() error {
 	if closed {
 		return nil
 	}
+	s.feed.stop()
 	s.watchers.close()
 	s.stop(runners)
 	s.hangUp()
@@ -209,6 +218,7 @@ func (s *service) update(ctx context.Context, id, name string, run core.ID, arg,
 	if err == nil {
 		err = h.Get(ctx, result)
 	}
+	s.feed.touch(run) // also after an error: an answer may be lost
 	return failure(stopped(ctx, err), run)
 }
 

@@ -18,9 +18,10 @@ func (s *Store) WatchOthers(ctx context.Context) (<-chan struct{}, error) {
 	return s.watchers.add(ctx, false), nil
 }
 
-// Watch is WatchOthers that tells of the commits of this process, too; of what other processes
-// commit to runs of their own it tells nothing.
+// Watch is WatchOthers that tells of the commits of this process, too, and within a second or two of what other
+// processes commit to runs of their own.
 func (s *Store) Watch(ctx context.Context) (<-chan struct{}, error) {
+	s.feed.start()
 	return s.watchers.add(ctx, true), nil
 }
 
