@@ -13,7 +13,7 @@ import (
 )
 
 func doctorCmd(a *app.App) *cobra.Command {
-	applyLog := false
+	applyLog, o := false, app.EngineOptions{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and this workspace",
@@ -21,10 +21,27 @@ func doctorCmd(a *app.App) *cobra.Command {
 also a configured server that was tried and does not work. A warning (warn) does not: a server that is not trusted or not installed yet, or needs a key.
 
 --apply-log checks nothing: it brings the redo log that an older pml has left beside pending.db or server.db into that file and removes the log.
-pml asks for it when it finds such a log; end all other pml processes first.`,
-		Example: "  pml doctor\n  pml doctor --json",
-		Args:    app.MaxArgs(0),
+pml asks for it when it finds such a log; end all other pml processes first.
+
+--engine checks Temporal and nothing else: the server, the namespace, its retention and search attributes, the clock, the blobs
+and the keys. It changes nothing there that stays; with --prepare it first begins the namespace and adds the search attributes
+where they are missing, which one person does, once. The address is that of pml serve --engine.`,
+		Example: `  pml doctor
+  pml doctor --json
+  pml doctor --engine temporal://127.0.0.1:7233/default --prepare`,
+		Args: app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := app.NotEmpty(cmd, "engine"); err != nil {
+				return err
+			}
+			switch {
+			case o.Prepare && o.Address == "":
+				return app.Usagef("--prepare is for what --engine names")
+			case applyLog && o.Address != "":
+				return app.Usagef("--apply-log is for this machine's database: it has no meaning beside --engine")
+			case o.Address != "":
+				return engineDoctor(cmd.Context(), a, o)
+			}
 			if applyLog {
 				return applyLogs(cmd.Context(), a)
 			}
@@ -32,6 +49,9 @@ pml asks for it when it finds such a log; end all other pml processes first.`,
 		},
 	}
 	cmd.Flags().BoolVar(&applyLog, "apply-log", false, "apply the redo log that an older pml has left")
+	cmd.Flags().StringVar(&o.Address, "engine", "", "check Temporal at temporal://HOST:PORT/NAMESPACE, and nothing else")
+	cmd.Flags().BoolVar(&o.Prepare, "prepare", false, "make what Temporal lacks: the namespace, the search attributes")
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -44,6 +64,25 @@ func doctor(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
+	return findings(a, checks)
+}
+
+// engineDoctor checks what servers keep their runs in.
+func engineDoctor(ctx context.Context, a *app.App, o app.EngineOptions) error {
+	if a.Engine == nil {
+		return app.Usagef("this build of pml has no server")
+	}
+	o.Home = a.Flags.Home
+	o.Log, _ = a.Environ("PML_LOG")
+	checks, err := a.Engine(ctx, o)
+	if err != nil {
+		return err
+	}
+	return findings(a, checks)
+}
+
+// findings prints checks; one that fails is the exit code.
+func findings(a *app.App, checks []api.Check) (err error) {
 	failed := false
 	for _, c := range checks {
 		failed = failed || c.Status == "fail"

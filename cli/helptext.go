@@ -136,6 +136,9 @@ const environmentText = `pml reads these variables; flags come before them, and 
   PML_SERVER     the URL of a pml server; --server
   PML_API_KEY    the key for that server
   PML_STORE      where pml serve keeps runs: a postgres:// URL
+  PML_ENGINE     the same: a temporal:// address (needs pml-temporal)
+  PML_TEMPORAL_API_KEY
+                 the key of Temporal's API, where the service wants one
   PML_NO_AUTOSTART
                  1: no server is started in the background; lists leave out what
                  it keeps, and say so

@@ -18,7 +18,8 @@ const serveExample = `  pml serve
   pml serve --listen 192.168.1.5:7465 --allow-host home.example.org \
     --tls-cert cert.pem --tls-key key.pem
   pml serve --store postgres://pml@db/pml --listen 0.0.0.0:7465 \
-    --allow-host pml.example.org`
+    --allow-host pml.example.org
+  pml serve --engine 'temporal://127.0.0.1:7233/default?blobs=/srv/pml/blobs'`
 
 func serveCmd(a *app.App) *cobra.Command {
 	o := app.ServeOptions{}
@@ -34,7 +35,9 @@ earlier server left; a server that pml had started in the background hands its
 runs over and leaves.
 
 Without --store the server keeps its runs in server.db of pml's own folder. Any
-number of servers may share a PostgreSQL database, given by --store or PML_STORE.
+number of servers may share a PostgreSQL database, given by --store or PML_STORE,
+or a namespace of Temporal, given by --engine or PML_ENGINE; the latter needs the
+program pml-temporal beside pml or in PATH ("pml doctor --engine" looks at both).
 
 A browser finds pages at the address: what waits, each run, and a form that decides.
 One signs in with a key there, or is a device (pml pair). Beyond this machine pages
@@ -48,7 +51,7 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
 		Example: serveExample,
 		Args:    app.MaxArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := app.NotEmpty(cmd, "listen", "store", "allow-host", "allow-origin", "allow-metrics", "log-format", "tls-cert", "tls-key"); err != nil {
+			if err := app.NotEmpty(cmd, "listen", "store", "engine", "allow-host", "allow-origin", "allow-metrics", "log-format", "tls-cert", "tls-key"); err != nil {
 				return err
 			}
 			if err := listenOn(&o, listen); err != nil {
@@ -70,6 +73,7 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&listen, "listen", nil, "an address HOST:PORT, or the path of the socket (default: the socket in pml's folder)")
 	f.StringVar(&o.Store, "store", "", "postgres://… for a database of several servers")
+	f.StringVar(&o.Engine, "engine", "", "temporal://HOST:PORT/NAMESPACE for runs that Temporal keeps")
 	f.DurationVar(&o.Idle, "idle", 0, "leave after this long with nothing to do (0: never)")
 	f.StringSliceVar(&o.Hosts, "allow-host", nil, "a name by which callers over TCP may address it")
 	f.StringSliceVar(&o.Origins, "allow-origin", nil, "an origin whose pages may call it over TCP")
@@ -82,7 +86,7 @@ stderr; PML_LOG is debug, info (the default), warn or error.`,
 	_ = f.MarkHidden("ready-fd")
 	_ = cmd.RegisterFlagCompletionFunc("log-format", app.CompleteFixed("text", "json"))
 	_ = cmd.RegisterFlagCompletionFunc("allow-metrics", completeKeys(a))
-	for _, name := range []string{"store", "idle", "allow-host", "allow-origin"} {
+	for _, name := range []string{"store", "engine", "idle", "allow-host", "allow-origin"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -126,8 +130,8 @@ func serve(ctx context.Context, a *app.App, o app.ServeOptions) error {
 	}
 	o.Home = a.Flags.Home
 	o.Log, _ = a.Environ("PML_LOG")
-	if o.Store == "" {
-		o.Store, _ = a.Environ("PML_STORE")
+	if err := keptWhere(a, &o); err != nil {
+		return err
 	}
 	if o.ReadyFD > 0 {
 		return a.Serve(ctx, o)
@@ -138,4 +142,20 @@ func serve(ctx context.Context, a *app.App, o app.ServeOptions) error {
 		}
 	}
 	return a.Serve(ctx, o)
+}
+
+// keptWhere is where the runs are kept, by the flags or else the environment.
+func keptWhere(a *app.App, o *app.ServeOptions) error {
+	switch {
+	case o.Store != "" && o.Engine != "":
+		return app.Usagef("--store and --engine are two places for the same runs: give one")
+	case o.Store != "" || o.Engine != "":
+		return nil
+	}
+	o.Store, _ = a.Environ("PML_STORE")
+	o.Engine, _ = a.Environ("PML_ENGINE")
+	if o.Store != "" && o.Engine != "" {
+		return app.Usagef("PML_STORE and PML_ENGINE are two places for the same runs: set one")
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/casys-ai/pml/core"
+	"github.com/casys-ai/pml/core/api"
 )
 
 // Deps is all that the command line needs from the process it runs in.
@@ -48,6 +49,8 @@ type Deps struct {
 	Open func(ctx context.Context, o OpenOptions) (Backend, error)
 	// Serve runs a server until the context ends. Nil where there is none.
 	Serve func(ctx context.Context, o ServeOptions) error
+	// Engine looks at what servers keep runs in that is no database of pml's. Nil where there is none.
+	Engine func(ctx context.Context, o EngineOptions) ([]api.Check, error)
 	// Terminal runs the full screen, or the dialogue of lines, until the person
 	// leaves, and returns the runs that it left unfinished. Nil where there is none.
 	Terminal func(ctx context.Context, o TerminalOptions) (left []core.ID, err error)

@@ -46,6 +46,8 @@ type ServeOptions struct {
 	Socket, TCP string
 	// Store is the URL of a PostgreSQL database; empty for this home's own.
 	Store string
+	// Engine is the address of an engine that keeps the runs, temporal://HOST:PORT/NAMESPACE; empty: none.
+	Engine string
 	// Idle is how long it stays with nothing to do; 0: until it is stopped.
 	Idle time.Duration
 	// Hosts and Origins are names and origins that requests over TCP may carry.
@@ -62,4 +64,14 @@ type ServeOptions struct {
 	ReadyFD int
 	// Ready is called with the addresses, once the server listens.
 	Ready func(addresses []string)
+}
+
+// EngineOptions are the choices of a look at an engine.
+type EngineOptions struct {
+	// Home and Log are as in OpenOptions.
+	Home, Log string
+	// Address is as Engine of ServeOptions.
+	Address string
+	// Prepare makes there what is missing before.
+	Prepare bool
 }
