@@ -132,6 +132,10 @@ func mustBeIndexed(ctx context.Context, c client.Client, namespace string) error
 
 func clientOptions(opts Options, conv converters) client.Options {
 	o := client.Options{HostPort: opts.Address, Namespace: opts.Namespace, MetricsHandler: opts.Metrics, DataConverter: conv.data, FailureConverter: conv.failures}
+	o.ConnectionOptions.TLS = opts.TLS
+	if opts.APIKey != nil {
+		o.Credentials = client.NewAPIKeyDynamicCredentials(opts.APIKey)
+	}
 	if opts.Logger != nil {
 		o.Logger = sdklog.NewStructuredLogger(opts.Logger)
 	}
