@@ -13,7 +13,7 @@ import (
 	"github.com/casys-ai/pml/core/skiptest"
 )
 
-// Main runs the tests of a package at the top of the module, where testdata and docs are.
+// Main runs the tests of a package at the top of pml's module, where testdata and docs are; also those of a module below it.
 func Main(m *testing.M) {
 	if err := toRoot(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -25,15 +25,15 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// toRoot makes the folder of go.mod the current one.
+// toRoot makes the folder of pml's go.mod the current one.
 func toRoot() error {
 	dir, err := os.Getwd()
 	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "cmd", "pml", "main.go")); err == nil {
 			return os.Chdir(dir)
 		}
 		if dir == filepath.Dir(dir) {
-			return errors.New("no go.mod above the tests")
+			return errors.New("no cmd/pml above the tests")
 		}
 		dir = filepath.Dir(dir)
 	}

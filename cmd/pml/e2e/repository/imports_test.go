@@ -76,7 +76,7 @@ var allowed = map[string][]string{
 	"store/bolt":                      {"core", "store", "core/approval"},
 	"store/temporal":                  {"core", "core/api", "store", "core/approval"}, // a module of its own
 	"store/temporal/address":          {"core", "store/temporal"},
-	"store/temporal/cmd/pml-temporal": {"core/api", "store", "store/temporal", "store/temporal/address", "cmd/pml/process"},
+	"store/temporal/cmd/pml-temporal": {"core", "core/api", "store", "store/temporal", "store/temporal/address", "cmd/pml/process"},
 	"store/backup":                    {"core"},
 	"store/storetest":                 {"core", "core/skiptest", "store", "core/approval"},
 	"cli/layout":                      {"core"},

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/casys-ai/pml/cmd/pml/process"
+	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/store"
 	"github.com/casys-ai/pml/store/temporal"
@@ -31,7 +32,7 @@ func open(ctx context.Context, at process.EngineAddress) (store.Store, error) {
 	}
 	s, err := temporal.Open(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, core.AsError(err).WithNext("pml", "doctor", "--engine", at.URL.String())
 	}
 	return s, nil
 }
