@@ -136,3 +136,10 @@ func RegisterDeaf(ctx context.Context, s *Store, began func(workflow string)) er
 	began(s.runnerWorkflow(r.id))
 	return beginRunner(ctx, s, r)
 }
+
+// KeepEvents has the process remember so many events of all runs.
+func (s *Store) KeepEvents(n int) {
+	s.feed.order.Lock()
+	defer s.feed.order.Unlock()
+	s.feed.kept = n
+}

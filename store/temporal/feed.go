@@ -32,6 +32,7 @@ type feed struct {
 	known map[core.ID]int64 // the last event of each run that is in the log or was passed over
 	late  map[core.ID][]renumbered
 	told  int64               // the newest event when those who watch were told last
+	kept  int                 // how many events are remembered; a tenth more before some are forgotten
 	floor int64               // what is older comes from before this process, and not into the log
 	marks map[core.ID]glimpse // what the index said of the runs last
 	since int64               // runs that were created after this were looked for
@@ -59,7 +60,7 @@ const (
 )
 
 func newFeed(s *Store) *feed {
-	f := &feed{store: s, touched: map[core.ID]bool{}, known: map[core.ID]int64{}, late: map[core.ID][]renumbered{}, marks: map[core.ID]glimpse{}}
+	f := &feed{store: s, kept: keptEvents, touched: map[core.ID]bool{}, known: map[core.ID]int64{}, late: map[core.ID][]renumbered{}, marks: map[core.ID]glimpse{}}
 	f.life, f.stop = context.WithCancel(context.Background())
 	return f
 }
@@ -188,7 +189,7 @@ func (f *feed) append(fresh [][]core.Event) {
 		last = e.Seq
 		f.log = append(f.log, e)
 	}
-	if over := len(f.log) - keptEvents; over > keptEvents/10 {
+	if over := len(f.log) - f.kept; over > f.kept/10 {
 		f.log = slices.Clone(f.log[over:])
 		f.forget(f.log[0].Seq)
 	}
