@@ -103,7 +103,7 @@ func decide(ctx context.Context, c call, in *decideInput) (*outcome, error) {
 func (c call) carryOn(ctx context.Context, req api.ContinueRequest, said core.Presence) (api.Result, error) {
 	r, err := c.Continue(ctx, req)
 	if said == core.PresenceTerminal && core.CodeOf(err) == core.CodeAwaitingHuman && otherProgram(ctx) {
-		err = core.Errorf(core.CodeAwaitingHuman, "an answer at this terminal does not count for the run %s: the pml that asked is not the one that serves, which was started before an update, perhaps. Nothing was decided; stop the server, and decide again: the next one takes the run up",
+		err = core.Errorf(core.CodeAwaitingHuman, "an answer at this terminal does not count for the run %s: the pml that asked is not the one that serves, which was started before an update, perhaps, or is a pml-temporal that does not lie beside it. Nothing was decided; stop the server, and decide again: the next one takes the run up",
 			req.ID.Short()).WithRun(req.ID).WithNext("pml", "server", "stop")
 	}
 	return r, err

@@ -13,14 +13,14 @@ import (
 // seesTerminals is whether the kernel tells who is at the other end of a socket.
 const seesTerminals = true
 
-func peerAtTerminal(conn *net.UnixConn) bool {
+func peerAtTerminal(conn *net.UnixConn, faces ...string) bool {
 	pid, ok := peerPID(conn)
-	return ok && sameProgram(pid) && hasTerminal(pid)
+	return ok && runsAny(pid, faces) && hasTerminal(pid)
 }
 
-func peerIsOther(conn *net.UnixConn) bool {
+func peerIsOther(conn *net.UnixConn, faces ...string) bool {
 	pid, ok := peerPID(conn)
-	return ok && !sameProgram(pid)
+	return ok && !runsAny(pid, faces)
 }
 
 // peerPID is the process of this user that has opened a connection; ok is false for
@@ -41,14 +41,18 @@ func procFile(pid int, name string) string {
 	return filepath.Join("/proc", strconv.Itoa(pid), name)
 }
 
-// sameProgram reports whether a process runs the file that this one runs.
-func sameProgram(pid int) bool {
-	mine, err := os.Stat("/proc/self/exe")
+// runsAny reports whether a process runs the file that this one runs, or one of others.
+func runsAny(pid int, others []string) bool {
+	is, err := os.Stat(procFile(pid, "exe"))
 	if err != nil {
 		return false
 	}
-	other, err := os.Stat(procFile(pid, "exe"))
-	return err == nil && os.SameFile(mine, other)
+	for _, file := range append([]string{"/proc/self/exe"}, others...) {
+		if one, err := os.Stat(file); err == nil && os.SameFile(one, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasTerminal reports whether a process has a controlling terminal: the fifth

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -60,6 +61,12 @@ func TestPeerAtTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := server.PeerAtTerminal(conn.(*net.UnixConn))
+			if !server.PeerAtTerminal(conn.(*net.UnixConn), filepath.Join(t.TempDir(), "none"), program(t, cmd)) == tt.terminal {
+				t.Error("a face is not believed just as it has a terminal")
+			}
+			if server.PeerIsOther(conn.(*net.UnixConn), program(t, cmd)) {
+				t.Error("a face is another program")
+			}
 			if other := server.PeerIsOther(conn.(*net.UnixConn)); other != (name == "AnotherProgram") {
 				t.Errorf("it is another program: %v", other)
 			}
@@ -74,4 +81,14 @@ func TestPeerAtTerminal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// program is the file that a process runs.
+func program(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	file, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "exe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -51,6 +51,9 @@ type Options struct {
 	// and agents' hosts run without a server. A paired device sees it beside Half; nil:
 	// it does not.
 	Own Half
+	// Faces are files of programs that ask people as this one does, beside its own: pml, where the server is one that pml has
+	// become. Whoever can write them can answer for people.
+	Faces []string
 	// PlainPages shows the pages to browsers on other machines without TLS, too.
 	PlainPages bool
 	// Lag is called with the time from an event to its delivery. May be nil.
@@ -148,6 +151,7 @@ func (s *Server) Close() {
 // listener is where a request came in.
 type listener struct {
 	socket   bool
+	faces    []string // Options.Faces
 	stopping <-chan struct{}
 }
 
@@ -163,7 +167,7 @@ func listenerOf(ctx context.Context) listener {
 // Limits.Grace; what is under way goes on behind those that it cuts off. A
 // unix socket's callers are this user, others need a key.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	at := listener{socket: ln.Addr().Network() == "unix", stopping: ctx.Done()}
+	at := listener{socket: ln.Addr().Network() == "unix", faces: s.o.Faces, stopping: ctx.Done()}
 	base, cut := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), listenerKey{}, at))
 	defer cut()
 	srv := &http.Server{

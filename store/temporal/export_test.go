@@ -139,7 +139,7 @@ func RegisterDeaf(ctx context.Context, s *Store, began func(workflow string)) er
 
 // KeepEvents has the process remember so many events of all runs.
 func (s *Store) KeepEvents(n int) {
-	s.feed.order.Lock()
-	defer s.feed.order.Unlock()
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
 	s.feed.kept = n
 }

@@ -1,8 +1,10 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -24,22 +26,30 @@ type feed struct {
 	begin sync.Once
 
 	mu      sync.Mutex
+	begun   bool
+	log     []core.Event
+	known   map[core.ID]int64 // the last event of each run that is in the log or was passed over
+	late    map[core.ID][]renumbered
 	touched map[core.ID]bool // runs that may have events which are not in the log
+	reading map[core.ID]*readingRun
+	told    int64               // the newest event when those who watch were told last
+	kept    int                 // how many events are remembered; a tenth more before some are forgotten
+	floor   int64               // what is older comes from before this process, and not into the log
+	marks   map[core.ID]glimpse // what the index said of the runs last
+	since   int64               // runs that were created after this were looked for
 
-	order sync.Mutex // held while the log grows; what follows is under it
-	begun bool
-	log   []core.Event
-	known map[core.ID]int64 // the last event of each run that is in the log or was passed over
-	late  map[core.ID][]renumbered
-	told  int64               // the newest event when those who watch were told last
-	kept  int                 // how many events are remembered; a tenth more before some are forgotten
-	floor int64               // what is older comes from before this process, and not into the log
-	marks map[core.ID]glimpse // what the index said of the runs last
-	since int64               // runs that were created after this were looked for
+	filling sync.Mutex
+	places  chan struct{} // for runs that are read at the same time
 }
 
 // renumbered is an event whose number is not the one that its run's workflow gave it.
 type renumbered struct{ was, is int64 }
+
+// readingRun is a run whose new events are being read.
+type readingRun struct {
+	again bool // it was touched meanwhile
+	done  chan struct{}
+}
 
 // glimpse is what the index says of a run that changes with what happens to it.
 type glimpse struct {
@@ -57,10 +67,19 @@ const (
 	lookShare = 10
 	// lookBack is by how much the index may lag behind and the clocks of processes may differ.
 	lookBack = time.Minute
+	// feedPatience is how long who reads waits for runs whose workflow does not answer at once, as that of a process which has died; they
+	// are told of later. fillPatience is the same for the beginning of the log.
+	feedPatience = time.Second
+	fillPatience = 5 * time.Second
+	// readAtOnce is how many runs are read at the same time.
+	readAtOnce = 32
 )
 
 func newFeed(s *Store) *feed {
-	f := &feed{store: s, kept: keptEvents, touched: map[core.ID]bool{}, known: map[core.ID]int64{}, late: map[core.ID][]renumbered{}, marks: map[core.ID]glimpse{}}
+	f := &feed{
+		store: s, kept: keptEvents, touched: map[core.ID]bool{}, reading: map[core.ID]*readingRun{}, known: map[core.ID]int64{},
+		late: map[core.ID][]renumbered{}, marks: map[core.ID]glimpse{}, places: make(chan struct{}, readAtOnce),
+	}
 	f.life, f.stop = context.WithCancel(context.Background())
 	return f
 }
@@ -81,11 +100,11 @@ func (f *feed) start() { f.begin.Do(func() { go f.look() }) }
 // all are the events of all runs that a filter selects.
 func (f *feed) all(ctx context.Context, of store.EventFilter) ([]core.Event, error) {
 	f.start()
-	f.order.Lock()
-	defer f.order.Unlock()
 	if err := f.learn(ctx); err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	first, _ := slices.BinarySearchFunc(f.log, of.After+1, bySeq)
 	var out []core.Event
 	for _, e := range f.log[first:] {
@@ -99,19 +118,28 @@ func (f *feed) all(ctx context.Context, of store.EventFilter) ([]core.Event, err
 	return out, nil
 }
 
-func bySeq(e core.Event, seq int64) int { return int(e.Seq - seq) }
+func bySeq(e core.Event, seq int64) int { return cmp.Compare(e.Seq, seq) }
 
 // ofRun are the events of one run after a number, with the numbers that they have in the log.
 func (f *feed) ofRun(ctx context.Context, run core.ID, after int64) ([]core.Event, error) {
-	f.order.Lock()
-	defer f.order.Unlock()
-	if !f.begun {
+	f.mu.Lock()
+	begun := f.begun
+	f.mu.Unlock()
+	if !begun {
 		return f.store.eventsOf(ctx, run, after)
 	}
-	if err := f.take(ctx, run); err != nil {
-		return nil, err
+	select {
+	case <-f.read(run):
+	case <-ctx.Done():
+		return nil, failure(ctx.Err(), run)
 	}
-	from, late := after, f.late[run]
+	f.mu.Lock()
+	last, late := f.known[run], slices.Clone(f.late[run])
+	if f.touched[run] { // it was not read: what is not in the log has the numbers of its workflow
+		last = math.MaxInt64
+	}
+	f.mu.Unlock()
+	from := after
 	for _, l := range late {
 		if l.is > after {
 			from = min(from, l.was-1)
@@ -121,55 +149,40 @@ func (f *feed) ofRun(ctx context.Context, run core.ID, after int64) ([]core.Even
 	if err != nil {
 		return nil, err
 	}
-	last := f.known[run]
-	list = slices.DeleteFunc(list, func(e core.Event) bool { return e.Seq > last }) // it comes with the next look
 	for i := range list {
-		if at, ok := slices.BinarySearchFunc(late, list[i].Seq, func(l renumbered, seq int64) int { return int(l.was - seq) }); ok {
+		if at, ok := slices.BinarySearchFunc(late, list[i].Seq, func(l renumbered, seq int64) int { return cmp.Compare(l.was, seq) }); ok {
 			list[i].Seq = late[at].is
+		} else if list[i].Seq > last { // it comes with the next look
+			list = list[:i]
+			break
 		}
 	}
 	return slices.DeleteFunc(list, func(e core.Event) bool { return e.Seq <= after }), nil
 }
 
-// learn reads what has happened to the runs that were touched. The caller has the order.
+// learn reads what has happened to the runs that were touched, as far as their workflows answer within feedPatience.
 func (f *feed) learn(ctx context.Context) error {
-	if !f.begun {
-		if err := f.fill(ctx); err != nil {
-			return err
-		}
+	if err := f.fill(ctx); err != nil {
+		return err
 	}
 	f.mu.Lock()
-	runs := slices.Sorted(maps.Keys(f.touched))
+	runs := slices.Collect(maps.Keys(f.touched))
 	f.mu.Unlock()
-	return f.take(ctx, runs...)
-}
-
-// take reads the new events of runs into the log.
-func (f *feed) take(ctx context.Context, runs ...core.ID) error {
-	f.mu.Lock()
+	enough := time.NewTimer(feedPatience)
+	defer enough.Stop()
 	for _, run := range runs {
-		delete(f.touched, run)
-	}
-	f.mu.Unlock()
-	fresh := make([][]core.Event, len(runs))
-	err := each(len(runs), func(i int) (err error) {
-		fresh[i], err = f.store.eventsOf(ctx, runs[i], f.known[runs[i]])
-		if core.CodeOf(err) == core.CodeNotFound { // it was removed, or has not begun
+		select {
+		case <-f.read(run):
+		case <-enough.C:
 			return nil
+		case <-ctx.Done():
+			return failure(ctx.Err(), "")
 		}
-		return err
-	})
-	if err != nil {
-		for _, run := range runs {
-			f.touch(run)
-		}
-		return err
 	}
-	f.append(fresh)
 	return nil
 }
 
-// append puts events into the log, each list those of a run.
+// append puts events into the log, each list those of a run. The caller has the lock.
 func (f *feed) append(fresh [][]core.Event) {
 	all := slices.Concat(fresh...)
 	slices.SortStableFunc(all, func(a, b core.Event) int { return bySeq(a, b.Seq) })
@@ -178,8 +191,10 @@ func (f *feed) append(fresh [][]core.Event) {
 		last = f.log[len(f.log)-1].Seq
 	}
 	for _, e := range all {
-		f.known[e.RunID] = e.Seq
-		if e.Seq < f.floor {
+		if e.Seq <= f.known[e.RunID] {
+			continue
+		}
+		if f.known[e.RunID] = e.Seq; e.Seq < f.floor {
 			continue
 		}
 		if e.Seq <= last {
@@ -209,14 +224,36 @@ func (f *feed) forget(before int64) {
 
 // fill begins the log with what the runs did that have not ended, and the newest of the others.
 func (f *feed) fill(ctx context.Context) error {
-	s := f.store
-	f.since = s.opts.Clock.Now().Add(-lookBack).UnixMicro()
+	f.filling.Lock()
+	defer f.filling.Unlock()
 	f.mu.Lock()
-	clear(f.touched)
+	begun := f.begun
 	f.mu.Unlock()
-	open, err := f.indexed(ctx)
+	if begun {
+		return nil
+	}
+	since := f.store.opts.Clock.Now().Add(-lookBack).UnixMicro()
+	open, runs, err := f.past(ctx, since)
 	if err != nil {
 		return err
+	}
+	fresh := f.readAll(ctx, runs)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.append(fresh)
+	for _, run := range runs {
+		if _, read := f.known[run]; !read { // its workflow has not answered
+			f.touched[run] = true
+		}
+	}
+	f.since, f.floor, f.marks, f.begun = since, since, open, true
+	return nil
+}
+
+// past are the runs with which the log begins, and what the index says of those that have not ended.
+func (f *feed) past(ctx context.Context, since int64) (open map[core.ID]glimpse, runs []core.ID, err error) {
+	if open, err = f.indexed(ctx, since); err != nil {
+		return nil, nil, err
 	}
 	var final []core.RunState
 	for _, state := range core.RunStates {
@@ -224,21 +261,14 @@ func (f *feed) fill(ctx context.Context) error {
 			final = append(final, state)
 		}
 	}
-	w, err := s.window(ctx, store.RunFilter{States: final}, maxPlace, pastRuns)
+	w, err := f.store.window(ctx, store.RunFilter{States: final}, maxPlace, pastRuns)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	runs := slices.Collect(maps.Keys(open))
+	runs = slices.Collect(maps.Keys(open))
 	for _, p := range w.places[:w.atLeast(pastRuns)] {
 		runs = append(runs, p.id)
 	}
 	slices.Sort(runs)
-	if err := f.take(ctx, slices.Compact(runs)...); err != nil {
-		return err
-	}
-	if f.floor = f.since; len(f.log) > 0 { // what is older has been passed over
-		f.floor = min(f.floor, f.log[0].Seq)
-	}
-	f.marks, f.begun = open, true
-	return nil
+	return open, slices.Compact(runs), nil
 }

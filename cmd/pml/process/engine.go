@@ -110,6 +110,20 @@ func same(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
+// faces are the programs that ask people for this server: pml beside it where it is the program of an engine. One elsewhere is
+// not believed: it could be anything that comes first in PATH.
+func (s *serving) faces() []string {
+	self, err := executable()
+	if err != nil || s.o.Engine == "" {
+		return nil
+	}
+	name := "pml"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	return []string{filepath.Join(filepath.Dir(self), name)}
+}
+
 // openEngine opens the runs of a server at the address of an engine.
 func (s *serving) openEngine(ctx context.Context) (store.Store, error) {
 	own, at, err := engineOf(s.o.Engine)

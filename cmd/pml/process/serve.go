@@ -286,7 +286,7 @@ func (s *serving) openEdge() error {
 	s.keys = server.NewKeys(s.home.Keys(), systemClock{})
 	s.edge = server.New(server.Options{
 		Half: s.scoped, Clock: systemClock{}, Keys: s.keys, Logger: s.log, Version: buildVersion().Version, Status: s.status,
-		User: userName(), Hosts: s.o.Hosts, Origins: s.o.Origins, MetricsKeys: s.o.Metrics, Limits: server.Limits{Grace: requestGrace},
+		User: userName(), Faces: s.faces(), Hosts: s.o.Hosts, Origins: s.o.Origins, MetricsKeys: s.o.Metrics, Limits: server.Limits{Grace: requestGrace},
 		Visitors: server.NewVisitors(s.home.Visitors(), systemClock{}), Own: s.ownHalf, PlainPages: s.o.PlainPages,
 		Backup: s.backup, MCP: tools.Handler(), Lag: s.observer.metrics.ObserveEventLag,
 		Metrics: s.observer.handler(func() int { return s.edge.Readers() }),

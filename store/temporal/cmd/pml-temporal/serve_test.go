@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,7 +50,7 @@ func engine(t *testing.T) (dir, address string) {
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dev := exec.Command(program, "server", "start-dev", "--headless", "--port", fmt.Sprint(at.Port), "--db-filename", filepath.Join(t.TempDir(), "temporal.db"), "--log-level", "error")
+	dev := exec.Command(program, "server", "start-dev", "--headless", "--port", strconv.Itoa(at.Port), "--db-filename", filepath.Join(t.TempDir(), "temporal.db"), "--log-level", "error")
 	if err := dev.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -247,6 +249,40 @@ func TestServe_Two(t *testing.T) {
 	}
 	r.want(b, id, completed...)
 	wantCalls(a)
+}
+
+// TestServe_Person: where people decide, an answer at a terminal counts that pml asks for, beside which pml-temporal lies; one for a
+// pml elsewhere does not.
+func TestServe_Person(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only there a server sees who is at a terminal")
+	}
+	dir, address := engine(t)
+	c := pmltest.AllowRec()
+	c.Approvals = map[string]any{"decider": "human"}
+	m := pmltest.NewMachine(t, c)
+	m.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	m.Setenv("PML_NO_AUTOSTART", "1")
+	m.Setenv("PML_ENGINE", address)
+	prepare(m, address)
+	p := m.Serving()
+	if m.OK("execute", "--code", `return (await mcp.rec.danger({x: "1"})).done`, "--detach"); m.T.Failed() {
+		return
+	}
+	pmltest.WaitFor(t, "somebody is asked", func() bool { return len(m.Approvals()) == 1 })
+	ap := m.Approvals()[0]
+	if s := m.ApproveOnTerminal(ap); s.Exit != 8 || m.Count("danger") != 0 {
+		t.Errorf("for a pml elsewhere: exit %d: %q", s.Exit, s.Text)
+	}
+	p.Kill()
+	if err := os.Link(m.Binary(), filepath.Join(dir, "pml")); err != nil {
+		t.Skip("the program that is built is on another disk: ", err)
+	}
+	m.Serving()
+	if s := m.ApproveOnTerminal(ap); s.Exit != 0 || m.Count("danger") != 1 {
+		t.Errorf("for the pml beside it: exit %d: %q", s.Exit, s.Text)
+	}
 }
 
 // TestDoctor: what is missing is said, with the command that helps, which does.
