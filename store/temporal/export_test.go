@@ -143,3 +143,13 @@ func (s *Store) KeepEvents(n int) {
 	defer s.feed.mu.Unlock()
 	s.feed.kept = n
 }
+
+// TouchEvents says that a run may have new events.
+func (s *Store) TouchEvents(run core.ID) { s.feed.touch(run) }
+
+// ReadsEvents reports whether the new events of a run are being read right now.
+func (s *Store) ReadsEvents(run core.ID) bool {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	return s.feed.reading[run] != nil
+}

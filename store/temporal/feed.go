@@ -170,9 +170,13 @@ func (f *feed) learn(ctx context.Context) error {
 	f.mu.Unlock()
 	enough := time.NewTimer(feedPatience)
 	defer enough.Stop()
+	var read []<-chan struct{} // all are begun before one is waited for
 	for _, run := range runs {
+		read = append(read, f.read(run))
+	}
+	for _, done := range read {
 		select {
-		case <-f.read(run):
+		case <-done:
 		case <-enough.C:
 			return nil
 		case <-ctx.Done():
