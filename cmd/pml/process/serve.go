@@ -37,10 +37,9 @@ const requestGrace = time.Second
 // serve runs a server until the context ends or, in the background, until
 // nobody needs it. It reports to the process that starts it that it is ready, or why it cannot be.
 func serve(ctx context.Context, o app.ServeOptions) (err error) {
-	if o.Engine != "" {
-		if err := elsewhere(ctx, o.Engine); err != nil {
-			return err
-		}
+	var missing error
+	if o.Engine != "" { // before anything is open: another program may go on from here
+		missing = elsewhere(ctx, o.Engine)
 	}
 	var ready *daemon.Ready
 	if o.ReadyFD > 0 {
@@ -52,6 +51,9 @@ func serve(ctx context.Context, o app.ServeOptions) (err error) {
 		}
 	}
 	defer func() { ready.Tell(err) }()
+	if missing != nil {
+		return missing
+	}
 	s := &serving{o: o, ready: ready, environ: env.OS(), started: time.Now()}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx); err != nil {
