@@ -24,6 +24,24 @@ func postgresServer() string {
 	return "postgres://postgres@127.0.0.1:5432/postgres"
 }
 
+// shared is where several servers of one test keep their runs, as a flag of serve and its value: a PostgreSQL database of its own,
+// or an installation of its own in the namespace of Temporal that PML_TEST_ENGINE names. That is prepared, and
+// pml-temporal lies in PATH, beside a link to pml; docs/temporal.md says which tests are about it.
+func shared(t testing.TB) []string {
+	t.Helper()
+	if at := os.Getenv("PML_TEST_ENGINE"); at != "" {
+		return []string{"--engine", at + "?name=e2e-" + uuid.NewString() + "&blobs=" + t.TempDir()}
+	}
+	return []string{"--store", database(t)}
+}
+
+// keepShared has the servers of a machine keep their runs there without being told.
+func keepShared(m *pmltest.Machine) {
+	m.T.Helper()
+	at := shared(m.T)
+	m.Setenv(map[string]string{"--store": "PML_STORE", "--engine": "PML_ENGINE"}[at[0]], at[1])
+}
+
 // database makes a database for one test and returns its address. Without a
 // PostgreSQL the test is skipped, see missing.
 func database(t testing.TB) string {

@@ -29,7 +29,7 @@ func onStore(t *testing.T, kind string, c pmltest.Config) (*pmltest.Machine, []s
 	m := pmltest.NewMachine(t, c)
 	m.Setenv("PML_NO_AUTOSTART", "1")
 	if kind == "postgres" {
-		return m, []string{"--store", database(t)}
+		return m, shared(t)
 	}
 	return m, nil
 }

@@ -29,7 +29,7 @@ func TestHalt_Load(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		skiptest.Long(t, "halts a server under load once more")
 		t.Parallel()
-		haltUnderLoad(t, "--store", database(t))
+		haltUnderLoad(t, shared(t)...)
 	})
 }
 

@@ -94,7 +94,7 @@ func newKilling(t *testing.T, kind string, random *rand.Rand) *killing {
 	k := &killing{Machine: pmltest.NewMachine(t, pmltest.AllowRec()), kind: kind, random: random, serve: []string{"serve"}}
 	k.Setenv("PML_NO_AUTOSTART", "1")
 	if kind == "postgres" {
-		k.serve = append(k.serve, "--store", database(t))
+		k.serve = append(k.serve, shared(t)...)
 	}
 	p := k.Start(k.serve...)
 	k.Listening(p)

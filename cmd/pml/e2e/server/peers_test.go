@@ -30,9 +30,9 @@ func TestPeers_OneKilled(t *testing.T) {
 	t.Parallel()
 	const runs = 50
 	m := pmltest.NewMachine(t, allowMany())
-	at := database(t)
-	b := besideOf(m, "home-b").Node("--store", at)
-	a := m.Node("--store", at)
+	at := shared(t)
+	b := besideOf(m, "home-b").Node(at...)
+	a := m.Node(at...)
 	events := b.Follow()
 	gate := filepath.Join(m.Dir, "gate")
 	ids := make([]core.ID, runs)
@@ -155,9 +155,9 @@ func TestPeers_DecideOnTheOther(t *testing.T) {
 	t.Parallel()
 	const n = 20
 	m := pmltest.NewMachine(t, pmltest.AllowRec())
-	at := database(t)
-	b := besideOf(m, "home-b").Node("--store", at)
-	a := m.Node("--store", at)
+	at := shared(t)
+	b := besideOf(m, "home-b").Node(at...)
+	a := m.Node(at...)
 	id := a.Begin(api.ExecuteRequest{Code: fmt.Sprintf(`for (let i = 0; i < %d; i++) { await mcp.rec.danger({x: String(i)}) } return "done"`, n)})
 	var waits []time.Duration
 	for i := range n {

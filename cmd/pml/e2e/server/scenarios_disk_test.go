@@ -32,7 +32,7 @@ import (
 func TestServerScenario26_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := pmltest.BareMachine(t)
-	m.Setenv("PML_STORE", database(t))
+	keepShared(m)
 	m.Configure(pmltest.AllowRec())
 	m.StopAtEnd()
 	// A DAG: twenty scripts at once may take longer than one script may.

@@ -32,7 +32,7 @@ func onStores(t *testing.T, c pmltest.Config, test func(t *testing.T, m *pmltest
 			}
 			m := pmltest.BareMachine(t)
 			if kind == "postgres" {
-				m.Setenv("PML_STORE", database(t))
+				keepShared(m)
 			}
 			m.Configure(c)
 			test(t, m)

@@ -32,7 +32,7 @@ func onBoth(t *testing.T, f func(t *testing.T, args ...string)) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		skiptest.Long(t, onceMore)
-		f(t, "--store", database(t))
+		f(t, shared(t)...)
 	})
 }
 
