@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/url"
@@ -122,9 +123,7 @@ func TestOptions_Connection(t *testing.T) {
 	} {
 		q := url.Values{}
 		for _, from := range []url.Values{with, c.change} {
-			for k, v := range from {
-				q[k] = v
-			}
+			maps.Copy(q, from)
 		}
 		o, err := options(t, "temporal://"+ln.Addr().String()+"/ns?"+q.Encode(), map[string]string{address.KeyVariable: "secret"})
 		if err != nil {
