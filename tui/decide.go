@@ -172,6 +172,11 @@ func refusal(v verdict, i screen.Decide, now time.Time) string {
 		return what + " is not what was on screen any more; look at it again, nothing was decided"
 	case core.CodeNotWaiting:
 		return problem(what+" does not wait any more", e)
+	case core.CodeAuth:
+		if i.Pin == "" { // it was set since this terminal began
+			return what + " needs the PIN that is set here meanwhile: decide again, and type it; nothing was decided"
+		}
+		return problem(what, e)
 	default:
 		return problem(what, e)
 	}

@@ -141,6 +141,8 @@ func TestModel_WrongPinIsGivenOnce(t *testing.T) {
 		t.Errorf("a wrong PIN was given %d times", n)
 	}
 	h.shows("0 of 3 approved. tool perm std:fetch: the PIN is wrong")
+	h.want(screen.Decide{Approvals: []core.Approval{h.approval(0)}, Approve: true}) // it was set since the terminal began
+	h.shows("needs the PIN that is set here meanwhile: decide again, and type it")
 }
 
 func TestModel_Remember(t *testing.T) {

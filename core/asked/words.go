@@ -14,7 +14,7 @@ func Changed(kind, oldHash string) string {
 	case "tree":
 		return "installed files have changed"
 	case "command":
-		return pick(first, "its command line is new", "its command line has changed")
+		return pick(first, "its command line or address is new", "its command line or address has changed")
 	case "file":
 		return pick(first, "a file that it runs is new", "a file that it runs has changed")
 	case "tool":

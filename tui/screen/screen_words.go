@@ -89,7 +89,7 @@ func layerRow(r core.Run, e *Env) string {
 // layerSaid is layerText where no heading says what it counts.
 func layerSaid(r core.Run) string {
 	text := layerText(r)
-	if text != "" && text[0] <= '9' {
+	if text != "" && text[0] <= '9' && r.Kind != core.KindCode {
 		return "layer " + text
 	}
 	return text

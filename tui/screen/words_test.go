@@ -104,7 +104,8 @@ func TestLayerText(t *testing.T) {
 	}
 	for want, r := range map[string]core.Run{
 		"layer 2/3": {TotalLayers: 3, CurrentLayer: 1}, "step 2": {TotalLayers: 3, CurrentLayer: 1, Kind: core.KindCode},
-		"iter 4": {Agent: &core.AgentSpent{Iterations: 4}},
+		"3 steps": {TotalLayers: 3, CurrentLayer: 3, Kind: core.KindCode, State: core.RunComplete},
+		"iter 4":  {Agent: &core.AgentSpent{Iterations: 4}},
 	} {
 		if got := layerSaid(r); got != want {
 			t.Errorf("a card says %s, want %s", got, want)
