@@ -75,7 +75,13 @@ type uninstallOptions struct {
 
 // unmade takes back what a look has made of a folder that was not there.
 func unmade(home string) {
-	for _, name := range []string{"runners", "pending.seq", ""} {
+	made := []string{"runners", "pending.seq", "trust", ""}
+	if read, err := filepath.Glob(filepath.Join(home, "trust", "*.restrictions.json")); err == nil { // of files that were looked at
+		for _, name := range read {
+			made = slices.Insert(made, 0, filepath.Join("trust", filepath.Base(name)))
+		}
+	}
+	for _, name := range made {
 		_ = os.Remove(filepath.Join(home, name)) // what is not empty is somebody's by now
 	}
 }

@@ -167,7 +167,7 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 	_, err = in.b.Continue(ctx, req)
 	switch {
 	case err == nil:
-		sayDecided(in.a, p, d.Approve)
+		sayDecided(ctx, in.a, in.b, p, d.Approve)
 		if !slices.Contains(in.going, p.RunID) {
 			in.going = append(in.going, p.RunID)
 		}
@@ -186,13 +186,28 @@ func (in *inboxOf) carry(ctx context.Context, p core.Approval, d *api.Decision) 
 	return again, nil
 }
 
-// sayDecided says what was decided, and how.
-func sayDecided(a *app.App, p core.Approval, approve bool) {
+// sayDecided says what was decided, and how. What had expired was asked again for it, under another id,
+// which is that of the audit log.
+func sayDecided(ctx context.Context, a *app.App, b app.Backend, p core.Approval, approve bool) {
 	word := "denied"
 	if approve {
 		word = "approved"
 	}
-	a.Say("%s: %s", word, core.OneLine(whatOf(p)+" ("+p.ID.Short()+")", 200))
+	which := p.ID.Short()
+	if now, err := asItIs(ctx, b, p.ID); err == nil && now.ID != p.ID {
+		which = now.ID.Short() + ", as which " + which + " was asked again: it had expired"
+	}
+	a.Say("%s: %s", word, core.OneLine(whatOf(p)+" ("+which+")", 200))
+}
+
+// sayAskedAgain says of a decision about what had expired under which id it counts.
+func sayAskedAgain(ctx context.Context, a *app.App, b app.Backend, d *api.Decision) {
+	if d == nil || d.Checkpoint == "" {
+		return
+	}
+	if now, err := asItIs(ctx, b, d.Checkpoint); err == nil && now.ID != d.Checkpoint {
+		a.Say("note: %s had expired; it was asked again as %s, which is decided", d.Checkpoint.Short(), now.ID.Short())
+	}
 }
 
 // sayTaken says at a terminal what was decided by a decision about a run, if it was one. A
@@ -210,7 +225,7 @@ func sayTaken(ctx context.Context, a *app.App, b app.Backend, id core.ID, d *api
 		return p.ID == d.Checkpoint || d.Checkpoint == "" && p.Digest == d.ExpectDigest
 	}
 	if i := slices.IndexFunc(w.Approvals, about); i >= 0 {
-		sayDecided(a, w.Approvals[i], d.Approve)
+		sayDecided(ctx, a, b, w.Approvals[i], d.Approve)
 	}
 }
 

@@ -118,7 +118,9 @@ func Settle(ctx context.Context, a *app.App, b app.Backend, r api.Result, err er
 		req := f.request(a, r.WorkflowID, d)
 		asked := r
 		r, err = b.Continue(ctx, req)
-		err = f.refused(err, d)
+		if err = f.refused(err, d); err == nil && f.onApproval == onPrompt {
+			sayAskedAgain(ctx, a, b, d)
+		}
 		if core.CodeOf(err) == core.CodeAuth && f.onApproval == onPrompt {
 			// A PIN with a slip of the finger: nothing was decided, so ask again.
 			a.Say("%s", core.Visible(err.Error(), 2000, false))
