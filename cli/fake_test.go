@@ -67,6 +67,8 @@ type fake struct {
 	look []look
 	// faster is what others have decided about an approval while it was asked about.
 	faster map[core.ID]core.Approval
+	// renewed is what asks the same again once something was decided, under another id.
+	renewed core.ID
 	// release, if set, holds events back for who follows them until it is closed.
 	release chan struct{}
 	// below are the runs that agents have started.
@@ -342,6 +344,13 @@ func (f *fake) Approval(_ context.Context, id core.ID) (core.Approval, error) {
 	f.warn()
 	if p, ok := f.faster[id]; ok {
 		return p, nil
+	}
+	if f.renewed != "" && len(f.went) > 0 {
+		next := core.Approval{ID: f.renewed, State: core.ApprovalApproved}
+		if id != f.renewed {
+			next = core.Approval{ID: id, State: core.ApprovalExpired, RenewedBy: f.renewed}
+		}
+		return next, nil
 	}
 	for _, p := range f.pending {
 		if p.ID == id {

@@ -180,17 +180,14 @@ func TestFaster_ApprovedBefore(t *testing.T) {
 	}
 }
 
-// TestRenewed: a yes to what had expired counts for the question that asks the same again, and pml approve
-// names it: the audit log has that id.
+// TestRenewed: a yes to what had expired counts for the question that asks the same again, and both pml approve
+// and the prompt of a run name it: the audit log has that id.
 func TestRenewed(t *testing.T) {
 	t.Parallel()
-	const again = core.ID("0a0a0a0a-0000-4000-8000-000000000000")
 	p := permission(core.RiskMedium)
-	was := p
-	was.State, was.RenewedBy = core.ApprovalExpired, again
-	f := &fake{
-		pending: []core.Approval{p}, settles: true, faster: map[core.ID]core.Approval{p.ID: was, again: {ID: again, State: core.ApprovalApproved}},
-		results: []api.Result{{Status: api.StatusComplete, WorkflowID: p.RunID}},
-	}
+	done := api.Result{Status: api.StatusComplete, WorkflowID: p.RunID}
+	f := &fake{pending: []core.Approval{p}, renewed: "0a0a0a0a-0000-4000-8000-000000000000", results: []api.Result{done}}
 	(&shell{tty: true, stdin: "y\n", fake: f}).run("approve", "52e3f18c").want(t, 0).has(t, "err", "(0a0a0a0a, as which 52e3f18c was asked again: it had expired)")
+	f = &fake{pending: []core.Approval{p}, settles: true, renewed: f.renewed, results: []api.Result{waiting(p), done}}
+	(&shell{tty: true, stdin: "y\n", fake: f}).run("run", "--code", "x").want(t, 0).has(t, "err", "note: 52e3f18c had expired; it was asked again as 0a0a0a0a")
 }

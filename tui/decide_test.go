@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"github.com/casys-ai/pml/core"
 	"github.com/casys-ai/pml/core/api"
 	"github.com/casys-ai/pml/tui/screen"
@@ -336,5 +338,34 @@ func TestNamed(t *testing.T) {
 		if got := named(a, ": "); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestModel_PinSetMeanwhile: a PIN that is set, or removed, while the terminal runs counts for the next card that
+// is opened.
+func TestModel_PinSetMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.learn(func(s *state.State) {
+		s.SetLink(core.SideClient, state.Link{State: state.LinkLive})
+		s.PutRuns(h.run1(core.RunWaiting))
+		s.PutApprovals(h.approval(0))
+		s.SetLoaded()
+	})
+	for _, need := range []bool{true, false} {
+		h.backend.needPin = need
+		for _, k := range []tea.KeyMsg{letter("2"), {Type: tea.KeyEnter}} {
+			h.send(k)
+		}
+		h.tick(time.Minute)
+		h.send(letter("a"))
+		if need {
+			h.shows("PIN: ")
+			h.send(tea.KeyMsg{Type: tea.KeyEscape})
+			h.send(tea.KeyMsg{Type: tea.KeyEscape})
+		}
+	}
+	if n := len(h.backend.continued); n != 1 {
+		t.Errorf("%d decisions", n)
 	}
 }

@@ -164,7 +164,11 @@ func (m *model) handle(msg tea.Msg, now time.Time) []tea.Cmd {
 			if m.stopCommand(k, now) {
 				continue
 			}
+			open := m.screen.Open()
 			cmds = append(cmds, m.carryOut(m.screen.Key(k, now), now)...)
+			if !open && m.screen.Open() { // a card, perhaps: a PIN may have been set or removed elsewhere
+				cmds = append(cmds, m.askPin())
+			}
 		}
 		return cmds
 	case tea.MouseMsg:

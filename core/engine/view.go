@@ -73,22 +73,21 @@ func (v *viewer) add(r core.Record) {
 	if len(r.Sent) > 0 {
 		t.Sent = r.Sent
 	}
-	if r.AllowedBy != "" {
-		t.AllowedBy = r.AllowedBy
-	}
 	if !r.StartedAt.IsZero() {
 		t.StartedAt = new(r.StartedAt)
 	}
 	switch r.Kind {
 	case core.RecordStarted:
-		t.State = core.TaskRunning
+		t.State, t.AllowedBy = core.TaskRunning, r.AllowedBy
 	case core.RecordParked:
-		t.State = core.TaskWaiting
+		t.State, t.AllowedBy = core.TaskWaiting, ""
 	case core.RecordSettled:
+		t.AllowedBy = r.AllowedBy
 		t.State, t.Output, t.Error = r.Outcome.State(), r.Result, r.Error
 		t.EndedAt, t.DurationMS = new(r.At), r.DurationMS()
 	case core.RecordVoid: // with the error of an attempt that failed and is followed by another
 		t.State, t.Output, t.Error, t.EndedAt, t.DurationMS = core.TaskQueued, nil, r.Error, nil, 0
+		t.AllowedBy = "" // the next attempt is judged anew
 	case core.RecordLayer:
 	}
 }

@@ -94,3 +94,19 @@ func TestView_Sent(t *testing.T) {
 		t.Errorf("%s, sent %s, made %s", got.Arguments, got.Sent, got.Made())
 	}
 }
+
+// TestView_AllowedByLastAttempt: why nobody was asked is said of the last attempt: about an earlier one it says
+// nothing once a person is asked.
+func TestView_AllowedByLastAttempt(t *testing.T) {
+	t.Parallel()
+	rec := func(kind core.RecordKind, by string) core.Record {
+		return core.Record{Kind: kind, CallID: "c1", Tool: "x:y", AllowedBy: by, Outcome: core.OutcomeError}
+	}
+	records := []core.Record{rec(core.RecordSettled, "readonly"), rec(core.RecordVoid, "readonly"), rec(core.RecordParked, ""), rec(core.RecordStarted, ""), rec(core.RecordSettled, "")}
+	for n, want := range []string{"", "readonly", "", "", "", ""} {
+		w := engine.View(core.Run{State: core.RunRunning, Kind: core.KindCode}, core.Program{}, records[:n], nil)
+		if n > 0 && w.Layers[0].Tasks[0].AllowedBy != want {
+			t.Errorf("after %d records: %q, want %q", n, w.Layers[0].Tasks[0].AllowedBy, want)
+		}
+	}
+}

@@ -313,11 +313,11 @@ func (p *proof) permission(a core.Approval) {
 	if p.into("needs_installation", &needs) && needs {
 		p.text("first", "its server is installed, which is asked for by itself")
 	}
-	p.sent(a)
 	var leaves bool
-	if p.into("leaves_workspace", &leaves) && leaves {
-		p.text("leaves workspace", "true")
+	if p.into("leaves_workspace", &leaves) && leaves { // above what is sent, of which it is no part
+		p.text("outside", "the call leaves the workspace")
 	}
+	p.sent(a)
 }
 
 func (p *proof) arguments(head string) {
@@ -423,10 +423,16 @@ func (p *proof) inDoubt(a core.Approval) {
 // is left out.
 func (p *proof) rest(a core.Approval) {
 	server, _, _ := strings.Cut(a.Tool, ":")
+	apart := a.Type != core.ApproveTool && a.Type != core.ApproveHost && a.Type != core.ApproveInDoubt
 	for _, f := range p.fields {
 		var s string
 		if json.Unmarshal(f.Value, &s) == nil && (s == a.Tool || f.Key == "namespace" && s == server) {
 			continue
+		}
+		if !apart { // from what is sent
+			p.blank()
+			p.head("about the question")
+			apart = true
 		}
 		p.text(strings.ReplaceAll(f.Key, "_", " "), PlainValue(f.Value))
 	}

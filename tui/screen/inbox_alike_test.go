@@ -240,6 +240,9 @@ func TestInbox_AlikeDecidedElsewhere(t *testing.T) {
 		})
 		p.sees(want)
 		p.sees(fmt.Sprintf("%d waiting  sort", waiting-1-i))
+		if i == 0 { // the row is about what is left
+			p.sees("1 left of 2 × write_file")
+		}
 	}
 	p.sees("already approved by bob via tui")
 	p.sees("what was approved")

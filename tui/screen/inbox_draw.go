@@ -159,8 +159,8 @@ func (p *inboxPanel) drawRows(in paint.Area, e *Env, focus bool) {
 }
 
 func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap core.Approval, e *Env) {
-	st := ap.StateAt(e.Now)
-	glyph, style := approvalLook(st, e.Theme)
+	look, left, of := p.standing(ap, e)
+	glyph, style := approvalLook(look.StateAt(e.Now), e.Theme)
 	if slices.ContainsFunc(p.members(ap.ID, e), func(a core.Approval) bool { return p.marked[a.ID] }) {
 		in.Put(1, y, paint.Style{Role: paint.Accent}.Bold(), e.Theme.Glyph.Mark)
 	}
@@ -170,14 +170,38 @@ func (p *inboxPanel) drawWaiting(in paint.Area, y int, cols []widget.Column, ap 
 	if p.rows.groups.of[ap.ID] != nil {
 		what = p.groupText(ap.ID, e)
 	}
+	if left < of {
+		what = fmt.Sprintf("%d left of %s", left, what)
+	}
 	if e.found.id == ap.ID && e.found.all {
 		what += " (found)"
 	}
 	cols[colWhat].Text(in, y, paint.Style{}, fitPath(what, cols[colWhat].Width, p.inView(ap, e), e.Theme))
 	cols[colFlow].Text(in, y, paint.Style{Role: paint.Muted}, p.rows.runName(ap, e))
 	cols[colRisk].Text(in, y, riskStyle(ap.Risk), riskWord(ap.Risk))
-	text, look := timeLeft(p.soonest(ap, e), e)
-	in.Right(cols[colTTL].X, y, cols[colTTL].Width, look, text)
+	if left == of {
+		look = p.soonest(ap, e)
+	}
+	text, style := timeLeft(look, e)
+	in.Right(cols[colTTL].X, y, cols[colTTL].Width, style, text)
+}
+
+// standing is the approval that says how a row stands. The rows are kept while something is being decided:
+// of a group of which some are decided meanwhile it is the first that waits, and left of of wait.
+func (p *inboxPanel) standing(ap core.Approval, e *Env) (look core.Approval, left, of int) {
+	look = ap
+	members := p.members(ap.ID, e)
+	for _, m := range members {
+		if m.StateAt(e.Now) == core.ApprovalOpen {
+			if left++; left == 1 {
+				look = m
+			}
+		}
+	}
+	if left == 0 {
+		return ap, 1, 1
+	}
+	return look, left, len(members)
 }
 
 func (p *inboxPanel) drawResolved(in paint.Area, y int, cols []widget.Column, ap core.Approval, e *Env) {
