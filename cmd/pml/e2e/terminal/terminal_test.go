@@ -221,7 +221,7 @@ func TestHelp_Examples(t *testing.T) {
 	ids := strings.NewReplacer("7f3a91c2", string(r.WorkflowID[:8]), "41d2e07b", string(r.CheckpointID[:8]), "41d2", string(r.CheckpointID[:8]), "@latest", string(r.WorkflowID[:8]))
 	leaveOut := regexp.MustCompile(`pml init|generate-dag|EDITOR|--follow|watch|fpath|fish|jq|pml trust$|pml abort|pml approve|pml deny|pml continue|pml retry|wf result|workflows result|workflows rm|tools ls filesystem|approvals renew` +
 		// Need a person, a model, or machines, servers and hosts that are not here; each has tests of its own.
-		`|^ssh |pml agent|pml models check|pml config pin|pml restore |pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml flows (edit|enable|new|rm|test hide)|pml (halt|resume)|pml notify (run|test)|pml pair rm|run\.html --html|suggest .*--apply|pml servers (check|connect|import .|install|lock files|rm|update)|pml uninstall`)
+		`|^ssh |pml agent|pml models check|pml config pin|pml doctor --engine|pml restore |pml serve |pml serve$|pml server |--detach|--requirement|pml tui$|pml tui --(demo|plain|theme)|pml flows (edit|enable|new|rm|test hide)|pml (halt|resume)|pml notify (run|test)|pml pair rm|run\.html --html|suggest .*--apply|pml servers (check|connect|import .|install|lock files|rm|update)|pml uninstall`)
 
 	ran := 0
 	for _, example := range examples(m) {
