@@ -73,16 +73,21 @@ type uninstallOptions struct {
 	noHome               bool // pml's own folder is not there
 }
 
-// unmade takes back what a look has made of a folder that was not there.
+// unmade takes back what a look has made of a folder that was not there: nothing of it, where somebody
+// else has begun to use the folder meanwhile.
 func unmade(home string) {
-	made := []string{"runners", "pending.seq", "trust", ""}
-	if read, err := filepath.Glob(filepath.Join(home, "trust", "*.restrictions.json")); err == nil { // of files that were looked at
-		for _, name := range read {
-			made = slices.Insert(made, 0, filepath.Join("trust", filepath.Base(name)))
-		}
+	var made []string
+	for _, name := range []string{"runners", "pending.seq", "trust"} {
+		made = append(made, filepath.Join(home, name))
 	}
-	for _, name := range made {
-		_ = os.Remove(filepath.Join(home, name)) // what is not empty is somebody's by now
+	all, _ := filepath.Glob(filepath.Join(home, "*"))
+	inside, _ := filepath.Glob(filepath.Join(home, "trust", "*"))
+	looked, _ := filepath.Glob(filepath.Join(home, "trust", "*.restrictions.json")) // what the files that were read forbid
+	if len(inside) > len(looked) || slices.ContainsFunc(all, func(name string) bool { return !slices.Contains(made, name) }) {
+		return
+	}
+	for _, name := range slices.Concat(looked, made, []string{home}) {
+		_ = os.Remove(name) // what is not empty is somebody's by now
 	}
 }
 

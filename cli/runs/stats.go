@@ -81,9 +81,10 @@ func StatsCmd(a *app.App) *cobra.Command {
 		Use:   "stats",
 		Short: "Runs, calls, tokens and money by day, model and workspace",
 		Long: `Counts the runs that began since a time, their tool calls (also those that were
-denied or failed), and the tokens and the money that agents have used: in all, by day (UTC), by model and by
-workspace. Runs of this machine and of its server count. A cost that nobody knows
-is never 0: it is "unknown", or "or more" behind what is known.`,
+denied or failed), and the tokens and the money that agents have used: in all,
+by day (UTC), by model and by workspace. Runs of this machine and of its server
+count. A cost that nobody knows is never 0: it is "unknown", or "or more" behind
+what is known.`,
 		Example: "  pml stats\n  pml stats --since 30d --json | jq .total.usd",
 		Args:    app.MaxArgs(0),
 	}

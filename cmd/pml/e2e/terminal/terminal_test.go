@@ -189,6 +189,20 @@ func TestMan_AndCompletion(t *testing.T) {
 	pmltest.Wants(t, m.OK("__complete", "exec").Stdout, "execute\t")
 }
 
+// TestUninstall_NoHome: where pml's own folder is gone, to uninstall a workspace that forbids something does not
+// make the folder again.
+func TestUninstall_NoHome(t *testing.T) {
+	t.Parallel()
+	m := pmltest.BareMachine(t)
+	file, home := m.Write(".pml.json", `{"permissions": {"deny": ["rec:put"]}}`), filepath.Join(m.Dir, "gone")
+	m.OK("uninstall", "--here", "--workspace", "--yes", "--home", home)
+	for _, name := range []string{file, home} {
+		if _, err := os.Lstat(name); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", name, err)
+		}
+	}
+}
+
 // TestHelp_Examples runs the examples of every help text that can be run, with
 // the ids of real runs: none of them is a usage error or names what is not there.
 func TestHelp_Examples(t *testing.T) {
